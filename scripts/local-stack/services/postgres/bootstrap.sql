@@ -1,0 +1,45 @@
+-- What hosted Supabase has before any migration of ours runs: its roles, schemas and default privileges.
+-- Run once, as the cluster's superuser supabase_admin, in database postgres.
+-- Passwords are set apart from this file, by the cluster's own start.
+
+create role anon nologin noinherit;
+create role authenticated nologin noinherit;
+create role service_role nologin noinherit bypassrls;
+create role authenticator login noinherit;
+grant anon, authenticated, service_role to authenticator;
+
+-- As hosted: the role that migrations run as is no superuser.
+create role postgres login createrole createdb bypassrls replication;
+grant anon, authenticated, service_role to postgres with admin option;
+grant authenticator to postgres with admin option;
+grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres with admin option;
+alter database postgres owner to postgres;
+grant all on database postgres to postgres;
+
+create role supabase_auth_admin login noinherit createrole;
+alter role supabase_auth_admin set search_path = 'auth';
+grant create on database postgres to supabase_auth_admin;
+
+create schema auth authorization supabase_auth_admin;
+grant usage on schema auth to postgres, anon, authenticated, service_role;
+alter default privileges for role supabase_auth_admin in schema auth grant all on tables to postgres;
+alter default privileges for role supabase_auth_admin in schema auth grant all on sequences to postgres;
+alter default privileges for role supabase_auth_admin in schema auth grant all on functions to postgres;
+
+create schema extensions authorization postgres;
+grant usage on schema extensions to anon, authenticated, service_role, supabase_auth_admin;
+create extension if not exists pgcrypto with schema extensions;
+create extension if not exists "uuid-ossp" with schema extensions;
+create extension if not exists pg_stat_statements with schema extensions;
+
+-- Hosted grants everything in public to the API's roles by default; migrations must take it back.
+grant usage on schema public to postgres, anon, authenticated, service_role;
+alter default privileges for role postgres in schema public grant all on tables to postgres, anon, authenticated, service_role;
+alter default privileges for role postgres in schema public grant all on functions to postgres, anon, authenticated, service_role;
+alter default privileges for role postgres in schema public grant all on sequences to postgres, anon, authenticated, service_role;
+
+alter role anon set statement_timeout = '3s';
+alter role authenticated set statement_timeout = '8s';
+alter role authenticator set statement_timeout = '8s';
+alter role authenticator set lock_timeout = '8s';
+alter role postgres set search_path = '$user', public, extensions;

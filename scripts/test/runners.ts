@@ -1,0 +1,62 @@
+import { spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+
+export type Outcome = { name: string; passed: number; failed: number; seconds: number };
+type Counts = Pick<Outcome, "passed" | "failed">;
+
+const vitestReport = z.object({
+  numPassedTests: z.number(),
+  numFailedTests: z.number(),
+  numPendingTests: z.number(),
+  numTodoTests: z.number(),
+  success: z.boolean(),
+});
+const playwrightReport = z.object({
+  stats: z.object({ expected: z.number(), unexpected: z.number(), flaky: z.number(), skipped: z.number() }),
+});
+
+/** Runs a command of `node_modules/.bin` with our output streams. @returns its exit code */
+function run(command: string, args: string[], env: NodeJS.ProcessEnv = process.env): Promise<number> {
+  const child = spawn(command, args, { stdio: ["ignore", "inherit", "inherit"], env });
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code) => resolve(code ?? 1));
+  });
+}
+
+/** A check that passes or fails as a whole. */
+export async function runCheck(command: string, args: string[]): Promise<Counts> {
+  return (await run(command, args)) === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+}
+
+/** A Vitest project. A skipped test counts as a failure, and so does a run that fails apart from any test. */
+export async function runVitest(project: string, reportFile: string): Promise<Counts> {
+  const code = await run("vitest", [
+    "run",
+    "--project",
+    project,
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${reportFile}`,
+  ]);
+  const report = vitestReport.parse(JSON.parse(await readFile(reportFile, "utf8")));
+  return {
+    passed: report.numPassedTests,
+    failed: orOne(report.numFailedTests + report.numPendingTests + report.numTodoTests, code),
+  };
+}
+
+/** The browser tests. A skipped or flaky test counts as a failure. */
+export async function runPlaywright(reportFile: string): Promise<Counts> {
+  const code = await run("playwright", ["test", "--reporter=list,json"], {
+    ...process.env,
+    PLAYWRIGHT_JSON_OUTPUT_NAME: reportFile,
+  });
+  const { stats } = playwrightReport.parse(JSON.parse(await readFile(reportFile, "utf8")));
+  return { passed: stats.expected, failed: orOne(stats.unexpected + stats.flaky + stats.skipped, code) };
+}
+
+function orOne(failed: number, exitCode: number): number {
+  return failed === 0 && exitCode !== 0 ? 1 : failed;
+}

@@ -1,0 +1,33 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+
+const stackSchema = z.looseObject({
+  base: z.url(),
+  ai: z.url(),
+  supabase: z.object({ url: z.url(), publishableKey: z.string(), secretKey: z.string(), dbUrl: z.string() }),
+  mail: z.object({ smtp: z.string(), web: z.url() }),
+  provider: z.url(),
+  users: z.array(z.object({ role: z.enum(["user", "admin"]), email: z.email(), password: z.string() })),
+  workspaceId: z.uuid(),
+  aiKey: z.string(),
+  gatewayDbUrl: z.string(),
+  services: z.array(z.object({ name: z.string(), pid: z.number(), port: z.number() })),
+});
+
+/** What a running stack says of itself: addresses, keys and demo sign-ins, as in `.local/stack.json`. */
+export type Stack = z.infer<typeof stackSchema>;
+
+/**
+ * Reads the description of the stack under test from the file that `GATEHOUSE_STACK` names.
+ * @throws Error naming the variable and the remedy when it is unset, unreadable or of another shape
+ */
+export function readStack(): Stack {
+  const file = process.env.GATEHOUSE_STACK;
+  if (!file)
+    throw new Error(
+      "GATEHOUSE_STACK is not set: run the tests with `npm test`, or set it to .local/stack.json of a running `npm start`.",
+    );
+  const parsed = stackSchema.safeParse(JSON.parse(readFileSync(file, "utf8")));
+  if (!parsed.success) throw new Error(`${file} does not describe a running stack: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}

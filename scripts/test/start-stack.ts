@@ -1,0 +1,62 @@
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import path from "node:path";
+
+const startTimeoutMs = 120_000;
+const stopTimeoutMs = 20_000;
+
+export type StartedStack = { file: string; stop: () => Promise<void> };
+
+/**
+ * Starts a whole stack with its own ports and its own data below `.local/`, and waits until it is ready.
+ * @returns the path of its stack.json, and how to end it and remove its data
+ * @throws Error with the runner's last words when it does not become ready
+ */
+export async function startStack(): Promise<StartedStack> {
+  await mkdir(".local", { recursive: true });
+  const dataDir = await mkdtemp(path.resolve(".local/test-"));
+  const child = spawn(
+    process.execPath,
+    ["scripts/local-stack/main.ts", "--json", "--ports", "auto", "--data-dir", dataDir],
+    {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, GATEHOUSE_STACK: "" },
+    },
+  );
+  let said = "";
+  child.stderr.on("data", (chunk) => {
+    said = (said + chunk).slice(-4_000);
+  });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const ready = new Promise<void>((resolve, reject) => {
+    let output = "";
+    child.stdout.on("data", (chunk) => {
+      output += chunk;
+      try {
+        JSON.parse(output);
+        resolve();
+      } catch {
+        // Not whole yet.
+      }
+    });
+    child.once("exit", (code) => reject(new Error(`The stack ended with code ${code} before it was ready:\n${said}`)));
+    setTimeout(
+      () => reject(new Error(`The stack was not ready after ${startTimeoutMs / 1000} s:\n${said}`)),
+      startTimeoutMs,
+    ).unref();
+  });
+  const stop = async () => {
+    child.kill("SIGTERM");
+    const forced = setTimeout(() => child.kill("SIGKILL"), stopTimeoutMs);
+    if (child.exitCode === null && child.signalCode === null) await exited;
+    clearTimeout(forced);
+    await rm(dataDir, { recursive: true, force: true });
+  };
+  try {
+    await ready;
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { file: path.join(dataDir, "stack.json"), stop };
+}

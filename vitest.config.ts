@@ -1,0 +1,36 @@
+import { configDefaults, defineConfig } from "vitest/config";
+
+const generated = [...configDefaults.exclude, "build/**", ".local/**"];
+const sql = "supabase/tests/**/*.test.ts";
+const contract = "scripts/local-stack/contract/**/*.test.ts";
+const integration = "**/*.integration.test.ts";
+const fault = "**/*.fault.test.ts";
+const globalSetup = ["scripts/test/global-setup.ts"];
+
+/** One project a tier. All but `unit` and `fault` need a stack, which the global setup starts where none is named. */
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: ["**/*.test.{ts,tsx}"],
+          exclude: [...generated, sql, contract, integration, fault],
+        },
+      },
+      { test: { name: "sql", include: [sql], exclude: generated, globalSetup } },
+      { test: { name: "contract", include: [contract], exclude: generated, globalSetup, testTimeout: 20_000 } },
+      { test: { name: "integration", include: [integration], exclude: generated, globalSetup, testTimeout: 30_000 } },
+      {
+        test: {
+          name: "fault",
+          include: [fault],
+          exclude: generated,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});

@@ -1,18 +1,22 @@
 -- The policies of workspaces ask about memberships, and so does the policy of memberships. These functions read past
 -- row-level security, or a policy would ask itself. They answer for the caller alone, and sit in private: without
--- usage there nobody can call them, yet a policy may. Policies take them as a sub-select, once a statement.
+-- usage there nobody can call them, yet a policy may. Policies take them as a sub-select, once a statement; and plpgsql
+-- keeps their plans between statements, which language sql does not.
 
 -- Definer: reads memberships past their own policy, for the caller only.
 create function private.my_workspace_ids() returns setof uuid
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select m.workspace_id
-  from public.workspace_members m
-  join public.workspaces w on w.id = m.workspace_id
-  where m.user_id = (select auth.uid()) and w.deleted_at is null
+begin
+  return query
+    select m.workspace_id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    where m.user_id = (select auth.uid()) and w.deleted_at is null;
+end
 $$;
 comment on function private.my_workspace_ids() is 'Workspaces that the caller belongs to; deleted ones are gone at once.';
 revoke execute on function private.my_workspace_ids() from public, anon, authenticated;
@@ -20,18 +24,21 @@ grant execute on function private.my_workspace_ids() to authenticated;
 
 -- Definer: reads memberships past their own policy, for the caller only.
 create function private.my_workspace_ids_with(permission public.workspace_permission) returns setof uuid
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select m.workspace_id
-  from public.workspace_members m
-  join public.workspaces w on w.id = m.workspace_id
-  join public.workspace_roles r on r.id = m.role_id
-  where m.user_id = (select auth.uid())
-    and w.deleted_at is null
-    and (r.is_owner or my_workspace_ids_with.permission = any (r.permissions))
+begin
+  return query
+    select m.workspace_id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = (select auth.uid())
+      and w.deleted_at is null
+      and (r.is_owner or my_workspace_ids_with.permission = any (r.permissions));
+end
 $$;
 comment on function private.my_workspace_ids_with(public.workspace_permission) is
   'Workspaces in which the caller''s role carries the permission.';
@@ -41,14 +48,17 @@ grant execute on function private.my_workspace_ids_with(public.workspace_permiss
 
 -- Definer: reads memberships past their own policy, for the caller only.
 create function private.my_fellow_ids() returns setof uuid
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select m.user_id
-  from public.workspace_members m
-  where m.workspace_id in (select private.my_workspace_ids())
+begin
+  return query
+    select m.user_id
+    from public.workspace_members m
+    where m.workspace_id in (select private.my_workspace_ids());
+end
 $$;
 comment on function private.my_fellow_ids() is 'People who share a workspace with the caller.';
 revoke execute on function private.my_fellow_ids() from public, anon, authenticated;
@@ -56,26 +66,29 @@ grant execute on function private.my_fellow_ids() to authenticated;
 
 -- Definer: reads memberships past their own policy, for the caller only.
 create function private.my_assignable_role_ids() returns setof uuid
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select other.id
-  from public.workspace_members m
-  join public.workspaces w on w.id = m.workspace_id
-  join public.workspace_roles mine on mine.id = m.role_id
-  join public.workspace_roles other on other.workspace_id = m.workspace_id
-  where m.user_id = (select auth.uid())
-    and w.deleted_at is null
-    and (
-      mine.is_owner
-      or (
-        'manage_members'::public.workspace_permission = any (mine.permissions)
-        and not other.is_owner
-        and other.permissions <@ mine.permissions
-      )
-    )
+begin
+  return query
+    select other.id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles mine on mine.id = m.role_id
+    join public.workspace_roles other on other.workspace_id = m.workspace_id
+    where m.user_id = (select auth.uid())
+      and w.deleted_at is null
+      and (
+        mine.is_owner
+        or (
+          'manage_members'::public.workspace_permission = any (mine.permissions)
+          and not other.is_owner
+          and other.permissions <@ mine.permissions
+        )
+      );
+end
 $$;
 comment on function private.my_assignable_role_ids() is
   'Roles that the caller may give and take: none that allows more than their own, so that nobody promotes themselves.';

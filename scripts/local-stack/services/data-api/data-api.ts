@@ -1,0 +1,86 @@
+import { App } from "@supabase/lite";
+import { RequestRoleConnection } from "./connection.ts";
+import { schemaUnavailable } from "./error-responses.ts";
+import { requestContext } from "./request-context.ts";
+import { watchSchema } from "./schema-watch.ts";
+
+/** Rows in one answer, as on a new hosted project. */
+const maxRows = 1_000;
+
+export type DataApiCaller = { kind: "publishable" | "secret"; claims: Record<string, unknown> };
+export type DataApi = {
+  /** Serves a request for a caller whose claims have been verified. The request's own credentials are not looked at. */
+  handle: (request: Request, options: { url: URL; caller: DataApiCaller }) => Promise<Response>;
+  close: () => Promise<void>;
+};
+
+/** Makes the PostgREST-compatible API below `/rest/v1` of a Postgres database, reached as role `authenticator`. */
+export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; schemas: string[] }): DataApi {
+  const connection = new RequestRoleConnection(databaseUrl);
+  const [defaultSchema = "public"] = schemas;
+  const app = new App({
+    connection,
+    auth: { enabled: false },
+    api: { enabled: true, schemas, max_rows: maxRows },
+    options: {
+      server: {
+        disableStudio: true,
+        disableFallback: true,
+        apiKeys: {
+          resolver: async (kind) => ({ type: kind === "secret" ? "secret" : "publishable", claims: callerClaims() }),
+        },
+      },
+    },
+  });
+  const endWatch = watchSchema(databaseUrl, () => {
+    connection.reload().catch(() => connection.forgetSchema());
+  });
+  return {
+    async handle(request, { url, caller }) {
+      const headers = new Headers(request.headers);
+      headers.delete("authorization");
+      headers.set("apikey", caller.kind);
+      const schema = profileOf(request) ?? defaultSchema;
+      const target = relationOf(url.pathname);
+      try {
+        if (target && schemas.includes(schema)) await connection.ensureKnown({ schema, ...target });
+      } catch {
+        return schemaUnavailable();
+      }
+      const context = {
+        claims: caller.claims,
+        method: request.method,
+        path: url.pathname.slice("/rest/v1".length),
+        headers: Object.fromEntries(headers),
+        schema,
+      };
+      return requestContext.run(context, async () => app.fetch(await copyRequest(request, url, headers)));
+    },
+    async close() {
+      await endWatch();
+      await connection.close();
+    },
+  };
+}
+
+function callerClaims(): Record<string, unknown> {
+  const context = requestContext.getStore();
+  if (!context) throw new Error("A key outside any request");
+  return context.claims;
+}
+
+async function copyRequest(request: Request, url: URL, headers: Headers): Promise<Request> {
+  const body = request.method === "GET" || request.method === "HEAD" ? undefined : await request.arrayBuffer();
+  return new Request(url, { method: request.method, headers, body });
+}
+
+/** The schema that a request asks for: by one header for reading, by another for writing. */
+function profileOf({ method, headers }: Request): string | undefined {
+  const name = method === "GET" || method === "HEAD" ? "accept-profile" : "content-profile";
+  return headers.get(name) ?? undefined;
+}
+
+function relationOf(pathname: string): { name: string; isFunction: boolean } | undefined {
+  const [, isFunction, name] = pathname.match(/^\/rest\/v1\/(rpc\/)?([^/]+)$/) ?? [];
+  return name === undefined ? undefined : { name: decodeURIComponent(name), isFunction: isFunction !== undefined };
+}

@@ -1,0 +1,98 @@
+import postgres from "postgres";
+
+/** Error codes of the driver and the operating system that mean: no connection to the database. */
+const lostConnection = /^(?:CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH)/;
+/** The server is starting, stopping, or has ended our session. */
+const serverGone = /^(?:08|57P0[1-3])/;
+
+/** HTTP status by SQLSTATE, first match wins (PostgREST, references/errors, "HTTP Status Codes"). */
+const statusBySqlState: [RegExp, number][] = [
+  [/^09/, 500],
+  [/^0[LP]/, 403],
+  [/^2350[35]$/, 409],
+  [/^25006$/, 405],
+  [/^25/, 500],
+  [/^28/, 403],
+  [/^(?:2D|38|39|3B|40)/, 500],
+  [/^53400$/, 500],
+  [/^53/, 503],
+  [/^54/, 413],
+  [/^(?:55|57|58|F0|HV)/, 500],
+  [/^P0001$/, 400],
+  [/^(?:P0|XX)/, 500],
+  [/^42(?:883|P01)$/, 404],
+  [/^42P17$/, 500],
+];
+
+type ErrorBody = { code: string; message: string; details: string | null; hint: string | null };
+
+/** An error in PostgREST's shape. */
+export function errorResponse(status: number, body: ErrorBody, headers: Record<string, string> = {}): Response {
+  return Response.json(body, { status, headers });
+}
+
+/** No connection to the database: it is down, starting, or was restarted under us. */
+export function connectionLost(): Response {
+  return errorResponse(
+    503,
+    { code: "PGRST000", message: "Database connection error. Retrying.", details: null, hint: null },
+    { "retry-after": "1" },
+  );
+}
+
+/** The database has not yet been asked, or could not be asked, what tables and functions it has. */
+export function schemaUnavailable(): Response {
+  return errorResponse(
+    503,
+    {
+      code: "PGRST002",
+      message: "Could not query the database for the schema cache. Retrying.",
+      details: null,
+      hint: null,
+    },
+    { "retry-after": "1" },
+  );
+}
+
+/**
+ * What a failed statement means to the client.
+ * @returns undefined where the error is none of the database's
+ */
+export function databaseErrorResponse(error: unknown, { role }: { role: string }): Response | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  if (lostConnection.test(code) || (serverGone.test(code) && error instanceof postgres.PostgresError))
+    return connectionLost();
+  if (!(error instanceof postgres.PostgresError)) return undefined;
+  if (code === "PGRST") return customErrorResponse(error);
+  const body = { code, message: error.message, details: error.detail ?? null, hint: error.hint ?? null };
+  const status = statusOf(error, role);
+  return errorResponse(status, body, status === 401 ? { "www-authenticate": "Bearer" } : {});
+}
+
+function statusOf({ code, message }: postgres.PostgresError, role: string): number {
+  if (code === "42501") return role === "anon" ? 401 : 403;
+  if (code === "21000") return message.endsWith("requires a WHERE clause") ? 400 : 500;
+  if (code === "22023" && /^role .* does not exist$/.test(message)) return 401;
+  if (code.startsWith("PT")) {
+    const status = Number(code.slice(2));
+    return status >= 200 && status <= 599 ? status : 500;
+  }
+  return statusBySqlState.find(([pattern]) => pattern.test(code))?.[1] ?? 400;
+}
+
+/** `raise sqlstate 'PGRST'`: message and detail are JSON that spell out the whole answer. */
+function customErrorResponse(error: postgres.PostgresError): Response {
+  try {
+    const { code, message, details = null, hint = null } = JSON.parse(error.message);
+    const { status, headers } = JSON.parse(error.detail ?? "");
+    return errorResponse(status, { code, message, details, hint }, headers);
+  } catch {
+    return errorResponse(500, {
+      code: "PGRST121",
+      message: `Could not parse JSON in the "RAISE SQLSTATE 'PGRST'" error`,
+      details: null,
+      hint: "MESSAGE must be a JSON object with 'code' and 'message', DETAIL one with 'status' and 'headers'.",
+    });
+  }
+}

@@ -1,0 +1,48 @@
+import type { Connection } from "@supabase/lite";
+import { PostgresConnection } from "@supabase/lite/postgres";
+
+/** The roles that requests take. The catalogue shows a role only what it has a privilege on, so each is asked. */
+const requestRoles = ["service_role", "authenticated", "anon"];
+
+export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
+
+/**
+ * Reads what tables, columns, functions and relations the API's roles can see between them.
+ * @throws Error when the database cannot be reached
+ */
+export async function readSchema(databaseUrl: string): Promise<Introspection> {
+  const [first, ...others] = await Promise.all(requestRoles.map((role) => readSchemaAs(databaseUrl, role)));
+  if (!first) throw new Error("No role to read the schema as");
+  const all = [first, ...others];
+  return {
+    ...first,
+    tables: uniqueBy(
+      all.flatMap(({ tables }) => tables),
+      ({ schema, name }) => `${schema}.${name}`,
+    ),
+    columns: uniqueBy(
+      all.flatMap(({ columns }) => columns),
+      ({ schema, table, name }) => `${schema}.${table}.${name}`,
+    ),
+  };
+}
+
+async function readSchemaAs(url: string, role: string): Promise<Introspection> {
+  const connection = new PostgresConnection({
+    url,
+    postgresOptions: { max: 1, connect_timeout: 5, connection: { role }, onnotice: () => {} },
+  });
+  try {
+    // Asked first, since introspect() itself reports a failure as an empty schema.
+    await connection.driver`select 1`;
+    const schema = await connection.introspect({ useCache: false });
+    if (!schema.functions) throw new Error("The database could not be asked for its schema");
+    return schema;
+  } finally {
+    await connection.driver.end({ timeout: 1 });
+  }
+}
+
+function uniqueBy<T>(items: T[], key: (item: T) => string): T[] {
+  return [...new Map(items.map((item) => [key(item), item])).values()];
+}

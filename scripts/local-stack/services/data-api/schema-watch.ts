@@ -1,0 +1,41 @@
+import pg from "pg";
+
+const retryDelayMs = 500;
+
+/**
+ * Calls back whenever the schema may have changed: at each new connection, since what was announced while there was
+ * none is lost, and at each `notify pgrst`. Goes on trying while the database is away.
+ * @returns how to end it
+ */
+export function watchSchema(databaseUrl: string, onChange: () => void): () => Promise<void> {
+  let ended = false;
+  let client: pg.Client | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  function retry(): void {
+    client = undefined;
+    if (!ended) timer = setTimeout(connect, retryDelayMs);
+  }
+
+  async function connect(): Promise<void> {
+    const candidate = new pg.Client({ connectionString: databaseUrl, application_name: "data-api-schema-watch" });
+    candidate.on("error", () => {});
+    candidate.on("notification", onChange);
+    try {
+      await candidate.connect();
+      candidate.once("end", retry);
+      client = candidate;
+      await candidate.query("listen pgrst");
+      onChange();
+    } catch {
+      if (client === undefined) retry();
+    }
+  }
+
+  void connect();
+  return async () => {
+    ended = true;
+    clearTimeout(timer);
+    await client?.end();
+  };
+}

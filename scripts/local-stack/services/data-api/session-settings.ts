@@ -1,0 +1,50 @@
+import { CompiledQuery } from "kysely";
+import { type RequestContext, roleOf } from "./request-context.ts";
+
+/** Settings that `alter role … set` gives a role; switching to it inside a session does not apply them by itself. */
+export type RoleSettings = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+/** Which of them we may set: those that any user may change. One row a role and setting. */
+export const roleSettingsQuery = CompiledQuery.raw(`
+  select role.rolname as role, split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
+  from pg_catalog.pg_roles role
+  cross join lateral unnest(role.rolconfig) as entry
+  join pg_catalog.pg_settings setting on setting.name = split_part(entry, '=', 1)
+  where role.rolname in ('anon', 'authenticated', 'service_role')
+    and setting.context = 'user' and setting.name not in ('role', 'search_path')`);
+
+/** Groups the rows of {@link roleSettingsQuery} by role. */
+export function readRoleSettings(rows: readonly unknown[]): RoleSettings {
+  const settings = new Map<string, Map<string, string>>();
+  for (const { role, name, value } of rows as { role: string; name: string; value: string }[]) {
+    const ofRole = settings.get(role) ?? new Map<string, string>();
+    settings.set(role, ofRole.set(name, value));
+  }
+  return settings;
+}
+
+/**
+ * One statement that makes a transaction the caller's: role, claims, search path, limits, and the request for functions
+ * that read it (PostgREST, "Transactions"). Everything ends with the transaction.
+ */
+export function sessionSettings(context: RequestContext, roleSettings: RoleSettings): CompiledQuery {
+  const role = roleOf(context);
+  const settings: [string, string][] = [
+    ["search_path", [...new Set([context.schema, "public", "extensions"])].map(quoteIdentifier).join(", ")],
+    ["request.jwt.claims", JSON.stringify({ ...context.claims, role })],
+    ["request.method", context.method],
+    ["request.path", context.path],
+    ["request.headers", JSON.stringify(context.headers)],
+    ["response.status", ""],
+    ["response.headers", ""],
+    ...(roleSettings.get(role) ?? []),
+    ["role", role],
+  ];
+  if (context.method === "GET" || context.method === "HEAD") settings.push(["transaction_read_only", "on"]);
+  const calls = settings.map((_, index) => `set_config($${2 * index + 1}, $${2 * index + 2}, true)`);
+  return CompiledQuery.raw(`select ${calls.join(", ")}`, settings.flat());
+}
+
+function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

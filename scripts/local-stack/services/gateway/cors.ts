@@ -1,0 +1,49 @@
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { MiddlewareHandler } from "hono";
+
+const methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+const preflightMaxAgeSeconds = "86400";
+const allowedHeaders = [
+  "accept",
+  "accept-profile",
+  "apikey",
+  "authorization",
+  "content-profile",
+  "content-type",
+  "prefer",
+  "range",
+  "range-unit",
+  "x-client-info",
+  "x-supabase-api-version",
+];
+
+/** The response headers that code in a browser may read, for each of the two APIs (GoTrue's own, PostgREST's own). */
+export const exposedHeaders = {
+  auth: "X-Total-Count, Link, X-Supabase-Api-Version",
+  rest: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Preference-Applied, Range-Unit",
+};
+
+/** Lets pages of every origin call the API: it takes its credential from headers, never from cookies. */
+export function crossOrigin(exposed: string): MiddlewareHandler {
+  return async (c, next) => {
+    if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
+      const asked = (c.req.header("access-control-request-headers") ?? "").toLowerCase().split(/\s*,\s*/);
+      const allowed = new Set([...allowedHeaders, ...asked.filter((name) => /^[a-z0-9-]+$/.test(name))]);
+      return c.body(null, 204, {
+        "access-control-allow-origin": "*",
+        "access-control-allow-methods": methods,
+        "access-control-allow-headers": [...allowed].join(", "),
+        "access-control-max-age": preflightMaxAgeSeconds,
+        vary: "Access-Control-Request-Headers",
+      });
+    }
+    await next();
+    if (c.res === RESPONSE_ALREADY_SENT) return;
+    for (const [name, value] of Object.entries(crossOriginHeaders(exposed))) c.res.headers.set(name, value);
+  };
+}
+
+/** The same for an answer that is passed on without going through the router. */
+export function crossOriginHeaders(exposed: string): Record<string, string> {
+  return { "access-control-allow-origin": "*", "access-control-expose-headers": exposed };
+}

@@ -1,0 +1,25 @@
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { Context } from "hono";
+import type { KeyRing } from "./api-keys.ts";
+import { forward, forwardedHeaders } from "./forward.ts";
+import type { NodeBindings } from "./node-bindings.ts";
+import { unavailable } from "./refusals.ts";
+
+/**
+ * Serves `/functions/v1/<name>/*`. Neither keys nor tokens are looked at and nothing is said about other origins:
+ * both are for the function to decide (`verify_jwt = false`).
+ */
+export function functionsRoute({ origin, keys }: { origin: string; keys: KeyRing }) {
+  return (c: Context<NodeBindings>) => {
+    const { pathname, search } = new URL(c.req.url);
+    const headers = forwardedHeaders(c.env.incoming);
+    if (keys.identify(String(headers.apikey ?? "")) !== "secret") delete headers["sb-forwarded-for"];
+    forward(c.env.incoming, c.env.outgoing, {
+      origin,
+      path: pathname.slice("/functions/v1".length) + search,
+      headers,
+      unreachable: unavailable("functions"),
+    });
+    return RESPONSE_ALREADY_SENT;
+  };
+}

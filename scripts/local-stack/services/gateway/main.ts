@@ -1,0 +1,35 @@
+import { createAdaptorServer } from "@hono/node-server";
+import { createDataApi } from "../data-api/data-api.ts";
+import { createGateway } from "./app.ts";
+import { readConfig } from "./config.ts";
+import { createTokenVerifier } from "./user-tokens.ts";
+
+/** How long requests in progress may go on after we are told to stop. */
+const stopTimeoutMs = 5_000;
+
+const config = readConfig(process.env);
+const dataApi = createDataApi({ databaseUrl: config.databaseUrl, schemas: config.schemas });
+const verify = createTokenVerifier({
+  jwksUrl: new URL(`${config.identityUrl}/.well-known/jwks.json`),
+  issuer: config.issuer,
+  audience: "authenticated",
+});
+const server = createAdaptorServer({ fetch: createGateway({ config, dataApi, verify }).fetch });
+
+server.listen(config.port, config.host, () => console.log(`gateway listens on http://${config.host}:${config.port}`));
+server.once("error", (error) => {
+  console.error(`The gateway cannot listen on ${config.host}:${config.port}: ${error.message}`);
+  process.exit(1);
+});
+
+let stopping = false;
+async function stop(): Promise<void> {
+  if (stopping) return;
+  stopping = true;
+  setTimeout(() => process.exit(0), stopTimeoutMs).unref();
+  await new Promise((resolve) => server.close(resolve));
+  await dataApi.close();
+  process.exit(0);
+}
+process.on("SIGTERM", stop);
+process.on("SIGINT", stop);

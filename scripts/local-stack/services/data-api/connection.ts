@@ -4,6 +4,7 @@ import { databaseErrorResponse } from "./error-responses.ts";
 import { requestContext, roleOf } from "./request-context.ts";
 import { type Introspection, readSchema } from "./schema-cache.ts";
 import { type RoleSettings, readRoleSettings, roleSettingsQuery, sessionSettings } from "./session-settings.ts";
+import { jsonWireTypes } from "./wire-types.ts";
 
 const poolSize = 20;
 const connectTimeoutSeconds = 5;
@@ -39,6 +40,7 @@ export class RequestRoleConnection extends PostgresConnection {
         backoff: () => 0.1,
         onnotice: () => {},
         connection: { application_name: "data-api" },
+        types: jsonWireTypes,
       },
     });
     this.databaseUrl = databaseUrl;

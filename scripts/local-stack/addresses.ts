@@ -1,0 +1,51 @@
+import type { Environment } from "./environment.ts";
+import type { Ports } from "./ports.ts";
+import type { Secrets } from "./secrets.ts";
+
+export const host = "127.0.0.1";
+
+/** Where the parts of a running stack are found. */
+export type Addresses = {
+  /** Origin of the web server. */
+  base: string;
+  supabase: string;
+  identity: string;
+  functions: string;
+  provider: string;
+  mailbox: string;
+};
+
+const isLoopback = (hostname: string) =>
+  hostname === "localhost" || hostname.endsWith(".localhost") || hostname === host || hostname === "[::1]";
+
+/** The port that the web server should have: PORT, or that of a BASE_URL on this machine. */
+export function wishedWebPort(settings: Environment["settings"]): number | undefined {
+  if (settings.PORT) return settings.PORT;
+  if (!settings.BASE_URL) return undefined;
+  const { hostname, port } = new URL(settings.BASE_URL);
+  return isLoopback(hostname) && port !== "" ? Number(port) : undefined;
+}
+
+/** The web server's origin: BASE_URL, with the port it really got where that is on this machine. */
+export function webOrigin(settings: Environment["settings"], port: number): string {
+  const url = new URL(settings.BASE_URL ?? `http://localhost:${port}`);
+  if (isLoopback(url.hostname)) url.port = String(port);
+  return url.origin;
+}
+
+export function addressesOf(ports: Ports, settings: Environment["settings"]): Addresses {
+  const at = (port: number) => `http://${host}:${port}`;
+  return {
+    base: webOrigin(settings, ports.web),
+    supabase: at(ports.gateway),
+    identity: at(ports.identity),
+    functions: at(ports.functions),
+    provider: at(ports.provider),
+    mailbox: at(ports.mail),
+  };
+}
+
+/** The database as seen by one of its login roles. */
+export function databaseUrl(role: keyof Secrets["passwords"], secrets: Secrets, port: number): string {
+  return `postgres://${role}:${encodeURIComponent(secrets.passwords[role])}@${host}:${port}/postgres`;
+}

@@ -1,0 +1,127 @@
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createWriteStream, existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { codeOf, StackError } from "./errors.ts";
+import { isAlive, type ProcessIdentity, startOf } from "./runner/processes.ts";
+
+/** What the web server's build is made from, relative to the checkout. */
+const sources = [
+  "package-lock.json",
+  "remix.config.js",
+  "vite.config.ts",
+  "tsconfig.json",
+  "remix-app",
+  "supabase/functions/_shared",
+];
+const outputs = ["build/client", "build/server/index.js"];
+
+async function filesBelow(root: string, entry: string): Promise<string[]> {
+  const full = path.join(root, entry);
+  if (!existsSync(full)) return [];
+  if (path.extname(entry) !== "") return [entry];
+  const found = await readdir(full, { recursive: true, withFileTypes: true });
+  return found
+    .filter((file) => file.isFile() && !/\.test\.tsx?$/.test(file.name))
+    .map((file) => path.relative(root, path.join(file.parentPath, file.name)))
+    .sort();
+}
+
+/** One hash over everything the build is made from. */
+export async function hashSources(root: string): Promise<string> {
+  const hash = createHash("sha256");
+  for (const entry of sources) {
+    for (const file of await filesBelow(root, entry)) {
+      hash
+        .update(`${file}\0`)
+        .update(await readFile(path.join(root, file)))
+        .update("\0");
+    }
+  }
+  return hash.digest("hex");
+}
+
+/**
+ * Builds the web server when its build is missing or older than its sources. Several starts at once build once.
+ * @returns whether it built
+ * @throws StackError with the end of the build's output when it fails
+ */
+export async function ensureBuild(options: { root: string; logFile: string }): Promise<boolean> {
+  const { root, logFile } = options;
+  const directory = path.join(root, "build");
+  const stamp = path.join(directory, ".sources");
+  const fresh = async () =>
+    outputs.every((output) => existsSync(path.join(root, output))) &&
+    existsSync(stamp) &&
+    readFileSync(stamp, "utf8") === (await hashSources(root));
+  if (await fresh()) return false;
+
+  await mkdir(directory, { recursive: true });
+  const unlock = await lock(directory);
+  try {
+    if (await fresh()) return false;
+    rmSync(stamp, { force: true });
+    const hash = await hashSources(root);
+    await runBuild(root, logFile);
+    writeFileSync(stamp, hash);
+    return true;
+  } finally {
+    unlock();
+  }
+}
+
+/** Waits until no other process builds. A lock whose holder is gone does not count. */
+async function lock(directory: string): Promise<() => void> {
+  const file = path.join(directory, ".lock");
+  const draft = `${file}.${process.pid}`;
+  const self: ProcessIdentity = { pid: process.pid, startedAt: startOf(process.pid) ?? "" };
+  writeFileSync(draft, JSON.stringify(self));
+  try {
+    for (;;) {
+      try {
+        linkSync(draft, file);
+        return () => rmSync(file, { force: true });
+      } catch (error) {
+        if (codeOf(error) !== "EEXIST") throw error;
+        if (!holderIsAlive(file)) rmSync(file, { force: true });
+        else await sleep(100);
+      }
+    }
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+function holderIsAlive(file: string): boolean {
+  try {
+    return isAlive(JSON.parse(readFileSync(file, "utf8")) as ProcessIdentity);
+  } catch {
+    return false;
+  }
+}
+
+function runBuild(root: string, logFile: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ["node_modules/@remix-run/dev/dist/cli.js", "vite:build"], {
+      cwd: root,
+      env: { ...process.env, NODE_ENV: "production" },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const log = createWriteStream(logFile, { mode: 0o600 });
+    let tail = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk) => {
+        log.write(chunk);
+        tail = (tail + chunk).slice(-3_000);
+      });
+    }
+    child.once("error", reject);
+    child.once("close", (code) => {
+      log.end();
+      if (code === 0) resolve();
+      else reject(new StackError(`The web server's build failed. Its whole output: ${logFile}\n${tail.trim()}`));
+    });
+  });
+}

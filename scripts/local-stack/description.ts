@@ -1,0 +1,56 @@
+import { renameSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { styleText } from "node:util";
+
+/** What a running stack says of itself, to people and to tests. */
+export type StackDescription = {
+  base: string;
+  ai: string;
+  supabase: { url: string; publishableKey: string; secretKey: string; dbUrl: string };
+  mail: { smtp: string; web: string };
+  provider: string;
+  users: { role: "user" | "admin"; email: string; password: string }[];
+  workspaceId: string;
+  aiKey: string;
+  gatewayDbUrl: string;
+  services: { name: string; pid: number; port: number }[];
+};
+
+const fileIn = (dataDir: string) => path.join(dataDir, "stack.json");
+
+/** Writes `stack.json`, mode 0600, in one step. */
+export function writeDescription(dataDir: string, description: StackDescription): void {
+  const draft = `${fileIn(dataDir)}.new`;
+  writeFileSync(draft, `${JSON.stringify(description, null, 2)}\n`, { mode: 0o600 });
+  renameSync(draft, fileIn(dataDir));
+}
+
+/** Removes `stack.json`: nothing runs. */
+export function removeDescription(dataDir: string): void {
+  rmSync(fileIn(dataDir), { force: true });
+}
+
+/** The table that is printed when everything answers. */
+export function renderTable(description: StackDescription, stream: NodeJS.WriteStream): string {
+  const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(15), { stream }) : text.padEnd(15));
+  const { base, ai, supabase, mail, users, aiKey } = description;
+  const rows: [string, string][] = [
+    ["Web", base],
+    ["Mailbox", mail.web],
+    ["Supabase", `${supabase.url}  (publishable key ${supabase.publishableKey})`],
+    ["Postgres", supabase.dbUrl],
+    ["AI gateway", `${ai}/v1  (models are served by a demo provider unless you set another)`],
+    ...users.map(({ role, email, password }): [string, string] => [
+      role === "admin" ? "Sign in (admin)" : "Sign in",
+      `${email}  password ${password}`,
+    ]),
+    ...(aiKey ? ([["AI key", aiKey]] satisfies [string, string][]) : []),
+  ];
+  const lines = rows.map(([name, value]) => `  ${label(name)}  ${value}`);
+  const call = aiKey ? ["", "  Try it:", ...curlLines(ai, aiKey).map((line) => `    ${line}`)] : [];
+  return ["", "Gatehouse is ready. Ctrl-C stops it.", "", ...lines, ...call, ""].join("\n");
+}
+
+function curlLines(ai: string, aiKey: string): string[] {
+  return [`curl ${ai}/v1/models -H 'Authorization: Bearer ${aiKey}'`];
+}

@@ -1,0 +1,100 @@
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { parseEnv } from "node:util";
+import { z } from "zod";
+import { StackError } from "./errors.ts";
+
+/** Values that `.env.example` gives to secrets begin so; production refuses them. */
+export const examplePrefix = "example-only-";
+
+const url = z.url({ protocol: /^https?$/, error: "must be an http or https URL" });
+const databaseUrl = z.url({ protocol: /^postgres(ql)?$/, error: "must be a URL that begins with postgres://" });
+
+const schema = z.object({
+  NODE_ENV: z.enum(["development", "test", "production"]).optional(),
+  BASE_URL: url.optional(),
+  PORT: z.coerce.number().int().min(1).max(65_535).optional(),
+  PARENT_DOMAIN: z.string().optional(),
+  SUPABASE_URL: url.transform((text) => text.replace(/\/+$/, "")).optional(),
+  SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
+  SUPABASE_SECRET_KEY: z.string().optional(),
+  SUPABASE_DB_URL: databaseUrl.optional(),
+  IDENTITY_BIN: z
+    .string()
+    .refine((file) => existsSync(file), "names a file that is not there: build Supabase Auth, or remove the line")
+    .optional(),
+  WEB_MULTI_ACCOUNT_SESSION_SECRET: z
+    .string()
+    .min(32, "needs 32 characters or more: make one with `openssl rand -base64 32`")
+    .optional(),
+});
+
+/** The settings of the stack, and everything else that was set, for the services. */
+export type Environment = { settings: z.infer<typeof schema>; all: Record<string, string> };
+
+/** Variables that only mean something with an address to use them at. */
+const projectKeys = ["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"] as const;
+
+/**
+ * Checks what is set. An empty value counts as not set.
+ * @param origin what to call the place where it is set, in messages
+ * @throws StackError: one message that names each variable at fault and says what to do
+ */
+export function parseEnvironment(source: Record<string, string | undefined>, origin = "the environment"): Environment {
+  const all = Object.fromEntries(
+    Object.entries(source).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== ""),
+  );
+  const parsed = schema.safeParse(all);
+  if (!parsed.success) {
+    refuse(
+      origin,
+      parsed.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}.`),
+    );
+  }
+  const settings = parsed.data;
+  const faults: string[] = [];
+  if (settings.SUPABASE_URL) {
+    for (const name of projectKeys) {
+      if (settings[name] && !settings[name].startsWith(examplePrefix)) continue;
+      faults.push(
+        `${name} is not set, but SUPABASE_URL is: add the project's key (Dashboard, Settings, API keys), ` +
+          "or remove SUPABASE_URL to use the embedded stack.",
+      );
+    }
+  } else {
+    const half = projectKeys.find((name) => settings[name] && !settings[name].startsWith(examplePrefix));
+    if (half) {
+      faults.push(
+        `SUPABASE_URL is not set, but ${half} is: add the project's URL, ` +
+          `or remove ${half} to use the embedded stack, which makes its own keys.`,
+      );
+    }
+  }
+  if (settings.NODE_ENV === "production") {
+    for (const [name, value] of Object.entries(settings)) {
+      if (typeof value === "string" && value.startsWith(examplePrefix)) {
+        faults.push(`${name} still has the example's value, which production refuses: set a secret of your own.`);
+      }
+    }
+  }
+  if (faults.length > 0) refuse(origin, faults);
+  return { settings, all };
+}
+
+function refuse(origin: string, faults: readonly string[]): never {
+  throw new StackError([`The settings in ${origin} do not work:`, ...faults.map((fault) => `  ${fault}`)].join("\n"));
+}
+
+/**
+ * Reads the environment, and `.env` in `directory` where there is one; what the environment sets wins.
+ * With `embedded`, `.env` and the address of a project are left out.
+ */
+export function readEnvironment(directory: string, { embedded }: { embedded: boolean }): Environment {
+  const file = path.join(directory, ".env");
+  if (embedded) {
+    const left = Object.entries(process.env).filter(([name]) => !name.startsWith("SUPABASE_"));
+    return parseEnvironment(Object.fromEntries(left));
+  }
+  if (!existsSync(file)) return parseEnvironment(process.env);
+  return parseEnvironment({ ...parseEnv(readFileSync(file, "utf8")), ...process.env }, ".env and the environment");
+}

@@ -1,0 +1,15 @@
+/** A failure that the person at the terminal can act on: printed as it is, without a stack trace. */
+export class StackError extends Error {
+  override name = "StackError";
+}
+
+/** The text of anything thrown. */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return error.errors.map(messageOf).join("; ");
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The code of a system or database error (`ENOENT`, `42P01`), if it has one. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
+}

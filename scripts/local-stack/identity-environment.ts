@@ -1,0 +1,94 @@
+import type { Addresses } from "./addresses.ts";
+import { host } from "./addresses.ts";
+import type { Ports } from "./ports.ts";
+import type { Secrets } from "./secrets.ts";
+
+/** Mails of the identity backend that have a text of ours in `supabase/templates`. */
+const mails = {
+  CONFIRMATION: { file: "confirmation", subject: "Confirm your e-mail address" },
+  RECOVERY: { file: "recovery", subject: "Reset your password" },
+  MAGIC_LINK: { file: "magic_link", subject: "Your sign-in link" },
+  INVITE: { file: "invite", subject: "You have been invited" },
+  EMAIL_CHANGE: { file: "email_change", subject: "Confirm your new e-mail address" },
+  REAUTHENTICATION: { file: "reauthentication", subject: "{{ .Token }} is your confirmation code" },
+} as const;
+
+/**
+ * The environment of the identity backend, ours and Supabase Auth's own binary alike. Limits are as hosted where
+ * they protect accounts, and out of the way where they only spare a mail provider.
+ */
+export function identityEnvironment(options: {
+  addresses: Addresses;
+  ports: Ports;
+  secrets: Secrets;
+  databaseUrl: string;
+  templatesUrl: string;
+  parentDomain: string | undefined;
+}): Record<string, string> {
+  const { addresses, ports, secrets, databaseUrl, templatesUrl, parentDomain } = options;
+  const base = new URL(addresses.base);
+  const siblings = parentDomain ? [`${base.protocol}//*.${parentDomain}${base.port ? `:${base.port}` : ""}`] : [];
+  const allowed = [addresses.base, ...siblings];
+  const signingKeys = [
+    secrets.signingKey,
+    {
+      kty: "oct",
+      alg: "HS256",
+      kid: "role-tokens",
+      k: Buffer.from(secrets.jwtSecret).toString("base64url"),
+      key_ops: ["verify"],
+    },
+  ];
+  const texts = Object.entries(mails).flatMap(([kind, { file, subject }]) => [
+    [`GOTRUE_MAILER_SUBJECTS_${kind}`, subject],
+    [`GOTRUE_MAILER_TEMPLATES_${kind}`, `${templatesUrl}/${file}.html`],
+  ]);
+  return {
+    DATABASE_URL: `${databaseUrl}?search_path=auth`,
+    DB_NAMESPACE: "auth",
+    GOTRUE_DB_DRIVER: "postgres",
+    GOTRUE_DB_MAX_POOL_SIZE: "15",
+    GOTRUE_API_HOST: host,
+    PORT: String(ports.identity),
+    API_EXTERNAL_URL: addresses.supabase,
+    GOTRUE_SITE_URL: addresses.base,
+    GOTRUE_URI_ALLOW_LIST: allowed.flatMap((origin) => [origin, `${origin}/**`]).join(","),
+    GOTRUE_CORS_ALLOWED_HEADERS: "apikey",
+
+    GOTRUE_JWT_SECRET: secrets.jwtSecret,
+    GOTRUE_JWT_KEYS: JSON.stringify(signingKeys),
+    GOTRUE_JWT_AUD: "authenticated",
+    GOTRUE_JWT_DEFAULT_GROUP_NAME: "authenticated",
+    GOTRUE_JWT_ADMIN_ROLES: "service_role,supabase_admin",
+    GOTRUE_JWT_EXP: "3600",
+    GOTRUE_JWT_ISSUER: `${addresses.supabase}/auth/v1`,
+
+    GOTRUE_EXTERNAL_EMAIL_ENABLED: "true",
+    GOTRUE_MAILER_AUTOCONFIRM: "false",
+    GOTRUE_MAILER_OTP_EXP: "3600",
+    GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
+    GOTRUE_MAILER_URLPATHS_RECOVERY: "/auth/v1/verify",
+    GOTRUE_MAILER_URLPATHS_INVITE: "/auth/v1/verify",
+    GOTRUE_MAILER_URLPATHS_EMAIL_CHANGE: "/auth/v1/verify",
+    ...Object.fromEntries(texts),
+    GOTRUE_SMTP_HOST: host,
+    GOTRUE_SMTP_PORT: String(ports.smtp),
+    GOTRUE_SMTP_ADMIN_EMAIL: "no-reply@gatehouse.test",
+    GOTRUE_SMTP_SENDER_NAME: "Gatehouse",
+    GOTRUE_SMTP_MAX_FREQUENCY: "1s",
+    GOTRUE_RATE_LIMIT_EMAIL_SENT: "100000",
+
+    GOTRUE_PASSWORD_MIN_LENGTH: "8",
+    GOTRUE_SECURITY_SB_FORWARDED_FOR_ENABLED: "true",
+    GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: "true",
+    GOTRUE_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: "true",
+    GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: "10",
+    GOTRUE_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION: "1",
+    GOTRUE_MFA_TOTP_ENROLL_ENABLED: "true",
+    GOTRUE_MFA_TOTP_VERIFY_ENABLED: "true",
+    GOTRUE_PASSKEY_ENABLED: "true",
+    GOTRUE_WEBAUTHN_RP_ID: parentDomain ?? base.hostname,
+    GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: "Gatehouse",
+    GOTRUE_WEBAUTHN_RP_ORIGINS: addresses.base,
+  };
+}

@@ -1,0 +1,33 @@
+/** Signals this close together are one: a terminal sends Ctrl-C to all of us, and npm passes its own on. */
+const oneRequestMs = 700;
+const parentCheckMs = 500;
+
+/**
+ * Calls `stop` at the first request to stop (a signal, or the end of the npm that started us) and `force` at a
+ * later one.
+ */
+export function onStopRequest({ stop, force }: { stop: (why: string) => void; force: () => void }): void {
+  let firstAt: number | undefined;
+  function request(why: string): void {
+    const now = performance.now();
+    if (firstAt === undefined) {
+      firstAt = now;
+      stop(why);
+    } else if (now - firstAt > oneRequestMs) {
+      force();
+    }
+  }
+  process.on("SIGINT", () => request("Ctrl-C"));
+  process.on("SIGTERM", () => request("SIGTERM"));
+  process.on("SIGHUP", () => request("The terminal is gone"));
+
+  // npm may end without telling us, since the shell between us need not pass signals on.
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    request("npm has ended");
+  }, parentCheckMs);
+  watch.unref();
+}

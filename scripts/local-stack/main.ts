@@ -1,0 +1,63 @@
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { renderTable } from "./description.ts";
+import { prepareEmbedded, type Stack } from "./embedded.ts";
+import { readEnvironment } from "./environment.ts";
+import { messageOf, StackError } from "./errors.ts";
+import { onStopRequest } from "./lifecycle.ts";
+import { readOptions, usage } from "./options.ts";
+
+const root = path.resolve(fileURLToPath(new URL("../..", import.meta.url)));
+
+let stack: Stack | undefined;
+let ending: Promise<void> | undefined;
+
+/** Stops what runs and ends this process; the first call decides how. */
+function end(exitCode: number, message?: string): Promise<void> {
+  ending ??= (async () => {
+    if (message) process.stderr.write(`\n${message}\n`);
+    await stack?.stop().catch((error: unknown) => process.stderr.write(`${messageOf(error)}\n`));
+    process.exit(exitCode);
+  })();
+  return ending;
+}
+
+function describeError(error: unknown): string {
+  if (error instanceof StackError) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+try {
+  const options = readOptions(process.argv.slice(2));
+  if (options.help) {
+    process.stdout.write(`${usage}\n`);
+    process.exit(0);
+  }
+  const terminal = options.json ? process.stderr : process.stdout;
+  onStopRequest({
+    stop: (why) => {
+      terminal.write(`\n${why}: stopping. Once more to force it.\n`);
+      void end(0);
+    },
+    force: () => {
+      stack?.kill();
+      process.exit(1);
+    },
+  });
+  const environment = readEnvironment(root, options);
+  stack = await prepareEmbedded({
+    root,
+    options,
+    environment,
+    terminal,
+    onGiveUp: (error) => void end(1, describeError(error)),
+  });
+  const description = await stack.start();
+  if (ending === undefined) {
+    process.stdout.write(
+      options.json ? `${JSON.stringify(description, null, 2)}\n` : renderTable(description, process.stdout),
+    );
+  }
+} catch (error) {
+  await end(1, describeError(error));
+}

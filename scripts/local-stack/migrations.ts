@@ -1,0 +1,172 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import pg from "pg";
+import { messageOf, StackError } from "./errors.ts";
+import { excerpt, leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "./statements.ts";
+
+/** A migration's file, as the Supabase CLI names it: `<14 digits>_<name>.sql`. */
+export type MigrationFile = { version: string; name: string; file: string };
+type Migration = MigrationFile & { sql: string; statements: Statement[] };
+type Recorded = { version: string; statements: string[] | null };
+
+const fileName = /^(\d{14})_(.*)\.sql$/;
+const reset = "During development start afresh with the files as they are: npm run reset";
+
+/** The migrations in `directory`, oldest first. */
+export async function listMigrations(directory: string): Promise<MigrationFile[]> {
+  const names = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
+  return names.map((file) => {
+    const [, version, name] = fileName.exec(file) ?? [];
+    if (version === undefined || name === undefined) {
+      throw new StackError(`${path.join(directory, file)} is no migration's name. Call it <YYYYMMDDHHMMSS>_<name>.sql`);
+    }
+    return { version, name, file: path.join(directory, file) };
+  });
+}
+
+async function readMigration(found: MigrationFile): Promise<Migration> {
+  const sql = await readFile(found.file, "utf8");
+  return { ...found, sql, statements: await readStatements(found.file, sql) };
+}
+
+async function readStatements(file: string, sql: string): Promise<Statement[]> {
+  try {
+    return await splitStatements(sql);
+  } catch (error) {
+    if (!(error instanceof SqlSyntaxError)) throw error;
+    const line = sql.split("\n")[error.line - 1]?.trim() ?? "";
+    throw new StackError(`${relative(file)}, line ${error.line}: ${error.message}\n  ${line}`);
+  }
+}
+
+/** What is recorded as applied, oldest first; nothing where nothing ever was. */
+export async function recordedMigrations(client: pg.Client): Promise<Recorded[]> {
+  const { rows } = await client.query<{ known: boolean }>(
+    "select to_regclass('supabase_migrations.schema_migrations') is not null as known",
+  );
+  if (!rows[0]?.known) return [];
+  const recorded = await client.query<Recorded>(
+    "select version, statements from supabase_migrations.schema_migrations order by version",
+  );
+  return recorded.rows;
+}
+
+/** @throws StackError when files and record cannot be brought together by going forward */
+function compare(files: readonly Migration[], recorded: readonly Recorded[]): Migration[] {
+  const byVersion = new Map(files.map((migration) => [migration.version, migration]));
+  for (const { version, statements } of recorded) {
+    const migration = byVersion.get(version);
+    if (!migration) {
+      throw new StackError(`Migration ${version} has been applied to this database, but its file is gone.\n${reset}`);
+    }
+    const texts = migration.statements.map((statement) => statement.text);
+    if (!isDeepStrictEqual(texts, statements ?? [])) {
+      throw new StackError(`${relative(migration.file)} was changed after it had been applied.\n${reset}`);
+    }
+  }
+  const newest = recorded.at(-1)?.version ?? "";
+  const applied = new Set(recorded.map(({ version }) => version));
+  const pending = files.filter(({ version }) => !applied.has(version));
+  const late = pending.find(({ version }) => version < newest);
+  if (late) {
+    throw new StackError(
+      `${relative(late.file)} is older than ${newest}, which has been applied already.\n` +
+        `Give it a later date, or, ${reset.charAt(0).toLowerCase()}${reset.slice(1)}`,
+    );
+  }
+  return pending;
+}
+
+/**
+ * Applies the migrations of `directory` that are not recorded yet, each in one transaction with its record in
+ * `supabase_migrations.schema_migrations`, as the Supabase CLI does.
+ * @returns the files applied
+ * @throws StackError with file, line, statement and Postgres's message at the first that fails; with what to do
+ * when an applied file was changed, removed, or preceded by a new one
+ */
+export async function applyMigrations(options: { dbUrl: string; directory: string }): Promise<string[]> {
+  const files = await Promise.all((await listMigrations(options.directory)).map(readMigration));
+  return withClient(options.dbUrl, async (client) => {
+    const pending = compare(files, await recordedMigrations(client));
+    await client.query(
+      `create schema if not exists supabase_migrations;
+       create table if not exists supabase_migrations.schema_migrations
+         (version text not null primary key, statements text[], name text)`,
+    );
+    for (const migration of pending) {
+      await applyFile(client, migration, {
+        text: "insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)",
+        values: [migration.version, migration.name, migration.statements.map((statement) => statement.text)],
+      });
+    }
+    return pending.map(({ file }) => path.basename(file));
+  });
+}
+
+/**
+ * Runs a SQL file, such as the seed, in one transaction.
+ * @throws StackError with file, line, statement and Postgres's message
+ */
+export async function applySqlFile(options: { dbUrl: string; file: string }): Promise<void> {
+  const sql = await readFile(options.file, "utf8");
+  const statements = await readStatements(options.file, sql);
+  await withClient(options.dbUrl, (client) => applyFile(client, { file: options.file, sql, statements }));
+}
+
+async function applyFile(
+  client: pg.Client,
+  content: Pick<Migration, "file" | "sql" | "statements">,
+  record?: pg.QueryConfig,
+): Promise<void> {
+  await client.query("begin");
+  try {
+    for (const statement of content.statements) {
+      try {
+        await client.query(statement.text);
+      } catch (error) {
+        throw new StackError(describeFailure(content, statement, error));
+      }
+    }
+    if (record) await client.query(record);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback").catch(() => undefined);
+    throw error;
+  }
+  await client.query("reset all");
+}
+
+function describeFailure(content: Pick<Migration, "file" | "sql">, statement: Statement, error: unknown): string {
+  const database = error instanceof pg.DatabaseError ? error : undefined;
+  const within = database?.position
+    ? [...statement.text].slice(0, Number(database.position) - 1).join("").length
+    : leadingComments(statement.text);
+  const indented = excerpt(statement.text)
+    .split("\n")
+    .map((line) => `  ${line}`);
+  return [
+    `${relative(content.file)}, line ${lineAt(content.sql, statement.offset + within)}: ${messageOf(error)}${
+      database?.code ? ` (SQLSTATE ${database.code})` : ""
+    }`,
+    ...indented,
+    ...(database?.detail ? [`Detail: ${database.detail}`] : []),
+    ...(database?.hint ? [`Hint: ${database.hint}`] : []),
+    ...(database?.where ? [`Where: ${database.where}`] : []),
+    "Nothing of this file has been applied.",
+  ].join("\n");
+}
+
+async function withClient<T>(dbUrl: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: dbUrl, application_name: "gatehouse-migrations" });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function relative(file: string): string {
+  return path.relative(process.cwd(), file) || file;
+}

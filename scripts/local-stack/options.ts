@@ -1,0 +1,81 @@
+import { parseArgs } from "node:util";
+import { messageOf, StackError } from "./errors.ts";
+import { defaultPorts, type PortName, type Ports } from "./ports.ts";
+
+export const usage = `npm start -- [options]
+
+  --json              print the stack's description as JSON, and nothing else, on standard output
+  --dev               the web server and the functions reload what changes
+  --supabase          with --dev: use what \`supabase start\` runs, as \`supabase status\` tells it
+  --embedded          the embedded stack in any case: .env and SUPABASE_* are left out
+  --data-dir DIR      where data, secrets and logs are kept (default .local)
+  --ports auto        any free ports instead of the known ones
+  --port-offset N     the known ports plus N
+  --without A,B       leave services out (${Object.keys(defaultPorts).join(", ")})
+  --verbose           every line of every service on the terminal
+  --help              this text`;
+
+export type Options = {
+  json: boolean;
+  dev: boolean;
+  supabase: boolean;
+  embedded: boolean;
+  dataDir: string;
+  ports: Ports;
+  without: ReadonlySet<string>;
+  verbose: boolean;
+  help: boolean;
+};
+
+/**
+ * Reads the command line.
+ * @throws StackError that says what is wrong with it
+ */
+export function readOptions(args: string[]): Options {
+  const values = parse(args);
+  if (values.supabase && !values.dev) throw new StackError("--supabase goes with --dev: npm run dev -- --supabase");
+  if (values.ports !== undefined && values.ports !== "auto") throw new StackError("--ports knows one value: auto");
+  const offset = Number(values["port-offset"] ?? 0);
+  if (!Number.isInteger(offset) || offset < -2_000 || offset > 11_000) {
+    throw new StackError("--port-offset must be a whole number between -2000 and 11000");
+  }
+  const without = new Set((values.without ?? []).flatMap((names) => names.split(",")).map((name) => name.trim()));
+  const unknown = [...without].find((name) => !(name in defaultPorts));
+  if (unknown !== undefined) throw new StackError(`--without: there is no service "${unknown}"`);
+  const ports = Object.fromEntries(
+    Object.entries(defaultPorts).map(([name, port]) => [name, values.ports === "auto" ? 0 : port + offset]),
+  ) as Record<PortName, number>;
+  return {
+    json: values.json ?? false,
+    dev: values.dev ?? false,
+    supabase: values.supabase ?? false,
+    embedded: values.embedded ?? false,
+    dataDir: values["data-dir"] ?? ".local",
+    ports,
+    without,
+    verbose: values.verbose ?? false,
+    help: values.help ?? false,
+  };
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        json: { type: "boolean" },
+        dev: { type: "boolean" },
+        supabase: { type: "boolean" },
+        embedded: { type: "boolean" },
+        "data-dir": { type: "string" },
+        ports: { type: "string" },
+        "port-offset": { type: "string" },
+        without: { type: "string", multiple: true },
+        verbose: { type: "boolean" },
+        help: { type: "boolean" },
+      },
+    }).values;
+  } catch (error) {
+    throw new StackError(`${messageOf(error)}\n\n${usage}`);
+  }
+}

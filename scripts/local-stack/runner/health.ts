@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf } from "../errors.ts";
+import type { HealthCheck } from "./service.ts";
+
+const intervalMs = 40;
+const oneCheckMs = 3_000;
+
+async function checkOnce(health: HealthCheck): Promise<void> {
+  if ("check" in health) return health.check();
+  const response = await fetch(health.url, { signal: AbortSignal.timeout(oneCheckMs), redirect: "error" });
+  await response.body?.cancel();
+  if (!response.ok) throw new Error(`${health.url} answered ${response.status}`);
+}
+
+/**
+ * Waits until the service answers.
+ * @returns nothing once it does, or the last failure's text when `limitMs` has passed or `stillRuns` says no
+ */
+export async function waitUntilHealthy(
+  health: HealthCheck,
+  options: { limitMs: number; stillRuns: () => boolean },
+): Promise<string | undefined> {
+  const deadline = performance.now() + options.limitMs;
+  let failure = "was not asked";
+  while (options.stillRuns() && performance.now() < deadline) {
+    try {
+      await checkOnce(health);
+      return undefined;
+    } catch (error) {
+      failure = messageOf(error);
+      await sleep(intervalMs);
+    }
+  }
+  return failure;
+}

@@ -1,0 +1,88 @@
+import { createWriteStream, mkdirSync, renameSync, type WriteStream } from "node:fs";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { styleText } from "node:util";
+
+const colours = ["cyan", "magenta", "blue", "green", "yellow", "gray"] as const;
+const nameWidth = 10;
+const keptLines = 12;
+const alarming = /\b(warn(ing)?|error|fatal|panic|uncaught|exception)\b/i;
+
+/** Whether a service's line deserves the terminal: structured lines by their level, others by their words. */
+export function isLoud(line: string, loud: RegExp = alarming): boolean {
+  if (!line.startsWith("{")) return loud.test(line);
+  try {
+    const { level } = JSON.parse(line) as { level?: unknown };
+    if (typeof level === "number") return level >= 40;
+    return typeof level === "string" && loud.test(level);
+  } catch {
+    return loud.test(line);
+  }
+}
+
+export type Log = {
+  /** What the runner itself has to say. */
+  say: (name: string, text: string) => void;
+  /** Reads a service's output to its end, into its log file and, where worth it, onto the terminal. */
+  follow: (name: string, stream: Readable, loud?: RegExp) => void;
+  /** The last lines that a service wrote. */
+  tail: (name: string) => string[];
+  fileOf: (name: string) => string;
+  /** From now on services' lines go to their files only. */
+  hush: () => void;
+};
+
+/**
+ * The stack's log: every line of a service in `directory/<service>.log` (the run before in `.log.1`), and on
+ * `terminal` the runner's own lines and the services' warnings and errors, or everything when `verbose`.
+ */
+export function createLog(options: { directory: string; terminal: NodeJS.WriteStream; verbose: boolean }): Log {
+  const { directory, terminal, verbose } = options;
+  const files = new Map<string, WriteStream>();
+  const tails = new Map<string, string[]>();
+  let hushed = false;
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+
+  const fileOf = (name: string) => path.join(directory, `${name}.log`);
+
+  function open(name: string): WriteStream {
+    const known = files.get(name);
+    if (known) return known;
+    try {
+      renameSync(fileOf(name), `${fileOf(name)}.1`);
+    } catch {
+      // There was no run before.
+    }
+    const file = createWriteStream(fileOf(name), { mode: 0o600 });
+    file.on("error", () => undefined);
+    files.set(name, file);
+    return file;
+  }
+
+  function print(name: string, text: string): void {
+    const colour = colours[[...name].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % colours.length] ?? "gray";
+    const label = `${name.padEnd(nameWidth)} │`;
+    terminal.write(`${terminal.isTTY ? styleText(colour, label, { stream: terminal }) : label} ${text}\n`);
+  }
+
+  return {
+    say: print,
+    follow(name, stream, loud) {
+      const file = open(name);
+      const lines = tails.get(name) ?? [];
+      tails.set(name, lines);
+      createInterface({ input: stream }).on("line", (line) => {
+        file.write(`${new Date().toISOString()} ${line}\n`);
+        lines.push(line);
+        if (lines.length > keptLines) lines.shift();
+        if (!hushed && (verbose || isLoud(line, loud))) print(name, line);
+      });
+    },
+    tail: (name) => [...(tails.get(name) ?? [])],
+    fileOf,
+    hush() {
+      hushed = true;
+    },
+  };
+}

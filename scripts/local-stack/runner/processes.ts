@@ -1,0 +1,79 @@
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { codeOf } from "../errors.ts";
+
+/** A process that stays the same one even when its pid is given to another later. */
+export type ProcessIdentity = { pid: number; startedAt: string };
+
+/** A process group of ours: its leader, and how it wants to be stopped. */
+export type OwnedProcess = ProcessIdentity & { name: string; stopSignal: NodeJS.Signals };
+
+type Stat = { group: number; startTicks: number; zombie: boolean };
+
+function readStat(pid: number): Stat | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return { group: Number(fields[2]), startTicks: Number(fields[19]), zombie: fields[0] === "Z" };
+  } catch {
+    return undefined;
+  }
+}
+
+function bootId(): string {
+  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+}
+
+/**
+ * When the process started, in a form that no later process of this pid can have; undefined when there is none.
+ * On Linux boot id and clock ticks, elsewhere what `ps` says.
+ */
+export function startOf(pid: number): string | undefined {
+  if (process.platform === "linux") {
+    const stat = readStat(pid);
+    return stat && !stat.zombie ? `${bootId()}:${stat.startTicks}` : undefined;
+  }
+  return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || undefined;
+}
+
+/** Whether exactly this process still runs. */
+export function isAlive({ pid, startedAt }: ProcessIdentity): boolean {
+  return startOf(pid) === startedAt;
+}
+
+/** Whether a member of the group is left, its leader or, where /proc tells, another that came after it. */
+function groupIsAlive(owned: ProcessIdentity): boolean {
+  if (isAlive(owned)) return true;
+  if (process.platform !== "linux") return false;
+  const [boot, ticks] = owned.startedAt.split(":");
+  if (boot !== bootId() || startOf(owned.pid) !== undefined) return false;
+  return readdirSync("/proc").some((entry) => {
+    const stat = /^\d+$/.test(entry) ? readStat(Number(entry)) : undefined;
+    return stat !== undefined && !stat.zombie && stat.group === owned.pid && stat.startTicks >= Number(ticks);
+  });
+}
+
+/** Signals a whole process group. A group that is gone already is no error. */
+export function signalGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if (codeOf(error) !== "ESRCH" && codeOf(error) !== "EPERM") throw error;
+  }
+}
+
+/**
+ * Ends process groups that nobody looks after any more: each gets its own stop signal, and SIGKILL once
+ * `limitMs` has passed. A pid that belongs to another process by now is left alone.
+ * @returns those it had to end
+ */
+export async function endGroups(owned: readonly OwnedProcess[], limitMs: number): Promise<OwnedProcess[]> {
+  const found = owned.filter(groupIsAlive);
+  for (const one of found) signalGroup(one.pid, one.stopSignal);
+  const deadline = Date.now() + limitMs;
+  while (found.some(groupIsAlive) && Date.now() < deadline) await sleep(50);
+  for (const one of found.filter(groupIsAlive)) signalGroup(one.pid, "SIGKILL");
+  while (found.some(groupIsAlive) && Date.now() < deadline + 2_000) await sleep(50);
+  return found;
+}

@@ -1,0 +1,87 @@
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { codeOf, StackError } from "../errors.ts";
+import { endGroups, isAlive, type OwnedProcess, type ProcessIdentity, startOf } from "./processes.ts";
+
+type Content = ProcessIdentity & { url?: string; watchdog?: ProcessIdentity; services: OwnedProcess[] };
+
+export type RunRecord = {
+  /** Says where the stack is found, for those who try to start a second one. */
+  announce: (url: string) => void;
+  /** Notes the processes as they are now, so that the next start can end them should this run not. */
+  update: (services: OwnedProcess[], watchdog: ProcessIdentity | undefined) => void;
+  remove: () => void;
+};
+
+const leftoverLimitMs = 8_000;
+
+const fileIn = (dataDir: string) => path.join(dataDir, "run.json");
+
+function read(dataDir: string): Content | undefined {
+  try {
+    return JSON.parse(readFileSync(fileIn(dataDir), "utf8")) as Content;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** The run that is alive on this data directory, if one is. */
+export function liveRun(dataDir: string): { pid: number; url: string } | undefined {
+  const content = read(dataDir);
+  return content && isAlive(content) ? { pid: content.pid, url: content.url ?? "still starting" } : undefined;
+}
+
+/**
+ * Takes the data directory for this run, having ended what a run that crashed left behind.
+ * @throws StackError when another run is alive on it
+ */
+export async function takeDataDir(options: {
+  dataDir: string;
+  onLeftover: (names: string[]) => void;
+}): Promise<RunRecord> {
+  const { dataDir, onLeftover } = options;
+  let content: Content = { pid: process.pid, startedAt: startOf(process.pid) ?? "", services: [] };
+  const write = () => {
+    const draft = path.join(dataDir, `run.${process.pid}.json`);
+    writeFileSync(draft, JSON.stringify(content, null, 2), { mode: 0o600 });
+    return draft;
+  };
+
+  for (;;) {
+    const live = liveRun(dataDir);
+    if (live) {
+      throw new StackError(
+        `The stack is running already on ${dataDir}: process ${live.pid}, ${live.url}\n` +
+          "Stop it first (Ctrl-C there), or start another with its own data: npm start -- --data-dir <directory>",
+      );
+    }
+    const left = read(dataDir);
+    if (left) {
+      const ended = await endGroups([...left.services].reverse(), leftoverLimitMs);
+      if (ended.length > 0) onLeftover(ended.map((one) => `${one.name} (${one.pid})`));
+    }
+    rmSync(fileIn(dataDir), { force: true });
+    const draft = write();
+    try {
+      linkSync(draft, fileIn(dataDir));
+      break;
+    } catch (error) {
+      if (codeOf(error) !== "EEXIST") throw error;
+    } finally {
+      rmSync(draft, { force: true });
+    }
+  }
+
+  const rewrite = (changes: Partial<Content>) => {
+    content = { ...content, ...changes };
+    renameSync(write(), fileIn(dataDir));
+  };
+  return {
+    announce: (url) => rewrite({ url }),
+    update: (services, watchdog) => rewrite({ services, ...(watchdog ? { watchdog } : {}) }),
+    remove() {
+      rmSync(fileIn(dataDir), { force: true });
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import { runInOrder, stopRounds } from "./graph.ts";
+import type { Log } from "./log.ts";
+import type { OwnedProcess } from "./processes.ts";
+import type { RunRecord } from "./run-record.ts";
+import type { Step } from "./service.ts";
+import { type Supervised, supervise } from "./supervise.ts";
+import { startWatch } from "./watch.ts";
+
+export type Run = {
+  /** Resolves once every step is done and every service answers. */
+  start: () => Promise<void>;
+  /** The processes as they are now. */
+  processes: () => OwnedProcess[];
+  /** Stops everything, dependants first. May be called more than once. */
+  stop: () => Promise<void>;
+  /** Kills everything at once. */
+  kill: () => void;
+};
+
+/**
+ * The stack as one run: starts the steps, restarts services that die, and leaves no process behind.
+ * `onGiveUp` hears of a service that would not stay up after its start, `onChange` of each process that came or went.
+ */
+export function createRun(options: {
+  steps: readonly Step[];
+  log: Log;
+  record: RunRecord;
+  onGiveUp: (error: Error) => void;
+  onChange: () => void;
+}): Run {
+  const { steps, log, record, onGiveUp, onChange } = options;
+  const watch = startWatch();
+  const supervised = new Map<string, Supervised>();
+  let stopped: Promise<void> | undefined;
+
+  const processes = () =>
+    [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
+  const note = () => {
+    record.update(processes(), watch.identity());
+    onChange();
+  };
+
+  for (const step of steps) {
+    if (step.kind !== "service") continue;
+    const one = supervise(step, {
+      log,
+      onGiveUp,
+      onSpawn: (owned) => {
+        watch.add(owned);
+        note();
+      },
+      onExit: (owned) => {
+        watch.remove(owned.pid);
+        note();
+      },
+    });
+    supervised.set(step.name, one);
+  }
+
+  async function startStep(step: Step): Promise<void> {
+    if (stopped) return;
+    const since = performance.now();
+    if (step.kind === "task") await step.run();
+    else await supervised.get(step.name)?.start();
+    const seconds = ((performance.now() - since) / 1000).toFixed(1);
+    if (!stopped)
+      log.say(step.name, step.kind === "task" ? `done in ${seconds} s` : `up on ${step.port}, ${seconds} s`);
+  }
+
+  async function stopAll(): Promise<void> {
+    log.hush();
+    for (const round of stopRounds(steps)) {
+      await Promise.all(round.map((name) => supervised.get(name)?.stop()));
+    }
+    watch.close();
+    record.remove();
+  }
+
+  return {
+    start: () => runInOrder(steps, startStep),
+    processes,
+    stop() {
+      stopped ??= stopAll();
+      return stopped;
+    },
+    kill() {
+      for (const one of supervised.values()) one.kill();
+    },
+  };
+}

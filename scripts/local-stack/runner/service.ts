@@ -1,0 +1,40 @@
+/** How the runner learns that a service answers: a URL that answers 2xx, or a check that does not throw. */
+export type HealthCheck = { url: string } | { check: () => Promise<void> };
+
+/** A process of the stack, as data. */
+export type Service = {
+  kind: "service";
+  name: string;
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** Who it runs as, where that is not us. */
+  uid?: number;
+  gid?: number;
+  /** The port that people and tests find it on. */
+  port: number;
+  dependsOn: string[];
+  health: HealthCheck;
+  /** How long a start may take until the first good health check. */
+  startLimitMs: number;
+  stopSignal: NodeJS.Signals;
+  /** How long it may take to stop before it is killed. */
+  stopLimitMs: number;
+  /** Which of its lines are worth a place on the terminal; all of them go to its log file. */
+  loud?: RegExp;
+  /** Runs before every start, also after a crash. */
+  beforeStart?: () => Promise<void>;
+  /** What to try when it does not stay up. */
+  hint?: string;
+};
+
+/** Something to do once, in its place among the services. */
+export type Task = {
+  kind: "task";
+  name: string;
+  dependsOn: string[];
+  run: () => Promise<void>;
+};
+
+export type Step = Service | Task;

@@ -1,0 +1,161 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf, StackError } from "../errors.ts";
+import { waitUntilHealthy } from "./health.ts";
+import type { Log } from "./log.ts";
+import { type OwnedProcess, signalGroup, startOf } from "./processes.ts";
+import type { Service } from "./service.ts";
+
+/** A service that dies more often than this within the window takes the stack down. */
+export const restartLimit = 3;
+export const restartWindowMs = 60_000;
+
+export type Supervised = {
+  service: Service;
+  /** Its process as it is now; undefined while it is down. */
+  owned: () => OwnedProcess | undefined;
+  /** Resolves at the first good health check. Rejects when the service will not stay up. */
+  start: () => Promise<void>;
+  /** Asks it to stop, and kills it when it takes too long. */
+  stop: () => Promise<void>;
+  /** Kills it at once. */
+  kill: () => void;
+};
+
+type Deps = {
+  log: Log;
+  onSpawn: (owned: OwnedProcess) => void;
+  onExit: (owned: OwnedProcess) => void;
+  /** Called once when a service that had started does not stay up. */
+  onGiveUp: (error: Error) => void;
+};
+
+/** How often a service that died at these times (milliseconds) did so within the window. */
+export function recentDeaths(deathsAtMs: readonly number[], nowMs: number): number {
+  return deathsAtMs.filter((at) => nowMs - at < restartWindowMs).length;
+}
+
+/** Keeps one service running. */
+export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: Deps): Supervised {
+  let child: ChildProcess | undefined;
+  let owned: OwnedProcess | undefined;
+  let gone: Promise<void> = Promise.resolve();
+  let stopping = false;
+  let started = false;
+  const deaths: number[] = [];
+
+  function launch(): void {
+    const { uid, gid } = service;
+    const launched = spawn(service.command, service.args, {
+      cwd: service.cwd,
+      env: service.env as NodeJS.ProcessEnv,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+      ...(uid === undefined ? {} : { uid }),
+      ...(gid === undefined ? {} : { gid }),
+    });
+    child = launched;
+    const identity: OwnedProcess | undefined = launched.pid
+      ? {
+          pid: launched.pid,
+          startedAt: startOf(launched.pid) ?? "",
+          name: service.name,
+          stopSignal: service.stopSignal,
+        }
+      : undefined;
+    owned = identity;
+    if (identity) onSpawn(identity);
+    log.follow(service.name, launched.stdout, service.loud);
+    log.follow(service.name, launched.stderr, service.loud);
+    gone = new Promise((resolve) => {
+      const ended = (how: string) => {
+        if (child !== launched) return;
+        child = undefined;
+        owned = undefined;
+        if (identity) {
+          signalGroup(identity.pid, "SIGKILL");
+          onExit(identity);
+        }
+        resolve();
+        if (!stopping) deaths.push(Date.now());
+        if (!stopping && started) void revive(how);
+      };
+      launched.once("error", (error) => ended(messageOf(error)));
+      launched.once("exit", (code, signal) => ended(signal ? `was ended by ${signal}` : `exited with code ${code}`));
+    });
+  }
+
+  async function bringUp(): Promise<void> {
+    for (;;) {
+      await service.beforeStart?.();
+      if (stopping) return;
+      launch();
+      const launched = child;
+      const stillRuns = () => child === launched && !stopping;
+      const failure = await waitUntilHealthy(service.health, { limitMs: service.startLimitMs, stillRuns });
+      if (failure === undefined || stopping) return;
+      if (stillRuns()) {
+        signalGroup(launched?.pid ?? 0, "SIGKILL");
+        await gone;
+        throw new StackError(
+          describe(`did not answer within ${service.startLimitMs / 1000} s of its start (${failure}).`),
+        );
+      }
+      const recent = recentDeaths(deaths, Date.now());
+      if (recent > restartLimit) throw new StackError(describe("does not stay up."));
+      await sleep(100 * 2 ** recent);
+    }
+  }
+
+  function describe(what: string): string {
+    const tail = log.tail(service.name);
+    return [
+      `${service.name} ${what}`,
+      ...(tail.length > 0 ? ["Its last lines:", ...tail.map((line) => `  ${line}`)] : []),
+      `Its whole log: ${log.fileOf(service.name)}`,
+      ...(service.hint ? [service.hint] : []),
+    ].join("\n");
+  }
+
+  async function revive(how: string): Promise<void> {
+    started = false;
+    try {
+      const recent = recentDeaths(deaths, Date.now());
+      if (recent > restartLimit) {
+        throw new StackError(describe(`${how}, and died ${recent} times in ${restartWindowMs / 1000} s. Giving up.`));
+      }
+      log.say(service.name, `${how}, starting it again`);
+      await sleep(50);
+      await bringUp();
+      started = true;
+      if (!stopping) log.say(service.name, "is back");
+    } catch (error) {
+      if (!stopping) onGiveUp(error instanceof Error ? error : new Error(messageOf(error)));
+    }
+  }
+
+  return {
+    service,
+    owned: () => owned,
+    async start() {
+      await bringUp();
+      started = true;
+    },
+    async stop() {
+      stopping = true;
+      const pid = child?.pid;
+      if (pid === undefined) return;
+      signalGroup(pid, service.stopSignal);
+      const late = setTimeout(() => {
+        log.say(service.name, `did not stop within ${service.stopLimitMs / 1000} s, killing it`);
+        signalGroup(pid, "SIGKILL");
+      }, service.stopLimitMs);
+      await gone;
+      clearTimeout(late);
+    },
+    kill() {
+      stopping = true;
+      if (child?.pid !== undefined) signalGroup(child.pid, "SIGKILL");
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { type OwnedProcess, type ProcessIdentity, startOf } from "./processes.ts";
+
+export type Watch = {
+  add: (owned: OwnedProcess) => void;
+  remove: (pid: number) => void;
+  /** The watchdog's own process. */
+  identity: () => ProcessIdentity | undefined;
+  close: () => void;
+};
+
+/** Starts the watchdog process, and another should it be killed, and tells it which processes are the stack's. */
+export function startWatch(): Watch {
+  const owned = new Map<number, OwnedProcess>();
+  let closed = false;
+  let child = spawnWatchdog();
+
+  function spawnWatchdog(): ChildProcess {
+    const started = spawn(process.execPath, [fileURLToPath(new URL("./watchdog.ts", import.meta.url))], {
+      detached: true,
+      stdio: ["pipe", "ignore", "ignore"],
+    });
+    started.stdin?.on("error", () => undefined);
+    started.on("exit", () => {
+      if (closed) return;
+      child = spawnWatchdog();
+      for (const one of owned.values()) tell({ add: one });
+    });
+    return started;
+  }
+
+  function tell(message: { add: OwnedProcess } | { remove: number }): void {
+    child.stdin?.write(`${JSON.stringify(message)}\n`);
+  }
+
+  return {
+    add(one) {
+      owned.set(one.pid, one);
+      tell({ add: one });
+    },
+    remove(pid) {
+      owned.delete(pid);
+      tell({ remove: pid });
+    },
+    identity() {
+      const startedAt = child.pid === undefined ? undefined : startOf(child.pid);
+      return child.pid === undefined || startedAt === undefined ? undefined : { pid: child.pid, startedAt };
+    },
+    close() {
+      closed = true;
+      child.stdin?.end();
+    },
+  };
+}

@@ -1,0 +1,115 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { z } from "zod";
+import { codeOf, StackError } from "./errors.ts";
+
+const token = (bytes: number) => randomBytes(bytes).toString("base64url");
+
+const secretsSchema = z.object({
+  passwords: z.object({
+    supabase_admin: z.string().min(1),
+    postgres: z.string().min(1),
+    authenticator: z.string().min(1),
+    supabase_auth_admin: z.string().min(1),
+    gateway: z.string().min(1),
+  }),
+  /** Signs what opaque keys are translated to towards the identity backend (HS256). */
+  jwtSecret: z.string().min(32),
+  /** Signs users' tokens: a private ES256 JWK with `kid`. */
+  signingKey: z.object({
+    kty: z.literal("EC"),
+    crv: z.literal("P-256"),
+    x: z.string(),
+    y: z.string(),
+    d: z.string(),
+    kid: z.string(),
+    alg: z.literal("ES256"),
+    use: z.literal("sig"),
+    key_ops: z.array(z.string()),
+  }),
+  publishableKey: z.string().startsWith("sb_publishable_"),
+  secretKey: z.string().startsWith("sb_secret_"),
+  accountsSecret: z.string().min(32),
+  providerKey: z.string().min(1),
+  demoPassword: z.string().min(8),
+  /** The demo user's key for the AI gateway, once the seed has made one. */
+  aiKey: z.string().optional(),
+});
+
+export type Secrets = z.infer<typeof secretsSchema>;
+
+const fileIn = (dataDir: string) => path.join(dataDir, "secrets.json");
+
+async function makeSecrets(): Promise<Secrets> {
+  const { privateKey } = await generateKeyPair("ES256", { extractable: true });
+  const { x = "", y = "", d = "" } = await exportJWK(privateKey);
+  return {
+    passwords: {
+      supabase_admin: token(24),
+      postgres: token(24),
+      authenticator: token(24),
+      supabase_auth_admin: token(24),
+      gateway: token(24),
+    },
+    jwtSecret: token(48),
+    signingKey: {
+      kty: "EC",
+      crv: "P-256",
+      x,
+      y,
+      d,
+      kid: token(12),
+      alg: "ES256",
+      use: "sig",
+      key_ops: ["sign", "verify"],
+    },
+    publishableKey: `sb_publishable_${token(24)}`,
+    secretKey: `sb_secret_${token(24)}`,
+    accountsSecret: token(48),
+    providerKey: token(24),
+    demoPassword: `demo-${token(9)}`,
+  };
+}
+
+/** Keeps the secrets in `dataDir/secrets.json`, mode 0600, replacing the file in one step. */
+export function saveSecrets(dataDir: string, secrets: Secrets): void {
+  const draft = `${fileIn(dataDir)}.new`;
+  writeFileSync(draft, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600, flush: true });
+  renameSync(draft, fileIn(dataDir));
+}
+
+/**
+ * The stack's own secrets: made up at the first start, the same ever after.
+ * @throws StackError when the file is there but cannot be understood
+ */
+export async function loadSecrets(dataDir: string): Promise<Secrets> {
+  let text: string;
+  try {
+    text = readFileSync(fileIn(dataDir), "utf8");
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+    const secrets = await makeSecrets();
+    saveSecrets(dataDir, secrets);
+    return secrets;
+  }
+  try {
+    return secretsSchema.parse(JSON.parse(text));
+  } catch {
+    throw new StackError(
+      `${fileIn(dataDir)} is damaged, and without it the data next to it cannot be opened.\n` +
+        "Put the file back as it was, or start afresh: npm run reset",
+    );
+  }
+}
+
+/** What an opaque API key stands for towards the identity backend: a token of that role, for ten years. */
+export function mintRoleToken(role: "anon" | "service_role", jwtSecret: string): Promise<string> {
+  return new SignJWT({ role })
+    .setProtectedHeader({ alg: "HS256", typ: "JWT" })
+    .setIssuer("supabase")
+    .setIssuedAt()
+    .setExpirationTime("10y")
+    .sign(new TextEncoder().encode(jwtSecret));
+}

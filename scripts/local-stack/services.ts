@@ -1,0 +1,209 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+import pg from "pg";
+import { type Addresses, databaseUrl, host } from "./addresses.ts";
+import { type Environment, examplePrefix } from "./environment.ts";
+import { identityEnvironment } from "./identity-environment.ts";
+import type { Ports } from "./ports.ts";
+import type { Service } from "./runner/service.ts";
+import type { Secrets } from "./secrets.ts";
+import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
+import type { Placement } from "./services/postgres/placement.ts";
+
+export type ServiceContext = {
+  /** The checkout. */
+  root: string;
+  ports: Ports;
+  addresses: Addresses;
+  secrets: Secrets;
+  roleTokens: { anon: string; serviceRole: string };
+  environment: Environment;
+  placement: Placement;
+  templatesUrl: string;
+  dev: boolean;
+};
+
+const seconds = 1_000;
+const limits = { startLimitMs: 30 * seconds, stopSignal: "SIGTERM", stopLimitMs: 8 * seconds } as const;
+
+/** What any process may need of our own environment, and nothing that was set for the product. */
+const inherited = [
+  "PATH",
+  "HOME",
+  "TMPDIR",
+  "LANG",
+  "TZ",
+  "SSL_CERT_FILE",
+  "NODE_EXTRA_CA_CERTS",
+  "DENO_DIR",
+  "XDG_CACHE_HOME",
+];
+
+function plainEnvironment(all: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => inherited.includes(name)));
+}
+
+/** The npm package's own binary, so that signals reach Deno and not a wrapper. */
+function denoCommand(root: string): { command: string; args: string[] } {
+  const binary = path.join(root, "node_modules/deno/deno");
+  if (existsSync(binary)) return { command: binary, args: [] };
+  return { command: process.execPath, args: [path.join(root, "node_modules/deno/bin.cjs")] };
+}
+
+/** Every process of the embedded stack, as data. */
+export async function describeServices(context: ServiceContext): Promise<Service[]> {
+  const { root, ports, addresses, secrets, roleTokens, environment, placement, dev } = context;
+  const plain = plainEnvironment(environment.all);
+  const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
+  const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, ports.postgres);
+  const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
+  const identityBinary = environment.settings.IDENTITY_BIN;
+  const deno = denoCommand(root);
+  const keys = { SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey, SUPABASE_SECRET_KEY: secrets.secretKey };
+
+  return [
+    {
+      kind: "service",
+      name: "postgres",
+      ...(await clusterCommand({ dataDir: placement.dataDir, port: ports.postgres, placement })),
+      cwd: "/",
+      env: { ...plain, LC_ALL: "C" },
+      port: ports.postgres,
+      dependsOn: ["cluster"],
+      health: { check: () => connectOnce(database(superuser)) },
+      ...limits,
+      stopSignal: "SIGINT",
+      loud: /\b(FATAL|PANIC)\b(?!:\s+the database system is)/,
+      beforeStart: async () => removeStaleLock(placement.dataDir),
+      hint: "If its data is damaged, start afresh: npm run reset",
+    },
+    {
+      kind: "service",
+      name: "mail",
+      ...script("scripts/local-stack/services/mail/main.ts"),
+      env: { ...plain, HOST: host, SMTP_PORT: String(ports.smtp), WEB_PORT: String(ports.mail) },
+      port: ports.mail,
+      dependsOn: [],
+      health: { url: `${addresses.mailbox}/api/healthz` },
+      ...limits,
+    },
+    {
+      kind: "service",
+      name: "identity",
+      ...(identityBinary
+        ? { command: path.resolve(identityBinary), args: [], cwd: path.dirname(path.resolve(identityBinary)) }
+        : script("scripts/local-stack/services/identity/main.ts")),
+      env: {
+        ...plain,
+        ...identityEnvironment({
+          addresses,
+          ports,
+          secrets,
+          databaseUrl: database("supabase_auth_admin"),
+          templatesUrl: context.templatesUrl,
+          parentDomain: environment.settings.PARENT_DOMAIN,
+        }),
+        ...gotrue,
+      },
+      port: ports.identity,
+      dependsOn: ["bootstrap"],
+      health: { url: `${addresses.identity}/health` },
+      ...limits,
+    },
+    {
+      kind: "service",
+      name: "provider",
+      ...script("scripts/local-stack/services/provider/main.ts"),
+      env: { ...plain, HOST: host, PORT: String(ports.provider), PROVIDER_API_KEY: secrets.providerKey },
+      port: ports.provider,
+      dependsOn: [],
+      health: { url: `${addresses.provider}/healthz` },
+      ...limits,
+    },
+    {
+      kind: "service",
+      name: "gateway",
+      ...script("scripts/local-stack/services/gateway/main.ts"),
+      env: {
+        ...plain,
+        ...keys,
+        HOST: host,
+        PORT: String(ports.gateway),
+        IDENTITY_URL: addresses.identity,
+        FUNCTIONS_URL: addresses.functions,
+        DATA_API_DB_URL: database("authenticator"),
+        DATA_API_SCHEMAS: "public,private,ai",
+        ANON_JWT: roleTokens.anon,
+        SERVICE_ROLE_JWT: roleTokens.serviceRole,
+        JWT_ISSUER: `${addresses.supabase}/auth/v1`,
+      },
+      port: ports.gateway,
+      dependsOn: ["identity", "migrations"],
+      health: { url: `${addresses.supabase}/health` },
+      ...limits,
+    },
+    {
+      kind: "service",
+      name: "functions",
+      command: deno.command,
+      args: [...deno.args, "run", "-A", "--quiet", path.join(root, "scripts/local-stack/services/functions/main.ts")],
+      cwd: root,
+      env: {
+        ...environment.all,
+        ...keys,
+        HOST: host,
+        PORT: String(ports.functions),
+        SUPABASE_URL: addresses.supabase,
+        SUPABASE_DB_URL: database("postgres"),
+        SUPABASE_ANON_KEY: secrets.publishableKey,
+        SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
+        GATEWAY_DB_URL: database("gateway"),
+        AI_PROVIDER_DEMO_BASE_URL: `${addresses.provider}/v1`,
+        AI_PROVIDER_DEMO_API_KEY: secrets.providerKey,
+        DENO_NO_UPDATE_CHECK: "1",
+        ...(dev ? { RELOAD: "1" } : {}),
+      },
+      port: ports.functions,
+      dependsOn: ["migrations"],
+      health: { url: `${addresses.functions}/healthz` },
+      ...limits,
+    },
+    webService(context),
+  ];
+}
+
+function webService({ root, ports, addresses, secrets, environment, dev }: ServiceContext): Service {
+  const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
+  return {
+    kind: "service",
+    name: "web",
+    command: process.execPath,
+    args: [path.join(root, "remix-app/server.ts")],
+    cwd: root,
+    env: {
+      APP_NAME: "web",
+      ...environment.all,
+      NODE_ENV: dev ? "development" : (environment.settings.NODE_ENV ?? "production"),
+      HOST: host,
+      PORT: String(ports.web),
+      BASE_URL: addresses.base,
+      SUPABASE_URL: addresses.supabase,
+      SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
+      SUPABASE_SECRET_KEY: secrets.secretKey,
+      AI_URL: `${addresses.supabase}/functions`,
+      MAILBOX_URL: addresses.mailbox,
+      WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
+    },
+    port: ports.web,
+    dependsOn: ["gateway", ...(dev ? [] : ["build"])],
+    health: { url: `http://${host}:${ports.web}/healthz` },
+    ...limits,
+  };
+}
+
+async function connectOnce(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2 * seconds });
+  client.on("error", () => undefined);
+  await client.connect();
+  await client.end();
+}

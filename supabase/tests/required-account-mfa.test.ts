@@ -1,0 +1,200 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import vectors from "../functions/_shared/mfa-policy-vectors.json" with { type: "json" };
+import {
+  bindApproval,
+  type Claims,
+  createUser,
+  currentSecond,
+  type Database,
+  enrollFactor,
+  one,
+  signIn,
+  test,
+} from "./database.ts";
+
+type Vector = {
+  name: string;
+  policy?: unknown;
+  claims: { aal?: string; amr?: unknown };
+  hasVerifiedFactor: boolean;
+  sessionFactorVerified: boolean;
+  approvalSecond: number | null;
+  state: string;
+  satisfied: boolean;
+};
+
+const { currentSecond: vectorSecond } = vectors;
+const cases = vectors.vectors as Vector[];
+
+function appMetadataOf(vector: Vector): object {
+  return "policy" in vector ? { platform_required_mfa: vector.policy } : {};
+}
+
+/** What the row-level policies decide for a token: its own profile is there or it is not. */
+async function seesOwnProfile(db: Database, claims: Claims): Promise<boolean> {
+  const rows = await db.asUser(claims, () => db.query("select from public.profiles where id = $1", [claims.sub]));
+  return rows.length === 1;
+}
+
+describe("the rule, on facts alone", () => {
+  test.for(cases)("$name", async (vector, { db }) => {
+    const row = await one(db, {
+      sql: `select
+              private.required_mfa_state($1) as state,
+              private.satisfies_required_mfa($1, $2, $3, $4, $5, $6) as satisfied`,
+      values: [
+        JSON.stringify(appMetadataOf(vector)),
+        JSON.stringify(vector.claims),
+        vector.hasVerifiedFactor,
+        vector.sessionFactorVerified,
+        vector.approvalSecond,
+        vectorSecond,
+      ],
+    });
+    expect(row).toEqual({ state: vector.state, satisfied: vector.satisfied });
+  });
+});
+
+describe("the rule, on rows, through a policy", () => {
+  test.for(cases)("$name", async (vector, { db }) => {
+    const shift = (await currentSecond(db)) - vectorSecond;
+    const user = await createUser(db, { appMetadata: appMetadataOf(shifted(vector, shift)) });
+    const factorId = vector.hasVerifiedFactor ? await enrollFactor(db, { userId: user.id }) : undefined;
+    const lifted = vector.sessionFactorVerified && factorId === undefined;
+    if (lifted) throw new Error("a session cannot be lifted by a factor that is not there");
+    const session = await signIn(db, {
+      userId: user.id,
+      ...(vector.sessionFactorVerified ? { factorId } : { factorId: randomUUID() }),
+    });
+    if (vector.approvalSecond !== null && factorId !== undefined)
+      await bindApproval(db, { claims: session, factorId, secondFactorAt: vector.approvalSecond + shift });
+
+    const { sub, session_id, role } = session;
+    const claims = { ...shifted(vector, shift).claims, sub, session_id, role } as Claims;
+    expect(await seesOwnProfile(db, claims)).toBe(vector.satisfied);
+  });
+});
+
+/** The same vector, moved to another present: the database's clock cannot be set. */
+function shifted(vector: Vector, bySeconds: number): Vector {
+  const near = (value: unknown) => typeof value === "number" && Math.abs(value - vectorSecond) < 1_000_000;
+  return JSON.parse(JSON.stringify(vector), (_, value) => (near(value) ? value + bySeconds : value));
+}
+
+describe("a session", () => {
+  test("sees nothing once it has ended", async ({ db }) => {
+    const user = await createUser(db);
+    const claims = await signIn(db, { userId: user.id });
+    expect(await seesOwnProfile(db, claims)).toBe(true);
+    await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+
+  test("sees nothing from its last moment on", async ({ db }) => {
+    const user = await createUser(db);
+    const second = await currentSecond(db);
+    const past = await signIn(db, { userId: user.id, notAfter: new Date(second * 1000) });
+    const future = await signIn(db, { userId: user.id, notAfter: new Date((second + 60) * 1000) });
+    expect(await seesOwnProfile(db, past)).toBe(false);
+    expect(await seesOwnProfile(db, future)).toBe(true);
+  });
+
+  test("cannot be borrowed from another account", async ({ db }) => {
+    const [user, other] = [await createUser(db), await createUser(db)];
+    const claims = await signIn(db, { userId: other.id });
+    expect(await seesOwnProfile(db, { ...claims, sub: user.id })).toBe(false);
+  });
+
+  test.for(["", "not-a-uuid", randomUUID()])("that does not exist (%j) sees nothing", async (session_id, { db }) => {
+    const user = await createUser(db);
+    const claims = await signIn(db, { userId: user.id });
+    expect(await seesOwnProfile(db, { ...claims, session_id })).toBe(false);
+  });
+
+  test("of a banned account sees nothing until the ban is over", async ({ db }) => {
+    const user = await createUser(db);
+    const claims = await signIn(db, { userId: user.id });
+    await db.query("update auth.users set banned_until = now() + interval '1 second' where id = $1", [user.id]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+    await db.query("update auth.users set banned_until = now() where id = $1", [user.id]);
+    expect(await seesOwnProfile(db, claims)).toBe(true);
+  });
+
+  test("of a deleted account sees nothing", async ({ db }) => {
+    const user = await createUser(db);
+    const claims = await signIn(db, { userId: user.id });
+    await db.query("update auth.users set deleted_at = now() where id = $1", [user.id]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+
+  test("falls with the factor that lifted it, though another stands", async ({ db }) => {
+    const user = await createUser(db);
+    const factorId = await enrollFactor(db, { userId: user.id });
+    await enrollFactor(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id, factorId });
+    expect(await seesOwnProfile(db, claims)).toBe(true);
+    await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+
+  test("is not lifted by a factor of somebody else", async ({ db }) => {
+    const [user, other] = [await createUser(db), await createUser(db)];
+    await enrollFactor(db, { userId: user.id });
+    const factorId = await enrollFactor(db, { userId: other.id });
+    expect(await seesOwnProfile(db, await signIn(db, { userId: user.id, factorId }))).toBe(false);
+  });
+
+  test("asks for nothing more while an enrolment is unfinished", async ({ db }) => {
+    const user = await createUser(db);
+    await enrollFactor(db, { userId: user.id, status: "unverified" });
+    expect(await seesOwnProfile(db, await signIn(db, { userId: user.id }))).toBe(true);
+  });
+});
+
+describe("a bound mobile approval", () => {
+  const setting = async (db: Database) => {
+    const user = await createUser(db);
+    const factorId = await enrollFactor(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id });
+    return { claims, factorId, second: await currentSecond(db) };
+  };
+
+  test("counts for the session it is bound to and no other", async ({ db }) => {
+    const { claims, factorId, second } = await setting(db);
+    const other = await signIn(db, { userId: claims.sub });
+    await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    expect(await seesOwnProfile(db, claims)).toBe(true);
+    expect(await seesOwnProfile(db, other)).toBe(false);
+  });
+
+  test("ends at its time", async ({ db }) => {
+    const { claims, factorId, second } = await setting(db);
+    await bindApproval(db, { claims, factorId, secondFactorAt: second, validUntil: second });
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+    await bindApproval(db, { claims, factorId, secondFactorAt: second, validUntil: second + 1 });
+    expect(await seesOwnProfile(db, claims)).toBe(true);
+  });
+
+  test("ends with the approver's factor", async ({ db }) => {
+    const { claims, factorId, second } = await setting(db);
+    await enrollFactor(db, { userId: claims.sub });
+    await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+
+  test("ends with the session", async ({ db }) => {
+    const { claims, factorId, second } = await setting(db);
+    await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+
+  test("counts for nothing before it is bound", async ({ db }) => {
+    const { claims, factorId, second } = await setting(db);
+    const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    await db.query("update private.login_challenges set status = 'approved' where id = $1", [id]);
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+});

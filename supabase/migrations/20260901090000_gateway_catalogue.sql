@@ -60,7 +60,7 @@ create table ai.plans (
   requests_per_minute integer check (requests_per_minute > 0),
   tokens_per_minute bigint check (tokens_per_minute > 0)
 );
-comment on table ai.plans is 'What a workspace pays with and how much it may use.';
+comment on table ai.plans is 'What a workspace pays with and how much it may use. public.workspaces.plan_id names its plan.';
 comment on column ai.plans.payer is
   'member: a session pays from its member''s personal balance, a key from its creator''s. workspace: all pay from the workspace''s balance.';
 comment on column ai.plans.markup is 'Credits are USD / 0.0001, times this.';
@@ -79,8 +79,10 @@ create index model_grants_workspace_id_idx on ai.model_grants (workspace_id) whe
 create index model_grants_plan_id_idx on ai.model_grants (plan_id) where plan_id is not null;
 
 create function ai.reject_price_change() returns trigger
-language plpgsql
-set search_path = ''
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
 as $$
 begin
   if new.valid is distinct from old.valid
@@ -94,6 +96,7 @@ begin
 end
 $$;
 comment on function ai.reject_price_change() is 'Keeps the price book true to what runs were charged at.';
+revoke execute on function ai.reject_price_change() from public, anon, authenticated;
 create trigger reject_price_change before update on ai.model_prices
   for each row execute function ai.reject_price_change();
 
@@ -103,4 +106,3 @@ alter table ai.model_prices enable row level security;
 alter table ai.plans enable row level security;
 alter table ai.model_grants enable row level security;
 revoke all on ai.models, ai.model_routes, ai.model_prices, ai.plans, ai.model_grants from public, anon, authenticated;
-revoke execute on all functions in schema ai from public, anon, authenticated;

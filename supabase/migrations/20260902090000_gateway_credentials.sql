@@ -2,7 +2,6 @@
 
 create table ai.workspace_policies (
   workspace_id uuid primary key references public.workspaces (id) on delete cascade,
-  plan_id text not null default 'free' references ai.plans (id) on delete restrict,
   allowed_models text[],
   denied_models text[] not null default '{}',
   requests_per_minute integer check (requests_per_minute > 0),
@@ -11,18 +10,17 @@ create table ai.workspace_policies (
   content_capture boolean not null default false,
   content_retention_days integer not null default 30 check (content_retention_days between 1 and 365),
   updated_at timestamptz not null default now(),
-  updated_by uuid references auth.users (id) on delete set null
+  updated_by uuid references public.profiles (id) on delete set null
 );
 comment on table ai.workspace_policies is
-  'A workspace''s plan and its own rules. A workspace without a row is on the free plan and has no rule of its own.';
+  'A workspace''s own rules, which narrow what its plan allows. A workspace without a row has none.';
 comment on column ai.workspace_policies.allowed_models is 'Null: every model that the other lists allow.';
 comment on column ai.workspace_policies.requests_per_minute is 'Can only narrow what the plan allows.';
-create index workspace_policies_plan_id_idx on ai.workspace_policies (plan_id);
 create index workspace_policies_updated_by_idx on ai.workspace_policies (updated_by);
 
 create table ai.key_approvals (
   workspace_id uuid primary key references public.workspaces (id) on delete cascade,
-  approved_by uuid references auth.users (id) on delete set null,
+  approved_by uuid references public.profiles (id) on delete set null,
   approved_at timestamptz not null default now()
 );
 comment on table ai.key_approvals is
@@ -37,7 +35,7 @@ create table ai.keys (
   environment text not null default 'production' check (environment ~ '^[a-z][a-z0-9-]{0,31}$'),
   lookup text not null unique check (lookup ~ '^[A-Za-z0-9]{12}$'),
   secret_hash bytea not null unique check (octet_length(secret_hash) = 32),
-  created_by uuid references auth.users (id) on delete set null,
+  created_by uuid references public.profiles (id) on delete set null,
   external_app_id uuid,
   allowed_models text[],
   allowed_addresses cidr[],
@@ -83,42 +81,53 @@ comment on table ai.rate_windows is
   'The current minute of each subject. One row a subject, overwritten as minutes pass, so that nothing needs clearing away.';
 
 create function ai.create_key(
-  p_workspace_id uuid,
-  p_created_by uuid,
-  p_name text,
-  p_lookup text,
-  p_secret_hash bytea,
-  p_environment text default 'production',
-  p_allowed_models text[] default null,
-  p_requests_per_minute integer default null,
-  p_tokens_per_minute bigint default null,
-  p_monthly_budget_usd numeric default null,
-  p_expires_at timestamptz default null
+  workspace_id uuid,
+  created_by uuid,
+  name text,
+  lookup text,
+  secret_hash bytea,
+  environment text default 'production',
+  allowed_models text[] default null,
+  requests_per_minute integer default null,
+  tokens_per_minute bigint default null,
+  monthly_budget_usd numeric default null,
+  expires_at timestamptz default null
 ) returns uuid
-language plpgsql
-volatile
-set search_path = ''
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
 as $$
+#variable_conflict use_column
 declare
-  v_id uuid := gen_random_uuid();
+  key_id uuid := gen_random_uuid();
 begin
-  perform 1 from ai.key_approvals where workspace_id = p_workspace_id;
+  perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
   if not found then
     raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
   end if;
-  insert into ai.keys (id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
-    requests_per_minute, tokens_per_minute, expires_at)
-  values (v_id, v_id, p_workspace_id, p_created_by, p_name, p_lookup, p_secret_hash, p_environment, p_allowed_models,
-    p_requests_per_minute, p_tokens_per_minute, p_expires_at);
-  if p_monthly_budget_usd is not null then
+
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
+    requests_per_minute, tokens_per_minute, expires_at
+  )
+  values (
+    key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
+    create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
+    create_key.tokens_per_minute, create_key.expires_at
+  );
+
+  if monthly_budget_usd is not null then
     insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
-    values ('key', v_id, p_workspace_id, p_monthly_budget_usd);
+    values ('key', key_id, create_key.workspace_id, monthly_budget_usd);
   end if;
-  return v_id;
+  return key_id;
 end
 $$;
 comment on function ai.create_key is
-  'Stores a new key. The caller made the text and shows it once; only its lookup part and SHA-256 come here. Whether the caller may create one is decided before: no API role may run this.';
+  'Stores a new key and returns its id. The caller made the text and shows it once: only its lookup part and SHA-256 '
+  'come here. Whether this caller may create one was decided before, so no role of the API may run it.';
+revoke execute on function ai.create_key from public, anon, authenticated;
 
 alter table ai.workspace_policies enable row level security;
 alter table ai.key_approvals enable row level security;
@@ -126,4 +135,3 @@ alter table ai.keys enable row level security;
 alter table ai.budgets enable row level security;
 alter table ai.rate_windows enable row level security;
 revoke all on ai.workspace_policies, ai.key_approvals, ai.keys, ai.budgets, ai.rate_windows from public, anon, authenticated;
-revoke execute on all functions in schema ai from public, anon, authenticated;

@@ -1,0 +1,280 @@
+-- What ai.begin_run asks: who is calling, what they may use at what price, and whether limits, budgets and balance
+-- allow it. None of it decides alone, so none of it is granted to anyone.
+
+create function ai.refusal(code text, details jsonb default '{}') returns jsonb
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select jsonb_build_object('refused', code) || coalesce(details, '{}')
+$$;
+comment on function ai.refusal(text, jsonb) is 'A refusal by its code in the gateway''s closed list of errors.';
+revoke execute on function ai.refusal(text, jsonb) from public, anon, authenticated;
+
+create function ai.credential_of(credential jsonb)
+  returns table (
+    source text,
+    key_id uuid,
+    lineage_id uuid,
+    workspace_id uuid,
+    actor_id uuid,
+    app_id uuid,
+    key_models text[],
+    key_addresses cidr[],
+    key_requests_per_minute integer,
+    key_tokens_per_minute bigint,
+    last_used_at timestamptz,
+    plan ai.plans,
+    policy ai.workspace_policies,
+    actor_is_member boolean
+  )
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    'key', k.id, k.lineage_id, k.workspace_id, k.created_by, k.external_app_id, k.allowed_models, k.allowed_addresses,
+    k.requests_per_minute, k.tokens_per_minute, k.last_used_at, p, w,
+    exists (select from public.workspace_members m where m.workspace_id = k.workspace_id and m.user_id = k.created_by)
+  from ai.keys k
+  join public.workspaces s on s.id = k.workspace_id and s.deleted_at is null
+  left join ai.plans p on p.id = s.plan_id
+  left join ai.workspace_policies w on w.workspace_id = k.workspace_id
+  where credential ->> 'source' = 'key'
+    and k.secret_hash = decode(credential ->> 'hash', 'hex')
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > now())
+$$;
+comment on function ai.credential_of(jsonb) is
+  'Who a credential is, by the SHA-256 of its text: one row, or none when it is unknown, revoked, expired or of a '
+  'deleted workspace, all by the same index lookup. App tokens and sessions are further branches of the same columns.';
+revoke execute on function ai.credential_of(jsonb) from public, anon, authenticated;
+
+create function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
+  returns setof ai.models
+  language sql
+  stable
+  security invoker
+as $$
+  select m.*
+  from ai.models m
+  where m.enabled
+    and m.studio_default
+    and (workspace_models is null or m.id = any (workspace_models))
+    and not m.id = any (coalesce(denied_models, '{}'))
+    and (key_models is null or m.id = any (key_models))
+    and exists (
+      select from ai.model_grants g where g.model_id = m.id and (g.plan_id = plan or g.workspace_id = workspace)
+    )
+$$;
+comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
+  'The intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the key''s list.';
+revoke execute on function ai.usable_models(uuid, text, text[], text[], text[]) from public, anon, authenticated;
+
+create function ai.priced_routes(model text, providers text[])
+  returns table (routes jsonb)
+  language sql
+  stable
+  security invoker
+as $$
+  select jsonb_agg(
+    jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
+    order by r.position
+  )
+  from ai.model_routes r
+  cross join lateral (
+    select jsonb_agg(
+      jsonb_strip_nulls(jsonb_build_object(
+        'min_input_tokens', t.min_input_tokens,
+        'input', t.input_usd_per_million::text,
+        'cached_input', t.cached_input_usd_per_million::text,
+        'output', t.output_usd_per_million::text,
+        'audio_input', t.audio_input_usd_per_million::text,
+        'audio_output', t.audio_output_usd_per_million::text
+      ))
+      order by t.min_input_tokens
+    ) as tiers
+    from ai.model_prices t
+    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
+  ) as p
+  where r.model_id = model
+    and r.enabled
+    and p.tiers is not null
+    and (providers is null or r.provider_id = any (providers))
+$$;
+comment on function ai.priced_routes(text, text[]) is
+  'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null when none does.';
+revoke execute on function ai.priced_routes(text, text[]) from public, anon, authenticated;
+
+create function ai.take_rate(
+  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint,
+  out admitted boolean, out limits jsonb
+)
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  minute timestamptz := date_trunc('minute', now());
+  used record;
+begin
+  admitted := true;
+  if request_limit is null and token_limit is null then
+    return;
+  end if;
+
+  insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
+  values (take_rate.scope, subject, minute, 0, 0)
+  on conflict do nothing;
+
+  -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
+  update ai.rate_windows w
+  set
+    requests = case when w.window_start < minute then 0 else w.requests end + 1,
+    tokens = case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens,
+    window_start = greatest(w.window_start, minute)
+  where w.scope = take_rate.scope
+    and w.subject_id = subject
+    and (request_limit is null or case when w.window_start < minute then 0 else w.requests end < request_limit)
+    and (token_limit is null or case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens <= token_limit)
+  returning w.requests, w.tokens, w.window_start into used;
+
+  admitted := found;
+  if not admitted then
+    select w.requests, w.tokens, greatest(w.window_start, minute) as window_start into used
+    from ai.rate_windows w
+    where w.scope = take_rate.scope and w.subject_id = subject;
+  end if;
+  limits := jsonb_strip_nulls(jsonb_build_object(
+    'limit_requests', request_limit,
+    'remaining_requests', greatest(request_limit - used.requests, 0),
+    'limit_tokens', token_limit,
+    'remaining_tokens', greatest(token_limit - used.tokens, 0),
+    'reset_seconds', greatest(ceil(extract(epoch from used.window_start + interval '1 minute' - now())), 1)
+  ));
+end
+$$;
+comment on function ai.take_rate is
+  'Counts a request and its reserved tokens in the subject''s current minute, unless either limit would be passed.';
+revoke execute on function ai.take_rate from public, anon, authenticated;
+
+create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns text
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+begin
+  update ai.budgets b
+  set
+    reserved_usd = b.reserved_usd + amount_usd,
+    spent_usd = case when b.period_start < month then 0 else b.spent_usd end,
+    period_start = greatest(b.period_start, month)
+  where b.scope = reserve_budget.scope
+    and b.subject_id = subject
+    and b.workspace_id = workspace
+    and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd;
+  if found then
+    return 'reserved';
+  end if;
+  perform from ai.budgets b
+  where b.scope = reserve_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+  return case when found then 'exceeded' else 'none' end;
+end
+$$;
+comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
+  'Holds an amount of a monthly budget: reserved, exceeded, or none where there is no such budget.';
+revoke execute on function ai.reserve_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
+
+create function ai.budget_subject(scope text, lineage uuid, app uuid, workspace uuid) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select case scope when 'key' then lineage when 'app' then app else workspace end
+$$;
+comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
+revoke execute on function ai.budget_subject(text, uuid, uuid, uuid) from public, anon, authenticated;
+
+create function ai.reserve_credits(plan ai.plans, owner_id uuid, credits numeric) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  account uuid;
+begin
+  for attempt in 1..2 loop
+    if plan.payer = 'workspace' then
+      update ai.credit_accounts a set reserved = a.reserved + credits
+      where a.workspace_id = owner_id and a.balance - a.reserved >= credits
+      returning a.id into account;
+    else
+      update ai.credit_accounts a set reserved = a.reserved + credits
+      where a.user_id = owner_id and a.balance - a.reserved >= credits
+      returning a.id into account;
+    end if;
+    exit when account is not null or exists (
+      select from ai.credit_accounts a where a.workspace_id = owner_id or a.user_id = owner_id
+    );
+    perform ai.open_credit_account(plan.payer, owner_id, plan.initial_credits);
+  end loop;
+  return account;
+end
+$$;
+comment on function ai.reserve_credits(ai.plans, uuid, numeric) is
+  'Holds credits of the payer''s account and returns it; null where the balance does not cover them. Who never paid '
+  'before gets an account with the plan''s credits first.';
+revoke execute on function ai.reserve_credits(ai.plans, uuid, numeric) from public, anon, authenticated;
+
+create function ai.tighter_limits(one jsonb, other jsonb) returns jsonb
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  -- Whichever has less left of a kind speaks for it.
+  select jsonb_strip_nulls(jsonb_build_object(
+    'limit_requests', case when a.requests then one else other end -> 'limit_requests',
+    'remaining_requests', case when a.requests then one else other end -> 'remaining_requests',
+    'limit_tokens', case when a.tokens then one else other end -> 'limit_tokens',
+    'remaining_tokens', case when a.tokens then one else other end -> 'remaining_tokens',
+    'reset_seconds', coalesce(one -> 'reset_seconds', other -> 'reset_seconds')
+  ))
+  from (
+    select
+      coalesce((one ->> 'remaining_requests')::bigint <= (other ->> 'remaining_requests')::bigint, one ? 'limit_requests') as requests,
+      coalesce((one ->> 'remaining_tokens')::bigint <= (other ->> 'remaining_tokens')::bigint, one ? 'limit_tokens') as tokens
+  ) as a
+$$;
+comment on function ai.tighter_limits(jsonb, jsonb) is 'What the rate headers tell where two windows hold.';
+revoke execute on function ai.tighter_limits(jsonb, jsonb) from public, anon, authenticated;
+
+create function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select case
+    when earlier.fingerprint <> fingerprint then ai.refusal('idempotency_key_reused')
+    when earlier.state = 'running' then ai.refusal('request_in_progress')
+    else ai.refusal('idempotency_key_used', (
+      select jsonb_build_object(
+        'run_id', r.id,
+        'usage_source', r.usage_source,
+        'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+      )
+      from ai.runs r
+      where r.created_at = earlier.run_created_at and r.id = earlier.run_id
+    ))
+  end
+$$;
+comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
+  'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge.';
+revoke execute on function ai.idempotent_refusal(ai.idempotency_keys, bytea) from public, anon, authenticated;

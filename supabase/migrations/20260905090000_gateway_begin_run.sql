@@ -1,0 +1,256 @@
+-- Admitting a call: everything that decides about it is asked of the rows of this moment, in one statement. Refusals
+-- are returned, never raised. Locks are taken in this order everywhere: idempotency key, key, app, workspace, balance.
+
+-- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+create function ai.begin_run(call jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller record;
+  principal uuid;
+  model ai.models;
+  offered jsonb;
+  input_tokens bigint := ceil((call ->> 'input_bytes')::numeric / 3) + 1500 * coalesce((call ->> 'images')::bigint, 0);
+  output_tokens bigint := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
+  dearest_usd numeric(24, 12);
+  dearest_credits numeric(24, 8);
+  rate record;
+  limits jsonb := '{}';
+  earlier ai.idempotency_keys;
+  scope text;
+  verdict text;
+  held text[] := '{}';
+  refused text;
+  account uuid;
+  new_run_id uuid := ai.run_id(now());
+begin
+  select * into caller from ai.credential_of(call -> 'credential');
+  if not found then
+    return ai.refusal('invalid_api_key');
+  end if;
+  principal := coalesce(caller.lineage_id, caller.app_id, caller.actor_id);
+
+  if call ->> 'workspace' is not null and call ->> 'workspace' <> caller.workspace_id::text then
+    return ai.refusal('workspace_mismatch');
+  end if;
+  -- No address told, no address allowed.
+  if caller.key_addresses is not null
+    and not coalesce((call ->> 'address')::inet <<= any (caller.key_addresses), false) then
+    return ai.refusal('insufficient_scope');
+  end if;
+  -- A bound key stands for its app; the registry of apps, which decides, comes with a later file. Until then none is allowed.
+  if caller.app_id is not null then
+    return ai.refusal('app_not_allowed');
+  end if;
+  if caller.plan is null then
+    return ai.refusal('service_unavailable');
+  end if;
+  if (caller.plan).payer = 'member' and not caller.actor_is_member then
+    return ai.refusal('insufficient_scope');
+  end if;
+
+  select m.* into model
+  from ai.usable_models(
+    caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
+  ) m
+  where m.id = call ->> 'model' and m.kind = call ->> 'kind';
+  if not found then
+    return ai.refusal('model_not_found');
+  end if;
+  select r.routes into offered
+  from ai.priced_routes(model.id, array(select jsonb_array_elements_text(call -> 'providers'))) r;
+  if offered is null then
+    return ai.refusal('service_unavailable');
+  end if;
+  if (call ->> 'audio')::boolean
+    and exists (
+      select from jsonb_array_elements(offered) route, jsonb_array_elements(route -> 'prices') tier where not tier ? 'audio_input'
+    ) then
+    return ai.refusal('unsupported_parameter', '{"param": "messages"}');
+  end if;
+
+  -- The dearest it can get: the whole output, nothing cached, at any route, at any tier that the input may reach.
+  select max(
+    (
+      input_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'audio_input')::numeric * (call ->> 'audio')::boolean::int)
+      + output_tokens * (tier ->> 'output')::numeric
+    ) * 0.000001
+  )
+  into dearest_usd
+  from jsonb_array_elements(offered) as route
+  cross join jsonb_array_elements(route -> 'prices') as tier
+  where (tier ->> 'min_input_tokens')::bigint <= input_tokens;
+  if dearest_usd is null then
+    return ai.refusal('service_unavailable');
+  end if;
+  dearest_credits := ai.usd_to_credits(dearest_usd, (caller.plan).markup);
+
+  if call ->> 'idempotency_key' is not null then
+    perform pg_advisory_xact_lock(
+      hashtextextended(concat_ws(' ', caller.workspace_id, principal, call ->> 'idempotency_key'), 0)
+    );
+  end if;
+
+  if caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute' then
+    update ai.keys k set last_used_at = now()
+    where k.id = caller.key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
+  end if;
+  rate := ai.take_rate('key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, input_tokens + output_tokens);
+  limits := coalesce(rate.limits, limits);
+  if not rate.admitted then
+    return ai.refusal('rate_limit_exceeded', jsonb_build_object('limits', limits));
+  end if;
+
+  if call ->> 'idempotency_key' is not null then
+    select i.* into earlier
+    from ai.idempotency_keys i
+    where i.workspace_id = caller.workspace_id
+      and i.principal_id = principal
+      and i.key = call ->> 'idempotency_key'
+      and i.expires_at > now();
+    if found then
+      return ai.idempotent_refusal(earlier, decode(call ->> 'fingerprint', 'hex'));
+    end if;
+  end if;
+
+  -- key, app, workspace: the order of the locks.
+  if caller.lineage_id is not null then
+    verdict := ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, dearest_usd);
+    held := held || case verdict when 'reserved' then array['key'] else '{}' end;
+    refused := case verdict when 'exceeded' then 'budget_exceeded' end;
+  end if;
+  if refused is null then
+    rate := ai.take_rate(
+      'workspace', caller.workspace_id,
+      least((caller.plan).requests_per_minute, (caller.policy).requests_per_minute),
+      least((caller.plan).tokens_per_minute, (caller.policy).tokens_per_minute),
+      input_tokens + output_tokens
+    );
+    limits := ai.tighter_limits(limits, rate.limits);
+    refused := case when not rate.admitted then 'rate_limit_exceeded' end;
+  end if;
+  if refused is null then
+    verdict := ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, dearest_usd);
+    held := held || case verdict when 'reserved' then array['workspace'] else '{}' end;
+    refused := case verdict when 'exceeded' then 'budget_exceeded' end;
+  end if;
+  if refused is null then
+    account := ai.reserve_credits(
+      caller.plan, case (caller.plan).payer when 'member' then caller.actor_id else caller.workspace_id end, dearest_credits
+    );
+    refused := case when account is null then 'insufficient_credits' end;
+  end if;
+  if refused is not null then
+    update ai.budgets b set reserved_usd = b.reserved_usd - dearest_usd
+    where b.workspace_id = caller.workspace_id
+      and b.scope = any (held)
+      and b.subject_id = ai.budget_subject(b.scope, caller.lineage_id, caller.app_id, caller.workspace_id);
+    return ai.refusal(refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object('limits', limits) end);
+  end if;
+
+  insert into ai.runs (
+    id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
+    entity_id, idempotency_key, streamed, model_id, routes, markup, account_id, reserved_usd, reserved_credits, budget_scopes
+  )
+  values (
+    new_run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
+    case caller.source when 'key' then 'background' else 'interactive' end, call ->> 'feature', call ->> 'request_id',
+    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), model.id, offered,
+    (caller.plan).markup, account, dearest_usd, dearest_credits, held
+  );
+  if call ->> 'idempotency_key' is not null then
+    insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
+    values (
+      caller.workspace_id, principal, call ->> 'idempotency_key', decode(call ->> 'fingerprint', 'hex'), now(), new_run_id
+    )
+    on conflict (workspace_id, principal_id, key) do update
+    set fingerprint = excluded.fingerprint, state = 'running', run_created_at = now(), run_id = new_run_id,
+      expires_at = excluded.expires_at;
+  end if;
+
+  return jsonb_build_object(
+    'run_id', new_run_id,
+    'created_at', now(),
+    'workspace_id', caller.workspace_id,
+    'routes', offered,
+    'markup', (caller.plan).markup::text,
+    'exempt', false,
+    'reserved_usd', dearest_usd::text,
+    'reserved_credits', dearest_credits::text,
+    'cost_visible', coalesce((caller.policy).provider_cost_visible, true),
+    'limits', limits
+  );
+end
+$$;
+comment on function ai.begin_run(jsonb) is
+  'Decides about a call and, if it may go on, reserves its dearest cost and opens its run. Returns the run with its '
+  'routes and prices, or {refused: code, …}.';
+revoke execute on function ai.begin_run(jsonb) from public, anon, authenticated;
+grant execute on function ai.begin_run(jsonb) to gateway;
+
+-- Definer: as begin_run.
+create function ai.check_credential(call jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case when exists (select from ai.credential_of(call -> 'credential')) then '{}' else ai.refusal('invalid_api_key') end
+$$;
+comment on function ai.check_credential(jsonb) is
+  'For a call whose body is no good: whoever has no credential is told that, and nothing of the body.';
+revoke execute on function ai.check_credential(jsonb) from public, anon, authenticated;
+grant execute on function ai.check_credential(jsonb) to gateway;
+
+-- Definer: as begin_run.
+create function ai.list_models(call jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller record;
+begin
+  select * into caller from ai.credential_of(call -> 'credential');
+  if not found then
+    return ai.refusal('invalid_api_key');
+  end if;
+  if call ->> 'workspace' is not null and call ->> 'workspace' <> caller.workspace_id::text then
+    return ai.refusal('workspace_mismatch');
+  end if;
+  if caller.app_id is not null then
+    return ai.refusal('app_not_allowed');
+  end if;
+  return jsonb_build_object('data', coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'id', m.id,
+        'object', 'model',
+        'created', floor(extract(epoch from m.created_at)),
+        'owned_by', m.owned_by,
+        'platform', jsonb_build_object(
+          'name', m.display_name,
+          'kind', m.kind,
+          'context_window', m.context_window,
+          'output_limit', m.output_limit,
+          'prices', r.routes -> 0 -> 'prices'
+        )
+      )
+      order by m.id
+    )
+    from ai.usable_models(
+      caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
+    ) m
+    cross join lateral ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) r
+    where r.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model')
+  ), '[]'));
+end
+$$;
+comment on function ai.list_models(jsonb) is
+  'The models that a credential may use and that can be reached and charged now, or {refused: code}.';
+revoke execute on function ai.list_models(jsonb) from public, anon, authenticated;
+grant execute on function ai.list_models(jsonb) to gateway;

@@ -1,0 +1,313 @@
+-- Ending runs: at true cost, once, however often it is said. A batch is one statement of the gateway; locks are taken
+-- in begin_run's order, each kind ordered by id, so that batches, sweeper and new calls cannot lock each other out.
+
+create type ai.closed_run as (
+  created_at timestamptz,
+  id uuid,
+  workspace_id uuid,
+  app_id uuid,
+  key_lineage_id uuid,
+  account_id uuid,
+  budget_scopes text[],
+  kind text,
+  billed_credits numeric,
+  credits_due numeric,
+  cost_due_usd numeric,
+  credits_released numeric,
+  usd_released numeric
+);
+comment on type ai.closed_run is
+  'What closing a run changes elsewhere: credits and cost that are due now, and what its reservation gives back.';
+
+create function ai.close_runs(outcomes jsonb, untouched_since timestamptz default null) returns ai.closed_run[]
+  language sql
+  volatile
+  security invoker
+as $$
+  with said as (
+    select distinct on (o.created_at, o.id) o.*, coalesce(o.usage, '{}') as counts
+    from jsonb_to_recordset(outcomes) as o (
+      created_at timestamptz, id uuid, status text, http_status smallint, error_code text, finish_reason text,
+      usage_source text, estimated boolean, route smallint, usage jsonb, first_byte_ms integer, latency_ms integer
+    )
+    order by o.created_at, o.id
+  ), standing as (
+    -- Open runs; and those the sweeper closed, if this is the provider's own word come late.
+    select
+      s.*, r.status = 'running' as open, r.exempt, r.reserved_usd, r.reserved_credits, r.markup,
+      r.cost_usd as old_cost_usd, r.billed_credits as old_billed_credits,
+      ai.usage_cost_usd(
+        (select offer -> 'prices' from jsonb_array_elements(r.routes) with ordinality as t (offer, n)
+          order by (offer ->> 'position')::smallint = s.route desc nulls last, n limit 1),
+        s.counts
+      ) as full_cost_usd
+    from said s
+    join ai.runs r on r.created_at = s.created_at and r.id = s.id
+    where (r.status = 'running' and (untouched_since is null or r.touched_at < untouched_since))
+      or (untouched_since is null and r.swept and s.usage_source in ('provider', 'provider_partial') and s.estimated is not true)
+  ), priced as (
+    select
+      s.*, p.cost_usd,
+      -- A guess never passes what was reserved; the truth is charged whole.
+      case when s.estimated then least(ai.usd_to_credits(p.cost_usd, s.markup), s.reserved_credits)
+        else ai.usd_to_credits(p.cost_usd, s.markup) end as credits
+    from standing s
+    cross join lateral (
+      select case
+        when s.usage_source = 'unavailable' then 0
+        when s.estimated then least(s.full_cost_usd, s.reserved_usd)
+        else s.full_cost_usd
+      end as cost_usd
+    ) as p
+  ), closed as (
+    update ai.runs r
+    set
+      status = p.status,
+      http_status = p.http_status,
+      error_code = p.error_code,
+      finish_reason = p.finish_reason,
+      usage_source = p.usage_source,
+      route = p.route,
+      input_tokens = coalesce((p.counts ->> 'input_tokens')::bigint, 0),
+      cached_input_tokens = coalesce((p.counts ->> 'cached_input_tokens')::bigint, 0),
+      audio_input_tokens = coalesce((p.counts ->> 'audio_input_tokens')::bigint, 0),
+      output_tokens = coalesce((p.counts ->> 'output_tokens')::bigint, 0),
+      reasoning_tokens = coalesce((p.counts ->> 'reasoning_tokens')::bigint, 0),
+      audio_output_tokens = coalesce((p.counts ->> 'audio_output_tokens')::bigint, 0),
+      cost_usd = p.cost_usd,
+      billed_credits = case when r.exempt then 0 else p.credits end,
+      unmetered_credits = case
+        when r.exempt then p.credits
+        -- Closed without any count: what it may have cost is shown, not charged.
+        when untouched_since is not null and p.usage_source = 'unavailable' then r.reserved_credits
+        else 0
+      end,
+      first_byte_ms = coalesce(p.first_byte_ms, r.first_byte_ms),
+      latency_ms = p.latency_ms,
+      touched_at = now(),
+      settled_at = now(),
+      swept = untouched_since is not null
+    from priced p
+    where r.created_at = p.created_at and r.id = p.id
+    returning (
+      r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, r.account_id, r.budget_scopes,
+      case when p.open then 'usage' else 'adjustment' end,
+      r.billed_credits,
+      r.billed_credits - case when p.open then 0 else p.old_billed_credits end,
+      r.cost_usd - case when p.open then 0 else p.old_cost_usd end,
+      case when p.open then r.reserved_credits else 0 end,
+      case when p.open then r.reserved_usd else 0 end
+    )::ai.closed_run as change
+  )
+  select coalesce(array_agg(change), '{}') from closed
+$$;
+comment on function ai.close_runs(jsonb, timestamptz) is
+  'Writes outcomes into their runs and returns what changed. With untouched_since it is the sweeper, and closes only '
+  'what nobody has touched since then.';
+revoke execute on function ai.close_runs(jsonb, timestamptz) from public, anon, authenticated;
+
+create function ai.post_closed_runs(closed ai.closed_run[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform from ai.budgets b
+  where (b.scope, b.subject_id, b.workspace_id) in (
+    select t.scope, ai.budget_subject(t.scope, c.key_lineage_id, c.app_id, c.workspace_id), c.workspace_id
+    from unnest(closed) c
+    cross join unnest(c.budget_scopes) as t (scope)
+  )
+  order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end, b.subject_id, b.workspace_id
+  for update;
+  if found then
+    update ai.budgets b
+    set
+      reserved_usd = b.reserved_usd - due.released,
+      spent_usd = b.spent_usd + due.spent
+    from (
+      select
+        x.scope, x.subject_id, x.workspace_id, sum(c.usd_released) as released,
+        -- A run counts in the month that it began in.
+        coalesce(sum(c.cost_due_usd) filter (where c.created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
+      from unnest(closed) c
+      cross join unnest(c.budget_scopes) as t (scope)
+      join ai.budgets x
+        on x.scope = t.scope
+        and x.workspace_id = c.workspace_id
+        and x.subject_id = ai.budget_subject(t.scope, c.key_lineage_id, c.app_id, c.workspace_id)
+      group by x.scope, x.subject_id, x.workspace_id
+    ) as due
+    where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
+  end if;
+
+  perform from ai.credit_accounts a
+  where a.id in (select c.account_id from unnest(closed) c)
+  order by a.id
+  for update;
+  insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
+  select
+    c.account_id, c.kind, -c.credits_due,
+    a.balance - sum(c.credits_due) over (partition by c.account_id order by c.id),
+    c.created_at, c.id
+  from unnest(closed) c
+  join ai.credit_accounts a on a.id = c.account_id
+  where c.credits_due <> 0
+  order by c.id;
+  update ai.credit_accounts a
+  set balance = a.balance - due.credits, reserved = a.reserved - due.released
+  from (
+    select c.account_id, sum(c.credits_due) as credits, sum(c.credits_released) as released
+    from unnest(closed) c
+    group by c.account_id
+  ) as due
+  where a.id = due.account_id;
+end
+$$;
+comment on function ai.post_closed_runs(ai.closed_run[]) is
+  'Books closed runs: budgets, one ledger entry each, balances; and gives reservations back.';
+revoke execute on function ai.post_closed_runs(ai.closed_run[]) from public, anon, authenticated;
+
+create function ai.end_runs(outcomes jsonb, untouched_since timestamptz default null) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  closed ai.closed_run[];
+begin
+  perform from ai.idempotency_keys i
+  where i.run_id in (select (o ->> 'id')::uuid from jsonb_array_elements(outcomes) o)
+  order by i.run_id
+  for update;
+  perform from ai.runs r
+  join jsonb_to_recordset(outcomes) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
+  order by r.id
+  for update of r;
+
+  closed := ai.close_runs(outcomes, untouched_since);
+  if cardinality(closed) = 0 then
+    return '[]';
+  end if;
+
+  insert into ai.run_steps (run_created_at, run_id, step, type, name, status, latency_ms)
+  select o.created_at, o.id, s.step, s.type, s.name, s.status, s.latency_ms
+  from jsonb_to_recordset(outcomes) as o (created_at timestamptz, id uuid, steps jsonb)
+  join unnest(closed) c on c.created_at = o.created_at and c.id = o.id
+  cross join jsonb_to_recordset(o.steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+  on conflict do nothing;
+
+  -- Free again only where the provider surely did nothing.
+  delete from ai.idempotency_keys i
+  using jsonb_to_recordset(outcomes) as o (id uuid, key_unused boolean), unnest(closed) c
+  where o.key_unused and i.run_id = o.id and c.id = o.id;
+  update ai.idempotency_keys i set state = 'finished' from unnest(closed) c where i.run_id = c.id;
+
+  perform ai.post_closed_runs(closed);
+  return (
+    select jsonb_agg(jsonb_build_object('id', c.id, 'kind', c.kind, 'billed_credits', c.billed_credits::text))
+    from unnest(closed) c
+  );
+end
+$$;
+comment on function ai.end_runs(jsonb, timestamptz) is
+  'Locks, closes and books a batch. Returns the runs that it changed, and not those that had ended before.';
+revoke execute on function ai.end_runs(jsonb, timestamptz) from public, anon, authenticated;
+
+-- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+create function ai.settle_runs(runs jsonb) returns jsonb
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  select ai.end_runs(runs)
+$$;
+comment on function ai.settle_runs(jsonb) is
+  'Settles a batch of runs at true cost. Saying it again changes nothing; saying the truth of a run that the sweeper '
+  'had to guess posts one adjusting entry.';
+revoke execute on function ai.settle_runs(jsonb) from public, anon, authenticated;
+grant execute on function ai.settle_runs(jsonb) to gateway;
+
+-- Definer: as settle_runs.
+create function ai.touch_runs(runs jsonb) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform from ai.runs r
+  join jsonb_to_recordset(runs) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
+  order by r.id
+  for update of r;
+  update ai.runs r
+  set
+    touched_at = now(),
+    route = coalesce(o.route, r.route),
+    input_tokens = greatest(r.input_tokens, o.input_tokens),
+    output_tokens = greatest(r.output_tokens, o.output_tokens)
+  from jsonb_to_recordset(runs) as o (
+    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint
+  )
+  where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
+end
+$$;
+comment on function ai.touch_runs(jsonb) is 'Says that runs are still alive, and their counts so far.';
+revoke execute on function ai.touch_runs(jsonb) from public, anon, authenticated;
+grant execute on function ai.touch_runs(jsonb) to gateway;
+
+-- Definer: as settle_runs.
+create function ai.sweep_runs() returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  cutoff timestamptz := now() - interval '45 seconds';
+  abandoned jsonb;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0)) then
+    return 0;
+  end if;
+  if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
+    perform ai.create_run_partitions();
+  end if;
+
+  select jsonb_agg(jsonb_build_object(
+    'created_at', r.created_at,
+    'id', r.id,
+    'status', 'failed',
+    'http_status', 500,
+    'error_code', 'abandoned',
+    'usage_source', case when r.input_tokens + r.output_tokens > 0 then 'estimated_partial' else 'unavailable' end,
+    'estimated', true,
+    'route', r.route,
+    'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+  ))
+  into abandoned
+  from (
+    select * from ai.runs r where r.status = 'running' and r.touched_at < cutoff order by r.touched_at limit 500
+  ) as r;
+  if abandoned is null then
+    return 0;
+  end if;
+  return jsonb_array_length(ai.end_runs(abandoned, cutoff));
+end
+$$;
+comment on function ai.sweep_runs() is
+  'Closes runs that nobody has touched for 45 seconds, because their function died: at their last counts, at most what '
+  'was reserved, or unavailable at 0. Also keeps partitions ahead. One sweeper at a time; others return 0.';
+revoke execute on function ai.sweep_runs() from public, anon, authenticated;
+grant execute on function ai.sweep_runs() to gateway, service_role;
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    perform cron.schedule('gateway-sweep-runs', '15 seconds', 'select ai.sweep_runs()');
+  end if;
+end
+$$;

@@ -1,0 +1,21 @@
+import path from "node:path";
+
+/**
+ * What `deno` is started with to serve the functions of the checkout at `root`: they may use the network, the
+ * environment and the names of the system, read the checkout, and nothing else. Nothing is fetched to run them:
+ * bare names are those of node_modules. A request's signal tells of a client that left, not of a finished answer.
+ */
+export function denoArguments(root: string, folders: string[] = []): string[] {
+  return [
+    "run",
+    "--quiet",
+    "--no-prompt",
+    "--no-remote",
+    "--unstable-no-legacy-abort",
+    "--allow-net",
+    "--allow-env",
+    "--allow-sys",
+    `--allow-read=${[root, ...folders].join(",")}`,
+    path.join(root, "scripts/local-stack/services/functions/main.ts"),
+  ];
+}

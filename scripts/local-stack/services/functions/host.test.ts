@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { denoArguments } from "./deno-arguments.ts";
+
+const root = path.resolve(import.meta.dirname, "../../../..");
+const deno = path.join(root, "node_modules/deno/deno");
+
+const sources = {
+  echo: `Deno.serve(async (request) => {
+    const { pathname, search } = new URL(request.url);
+    return Response.json({ path: pathname + search, body: await request.text(), env: Deno.env.get("GREETING") });
+  });`,
+  broken: "import { nothing } from './missing.ts'; Deno.serve(() => new Response(nothing));",
+  silent: "export const idle = true;",
+  throws: "Deno.serve(() => { throw new Error('inside'); });",
+  _shared: "Deno.serve(() => new Response('never'));",
+  stream: `let left = "nobody";
+  Deno.serve({}, (request) => {
+    if (request.url.endsWith("/left")) return new Response(left);
+    request.signal.addEventListener("abort", () => { left = "signal"; });
+    const chunks = new ReadableStream({
+      async start(controller) {
+        controller.enqueue(new TextEncoder().encode("first"));
+        await request.text();
+        if (request.url.endsWith("/whole")) controller.close();
+      },
+    });
+    return new Response(chunks);
+  });`,
+  later: `Deno.serve(() => {
+    EdgeRuntime.waitUntil(Promise.reject(new Error("background failure")));
+    EdgeRuntime.waitUntil(new Promise((resolve) => setTimeout(() => { console.log("background work done"); resolve(); }, 400)));
+    return new Response("accepted");
+  });`,
+};
+
+type Host = { url: string; child: ChildProcess; output: () => string; stop: () => Promise<number | null> };
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
+
+async function startHost(folder: string, env: Record<string, string> = {}): Promise<Host> {
+  const port = await freePort();
+  const child = spawn(deno, denoArguments(root, [folder]), {
+    cwd: root,
+    env: {
+      ...process.env,
+      PORT: String(port),
+      FUNCTIONS_DIR: folder,
+      GREETING: "hello",
+      ...env,
+    },
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
+  const url = `http://127.0.0.1:${port}`;
+  await vi.waitFor(() => fetch(`${url}/healthz`), { timeout: 15_000 });
+  return {
+    url,
+    child,
+    output: () => output,
+    async stop() {
+      if (child.exitCode === null) {
+        child.kill("SIGTERM");
+        await once(child, "exit");
+      }
+      return child.exitCode;
+    },
+  };
+}
+
+async function writeFunctions(folder: string, functions: Record<string, string>): Promise<void> {
+  for (const [name, source] of Object.entries(functions)) {
+    await mkdir(path.join(folder, name), { recursive: true });
+    await writeFile(path.join(folder, name, "index.ts"), source);
+  }
+}
+
+describe("the functions' host", () => {
+  let folder: string;
+  let host: Host;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(tmpdir(), "functions-"));
+    await writeFunctions(folder, sources);
+    host = await startHost(folder);
+  }, 20_000);
+
+  afterAll(async () => {
+    await host.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  test("a function sees its own name in the path, the body and the environment", async () => {
+    const answer = await fetch(`${host.url}/echo/v1/deep?x=1`, { method: "POST", body: "text" });
+    expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
+  });
+
+  test("a function that cannot be loaded answers 503, names its file and harms no other", async () => {
+    const answer = await fetch(`${host.url}/broken`);
+    expect(answer.status).toBe(503);
+    const body = await answer.json();
+    expect(body).toMatchObject({ code: "BOOT_ERROR" });
+    expect(body.message).toContain("broken/index.ts");
+    expect((await fetch(`${host.url}/silent`)).status).toBe(503);
+    expect(await (await fetch(`${host.url}/healthz`)).json()).toMatchObject({
+      functions: { broken: "failed", echo: "ready", silent: "failed" },
+    });
+  });
+
+  test.each(["/_shared", "/unknown", "/"])("%s is no function", async (url) => {
+    const answer = await fetch(host.url + url);
+    expect(answer.status).toBe(404);
+    expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  test("an exception in a handler answers 500 without its text", async () => {
+    const answer = await fetch(`${host.url}/throws`);
+    expect(answer.status).toBe(500);
+    expect(await answer.text()).not.toContain("inside");
+  });
+
+  test("a client that leaves aborts the request's signal, a finished answer does not", async () => {
+    await (await fetch(`${host.url}/stream/whole`)).text();
+    expect(await (await fetch(`${host.url}/stream/left`)).text()).toBe("nobody");
+    const client = new AbortController();
+    const answer = await fetch(`${host.url}/stream`, { signal: client.signal });
+    await answer.body?.getReader().read();
+    client.abort();
+    await expect.poll(async () => (await fetch(`${host.url}/stream/left`)).text()).toBe("signal");
+  });
+
+  test("work handed to waitUntil is finished before the process ends", async () => {
+    const other = await startHost(folder);
+    expect(await (await fetch(`${other.url}/later`)).text()).toBe("accepted");
+    expect(await other.stop()).toBe(0);
+    expect(other.output()).toContain("background failure");
+    expect(other.output()).toContain("background work done");
+  });
+
+  test("with RELOAD a changed function answers anew, a broken one is named until it is mended", async () => {
+    const changing = await mkdtemp(path.join(tmpdir(), "functions-"));
+    const greet = (text: string) => ({ greet: `Deno.serve(() => new Response(${JSON.stringify(text)}));` });
+    await writeFunctions(changing, greet("one"));
+    const other = await startHost(changing, { RELOAD: "1" });
+    const ask = () =>
+      fetch(`${other.url}/greet`).then(
+        (answer) => answer.text(),
+        () => "",
+      );
+    try {
+      await expect.poll(ask, { timeout: 5_000 }).toBe("one");
+      await writeFunctions(changing, { ...greet("two"), added: sources.echo });
+      await expect.poll(ask, { timeout: 5_000 }).toBe("two");
+      expect((await fetch(`${other.url}/added`)).status).toBe(200);
+      await writeFunctions(changing, { greet: "this is no code" });
+      await expect.poll(ask, { timeout: 5_000 }).toContain("greet/index.ts");
+      await writeFunctions(changing, greet("three"));
+      await expect.poll(ask, { timeout: 5_000 }).toBe("three");
+    } finally {
+      expect(await other.stop()).toBe(0);
+      await rm(changing, { recursive: true });
+    }
+  });
+}, 30_000);

@@ -1,0 +1,56 @@
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { createBackgroundTasks } from "./background.ts";
+import { runtime } from "./deno-api.ts";
+import { createDispatch, describeFailure, handlerFailure } from "./dispatch.ts";
+import { loadFunctions } from "./registry.ts";
+
+const root = fileURLToPath(new URL("../../../../", import.meta.url));
+/** How long requests in progress may go on after we are told to stop, and then what they left to be done. */
+const requestLimitMs = 2_000;
+const backgroundLimitMs = 4_000;
+export const stopLimitMs = requestLimitMs + backgroundLimitMs + 500;
+
+/** The folder that the functions are in. */
+export const functionsFolder = process.env.FUNCTIONS_DIR ?? path.join(root, "supabase/functions");
+
+/**
+ * Loads all functions and serves them on PORT.
+ * @returns how to stop: no new requests, those in progress and their background work get a bounded time
+ */
+export async function startHost(): Promise<{ stop: () => Promise<void> }> {
+  const background = createBackgroundTasks((error) => console.error(error));
+  runtime.EdgeRuntime = { waitUntil: background.waitUntil };
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    console.error(event.reason);
+  });
+  const serve = runtime.Deno.serve;
+  const functions = await loadFunctions(functionsFolder, runtime.Deno);
+  for (const loaded of functions.values()) if ("error" in loaded) console.error(describeFailure(loaded, root));
+
+  const cut = new AbortController();
+  const hostname = process.env.HOST ?? "127.0.0.1";
+  const port = Number(process.env.PORT);
+  const server = serve(
+    {
+      hostname,
+      port,
+      signal: cut.signal,
+      onError: handlerFailure,
+      onListen: () => console.log(`${functions.size} functions on http://${hostname}:${port}`),
+    },
+    createDispatch(functions, root),
+  );
+  return {
+    async stop() {
+      globalThis.dispatchEvent(new CustomEvent("beforeunload", { detail: { reason: "termination" } }));
+      const timer = setTimeout(() => cut.abort(), requestLimitMs);
+      await Promise.race([server.shutdown(), server.finished]);
+      clearTimeout(timer);
+      const left = await background.drain(backgroundLimitMs);
+      if (left > 0) console.error(`${left} background tasks were not done in time`);
+    },
+  };
+}

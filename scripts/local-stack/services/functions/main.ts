@@ -1,0 +1,16 @@
+import process from "node:process";
+import { runtime } from "./deno-api.ts";
+import { startHost } from "./host.ts";
+import { startReloadingHost } from "./reload.ts";
+
+/** Serves every function of `supabase/functions` in one Deno process; how to start it is in deno-arguments.ts. */
+const host = process.env.RELOAD === "1" ? startReloadingHost() : await startHost();
+
+let stopping = false;
+async function stop(): Promise<void> {
+  if (stopping) return;
+  stopping = true;
+  await host.stop();
+  runtime.Deno.exit(0);
+}
+for (const signal of ["SIGINT", "SIGTERM"] as const) runtime.Deno.addSignalListener(signal, stop);

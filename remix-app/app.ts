@@ -1,0 +1,186 @@
+import { randomBytes } from "node:crypto";
+import type { HttpBindings } from "@hono/node-server";
+import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+import { type Context, Hono } from "hono";
+import type { Env } from "./env.server.ts";
+import { readLimitedBody } from "./http/body-limit.ts";
+import { clientAddress } from "./http/client-address.ts";
+import { createCookieJar } from "./http/cookies.ts";
+import { requestOrigin } from "./http/origin.ts";
+import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
+import { requestIdOf } from "./http/request-id.ts";
+import { requestLogLine } from "./http/request-log.ts";
+import { createRouteTable } from "./http/route-table.ts";
+import { originAllowed } from "./http/same-origin.ts";
+import { securityHeaders } from "./http/security-headers.ts";
+import { staticFiles } from "./http/static-files.ts";
+import { bearerIsWellFormed, type EdgeProxy } from "./identity/edge-proxy.ts";
+import { openRequestSession, type RequestSession } from "./identity/request-session.ts";
+import "./load-context.ts";
+
+export interface AppOptions {
+  env: Env;
+  proxy: EdgeProxy;
+  /** The current build; in development it changes. */
+  build: () => Promise<ServerBuild>;
+  /** Directory of the client build, served here; absent where Vite serves it. */
+  clientDir?: string;
+  /** True once the process has been told to stop. */
+  draining: () => boolean;
+  log: (line: string) => void;
+}
+
+type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
+type RequestFacts = Pick<AppLoadContext, "requestId" | "nonce" | "clientAddress" | "origin" | "surface" | "jar"> & {
+  formTargets: Set<string>;
+};
+
+/** Composes the web server around Remix: everything that holds for each request, whatever its route. */
+export function createApp({ env, proxy, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
+  const development = env.NODE_ENV === "development";
+  const origins: [string, ...string[]] = [env.BASE_URL, ...(env.WEB_ALLOWED_ORIGINS ?? [])];
+  const app = new Hono<Bindings>();
+
+  app.use(async (c, next) => {
+    const started = performance.now();
+    const facts = factsOf(c, { env, origins });
+    c.set("request", facts);
+    await next();
+    const { nonce, formTargets, requestId, origin, jar } = facts;
+    const https = origin.startsWith("https:");
+    for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, https, development }))) {
+      c.header(name, value);
+    }
+    c.header("X-Request-Id", requestId);
+    if (!c.res.headers.has("Cache-Control")) c.header("Cache-Control", "private, no-store");
+    for (const cookie of jar.setCookieHeaders()) c.header("Set-Cookie", cookie, { append: true });
+    if (draining()) c.header("Connection", "close");
+    const { pathname } = new URL(c.req.url);
+    if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
+    log(
+      requestLogLine({
+        method: c.req.method,
+        pathname,
+        status: c.res.status,
+        durationMs: performance.now() - started,
+        requestId,
+        clientAddress: facts.clientAddress,
+      }),
+    );
+  });
+
+  app.get("/healthz", (c) =>
+    draining() ? c.json({ status: "stopping" }, 503) : c.json({ status: "ok", app: env.APP_NAME }),
+  );
+  if (clientDir) app.route("/", staticFiles(clientDir));
+
+  async function remix(request: Request, context: AppLoadContext): Promise<Response> {
+    const response = await createRequestHandler(await build(), development ? "development" : "production")(
+      request,
+      context,
+    );
+    const isProblem = response.headers.get("content-type")?.startsWith("application/problem+json");
+    return context.surface === "api" && response.status >= 500 && !isProblem
+      ? problem("INTERNAL", { requestId: context.requestId })
+      : response;
+  }
+
+  function contextOf(facts: RequestFacts, session: RequestSession, refusal: Response | null = null): AppLoadContext {
+    const { formTargets, ...rest } = facts;
+    return { env, ...rest, session, refusal, allowFormTarget: (origin) => formTargets.add(origin) };
+  }
+
+  /** Answers a refusal of our own: to a browser that asks for a page as one, in the site's own dress. */
+  async function refuse(c: Context<Bindings>, code: ProblemCode, options: Omit<ProblemOptions, "requestId"> = {}) {
+    const facts = c.get("request");
+    const refusal = problem(code, { ...options, requestId: facts.requestId });
+    if (facts.surface === "api" || !c.req.header("accept")?.includes("text/html")) return refusal;
+    const session = await openSession(facts, { authorization: null, jar: createCookieJar(null) });
+    return remix(new Request(new URL("/refused", facts.origin)), contextOf(facts, session, refusal));
+  }
+
+  function openSession(
+    facts: RequestFacts,
+    { authorization, jar }: { authorization: string | null; jar: typeof facts.jar },
+  ) {
+    return openRequestSession({
+      env,
+      proxy,
+      jar,
+      origin: facts.origin,
+      authorization,
+      clientAddress: facts.clientAddress,
+    });
+  }
+
+  const judges = new WeakMap<ServerBuild, ReturnType<typeof createRouteTable>>();
+  async function judge(request: Request) {
+    const current = await build();
+    const table = judges.get(current) ?? createRouteTable(current);
+    judges.set(current, table);
+    return table({ pathname: new URL(request.url).pathname, method: request.method });
+  }
+
+  // The order is api.md's, cheapest first.
+  app.all("*", async (c) => {
+    const facts = c.get("request");
+    const request = c.req.raw;
+    const verdict = await judge(request);
+    if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
+    if (verdict.status === "method") {
+      const allow = verdict.allow.join(", ");
+      return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });
+    }
+    const authorization = request.headers.get("authorization");
+    if (authorization !== null && !bearerIsWellFormed(authorization)) {
+      return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
+    }
+    const body = await readLimitedBody(request);
+    if (body === null) return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } });
+    if (!originAllowed(request, origins)) return refuse(c, "CSRF_REJECTED");
+    const session = await openSession(facts, { authorization, jar: facts.jar });
+    return remix(requestForRemix(request, { origin: facts.origin, body }), contextOf(facts, session));
+  });
+
+  app.onError((error, c) => {
+    const requestId = c.get("request")?.requestId ?? crypto.randomUUID();
+    log(`error request=${requestId} ${error.stack ?? error.message}`);
+    return problem("INTERNAL", { requestId });
+  });
+  return app;
+}
+
+function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [string, ...string[]] }): RequestFacts {
+  const { headers, url } = c.req.raw;
+  return {
+    requestId: requestIdOf(headers),
+    nonce: randomBytes(16).toString("base64"),
+    clientAddress: clientAddress(headers, {
+      remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
+      trustedProxyHops: env.TRUSTED_PROXY_HOPS,
+    }),
+    origin: requestOrigin(headers.get("host"), origins),
+    surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
+    jar: createCookieJar(headers.get("cookie")),
+    formTargets: new Set(),
+  };
+}
+
+/**
+ * The request as Remix sees it: on our configured origin, whatever Host said. Its Origin has been judged already;
+ * Remix would compare it with Host, which knows nothing of the configured list.
+ */
+function requestForRemix(
+  request: Request,
+  { origin, body }: { origin: string; body: Uint8Array<ArrayBuffer> },
+): Request {
+  const { pathname, search } = new URL(request.url);
+  const url = new URL(origin);
+  url.pathname = pathname;
+  url.search = search;
+  const headers = new Headers(request.headers);
+  headers.set("host", url.host);
+  for (const name of ["origin", "x-forwarded-host", "x-forwarded-proto"]) headers.delete(name);
+  const hasBody = request.method !== "GET" && request.method !== "HEAD";
+  return new Request(url, { method: request.method, headers, signal: request.signal, ...(hasBody ? { body } : {}) });
+}

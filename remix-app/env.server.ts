@@ -1,0 +1,66 @@
+import { z } from "zod";
+
+const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
+
+/** The web server's settings. What each is for, and its fallback: docs/settings.md. */
+const schema = z
+  .object({
+    NODE_ENV: z.enum(["development", "test", "production"]).default("production"),
+    BASE_URL: origin,
+    WEB_ALLOWED_ORIGINS: z
+      .string()
+      .transform((list) => list.split(",").map((entry) => entry.trim()))
+      .pipe(z.array(origin))
+      .optional(),
+    HOST: z.string().default("127.0.0.1"),
+    PORT: z.coerce.number().int().min(0).max(65_535).default(3000),
+    APP_NAME: z.string().default("web"),
+    SUPABASE_URL: z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, "")),
+    SUPABASE_PUBLISHABLE_KEY: z.string(),
+    SUPABASE_SECRET_KEY: z.string(),
+    AI_URL: z
+      .url({ protocol: /^https?$/ })
+      .transform((text) => text.replace(/\/+$/, ""))
+      .optional(),
+    PARENT_DOMAIN: hostname.optional(),
+    TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(0),
+    WEB_MULTI_ACCOUNT_SESSION_SECRET: z
+      .string()
+      .min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`")
+      .optional(),
+    MAILBOX_URL: z.url().optional(),
+  })
+  .transform((env) => ({ ...env, AI_URL: env.AI_URL ?? `${env.SUPABASE_URL}/functions` }));
+
+export type Env = Readonly<z.infer<typeof schema>>;
+
+const secrets = ["SUPABASE_SECRET_KEY", "WEB_MULTI_ACCOUNT_SESSION_SECRET"] as const;
+
+/**
+ * Checks the environment once, at boot. An empty value counts as missing.
+ * @throws Error with one line a fault, each naming the variable and what to do
+ */
+export function parseEnv(source: Record<string, string | undefined>): Env {
+  const given = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ""));
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => {
+      const name = String(issue.path[0]);
+      return given[name] === undefined
+        ? `${name} is missing: set it in the environment or in .env (see .env.example).`
+        : `${name} is not valid: ${issue.message}.`;
+    });
+    throw new Error([...new Set(lines)].join("\n"));
+  }
+  if (parsed.data.NODE_ENV === "production") {
+    const examples = secrets.filter((name) => parsed.data[name]?.startsWith("example-only-"));
+    if (examples.length > 0)
+      throw new Error(
+        examples
+          .map((name) => `${name} still holds the example's value: production refuses it. Set a secret of your own.`)
+          .join("\n"),
+      );
+  }
+  return parsed.data;
+}

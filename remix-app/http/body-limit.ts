@@ -1,0 +1,30 @@
+/** api.md: bodies on the web origin have at most 64 KiB. */
+export const maxBodyBytes = 64 * 1024;
+
+/**
+ * Reads a request's body, refusing it as soon as it is known to be larger than the limit: by its declared length
+ * first, then by counting.
+ * @returns the bytes, or null where they are too many
+ */
+export async function readLimitedBody(request: Request, limit = maxBodyBytes): Promise<Uint8Array<ArrayBuffer> | null> {
+  const declared = Number(request.headers.get("content-length") ?? 0);
+  if (!(declared <= limit)) return null;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const reader = request.body?.getReader();
+  for (let read = await reader?.read(); read && !read.done; read = await reader?.read()) {
+    length += read.value.byteLength;
+    if (length > limit) {
+      await reader?.cancel();
+      return null;
+    }
+    chunks.push(read.value);
+  }
+  const body = new Uint8Array(length);
+  let offset = 0;
+  for (const chunk of chunks) {
+    body.set(chunk, offset);
+    offset += chunk.byteLength;
+  }
+  return body;
+}

@@ -1,0 +1,82 @@
+/** Every error code of the web origin, with its status and title (api.md, "Errors on base"). The list is closed. */
+const problems = {
+  INVALID_REQUEST: { status: 400, title: "This request is not valid" },
+  UNAUTHENTICATED: { status: 401, title: "Sign in to continue" },
+  REAUTH_REQUIRED: { status: 401, title: "Sign in again to continue" },
+  FORBIDDEN: { status: 403, title: "You do not have access to this" },
+  CSRF_REJECTED: { status: 403, title: "This request came from another site" },
+  MFA_REQUIRED: { status: 403, title: "A second step is needed" },
+  STEP_UP_REQUIRED: { status: 403, title: "Confirm that it is you" },
+  BOT_CHALLENGE_REQUIRED: { status: 403, title: "Complete the challenge to continue" },
+  NOT_FOUND: { status: 404, title: "There is nothing here" },
+  CONFLICT: { status: 409, title: "This conflicts with the current state" },
+  GONE: { status: 410, title: "This is no longer available" },
+  PAYLOAD_TOO_LARGE: { status: 413, title: "This request is too large" },
+  RATE_LIMITED: { status: 429, title: "Too many attempts" },
+  AUTH_UNAVAILABLE: { status: 503, title: "We cannot check your sign-in right now" },
+  UNAVAILABLE: { status: 503, title: "The service is unavailable right now" },
+  INTERNAL: { status: 500, title: "Something went wrong on our side" },
+} as const;
+
+export type ProblemCode = keyof typeof problems;
+
+/** The body of a problem response (RFC 9457), and what the error page shows. */
+export interface ProblemBody {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: ProblemCode;
+  requestId: string;
+}
+
+export interface ProblemOptions {
+  requestId: string;
+  /** For people; never another system's text. */
+  detail?: string;
+  /** 405 and 415 have no code of their own: they are INVALID_REQUEST by another status. */
+  status?: 405 | 415;
+  members?: Record<string, unknown>;
+  headers?: HeadersInit;
+}
+
+const defaultDetails: Partial<Record<ProblemCode, string>> = {
+  UNAUTHENTICATED: "This needs a signed-in account.",
+  CSRF_REJECTED: "For your safety only our own pages may do this. Open the page here and try again.",
+  NOT_FOUND: "The address may be mistyped, or the page may have moved.",
+  PAYLOAD_TOO_LARGE: "Send at most 64 KiB.",
+  AUTH_UNAVAILABLE: "You are not signed out. Try again in a moment.",
+  UNAVAILABLE: "Try again in a moment.",
+  INTERNAL: "Try again. If it happens again, quote the request id to support.",
+};
+
+/** A problem as a response (RFC 9457). Throw it from a loader or an action: APIs answer it, pages show it as a page. */
+export function problem(code: ProblemCode, options: ProblemOptions): Response {
+  const { requestId, detail, members, headers } = options;
+  const { title } = problems[code];
+  const status = options.status ?? problems[code].status;
+  const body: ProblemBody = {
+    type: `urn:gatehouse:problem:${code.toLowerCase().replaceAll("_", "-")}`,
+    title,
+    status,
+    detail: detail ?? defaultDetails[code] ?? title,
+    code,
+    requestId,
+    ...members,
+  };
+  const responseHeaders = new Headers(headers);
+  responseHeaders.set("Content-Type", "application/problem+json");
+  responseHeaders.set("Cache-Control", "private, no-store");
+  return new Response(JSON.stringify(body), { status, headers: responseHeaders });
+}
+
+/** Reads a problem back from an error response's text; null where it is none. */
+export function parseProblem(text: unknown): ProblemBody | null {
+  if (typeof text !== "string") return null;
+  try {
+    const body = JSON.parse(text) as Partial<ProblemBody> | null;
+    return body && typeof body.code === "string" && body.code in problems ? (body as ProblemBody) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,48 @@
+import { matchRoutes } from "@remix-run/react";
+import type { ServerBuild } from "@remix-run/server-runtime";
+
+/** What the route table says of a request before anything else is looked at. */
+export type RouteVerdict = { status: "found" } | { status: "not-found" } | { status: "method"; allow: string[] };
+
+/** A route's own word on its methods, in its `handle`; without it, GET for a loader or page and POST for an action. */
+export interface RouteHandle {
+  methods?: readonly string[];
+  /** False: the page works as it comes, and ships no script of the framework. */
+  hydrate?: boolean;
+}
+
+type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
+type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
+
+const notFoundPath = "*";
+
+/** Compiles the routes of a build into a judge of paths and methods. */
+export function createRouteTable(build: Pick<ServerBuild, "routes">): Judge {
+  const tree = childrenOf(build.routes, undefined);
+  return ({ pathname, method }) => {
+    const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
+    if (path === "/__manifest") return { status: "found" };
+    const leaf = matchRoutes(tree as never, path)?.at(-1)?.route as RouteNode | undefined;
+    const route = leaf && build.routes[leaf.id];
+    if (!route || route.path === notFoundPath) return { status: "not-found" };
+    const { loader, action, default: page, handle } = route.module;
+    const declared = (handle as RouteHandle | undefined)?.methods;
+    const allow = declared ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
+    return allow.includes(method) ? { status: "found" } : { status: "method", allow: [...allow] };
+  };
+}
+
+function childrenOf(routes: ServerBuild["routes"], parentId: string | undefined): RouteNode[] {
+  return Object.values(routes).flatMap((route) =>
+    route && route.parentId === parentId
+      ? [
+          {
+            id: route.id,
+            ...(route.path === undefined ? {} : { path: route.path }),
+            ...(route.index ? { index: true } : { children: childrenOf(routes, route.id) }),
+            ...(route.caseSensitive ? { caseSensitive: true } : {}),
+          },
+        ]
+      : [],
+  );
+}

@@ -1,0 +1,138 @@
+import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, errors, jwtVerify, type RemoteJWKSet } from "jose";
+import { z } from "zod";
+import { getUserTimeoutMs, jwksRetryAfterMs, jwksTimeoutMs } from "./limits.ts";
+
+const claimsSchema = z.object({
+  sub: z.uuid(),
+  session_id: z.uuid(),
+  exp: z.number(),
+  iat: z.number(),
+  iss: z.string(),
+  aud: z.union([z.literal("authenticated"), z.array(z.string()).refine((list) => list.includes("authenticated"))]),
+  role: z.literal("authenticated"),
+  email: z.string().optional(),
+  aal: z.enum(["aal1", "aal2", "aal3"]),
+  amr: z.array(z.object({ method: z.string(), timestamp: z.number() })).default([]),
+});
+
+/** The claims of a user's access token (identity-contract.md §4), as far as they matter here. */
+export type Claims = z.infer<typeof claimsSchema>;
+
+/** What is known of an access token. `unavailable`: nothing could be found out, so nothing is concluded. */
+export type ClaimsResult = { status: "valid"; claims: Claims } | { status: "refused" } | { status: "unavailable" };
+
+export interface ClaimsVerifierOptions {
+  /** The Supabase project's URL, without a slash at the end. */
+  supabaseUrl: string;
+  /** Headers that a call for one visitor takes, without Authorization. */
+  fetch?: typeof globalThis.fetch;
+  now?: () => number;
+}
+
+export interface VerifyOptions {
+  /** Headers for the call to the identity backend, should one be needed. */
+  identityHeaders: Record<string, string>;
+}
+
+export type ClaimsVerifier = (accessToken: string, options: VerifyOptions) => Promise<ClaimsResult>;
+
+/**
+ * Makes the verifier of access tokens: locally against the project's JWKS (ES256; iss, aud, exp). Where the keys are
+ * not to be had, or the project has no asymmetric key, the identity backend is asked for the user instead.
+ */
+export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVerifier {
+  const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;
+  const issuer = `${supabaseUrl}/auth/v1`;
+  const jwks = createRemoteJWKSet(new URL(`${issuer}/.well-known/jwks.json`), { timeoutDuration: jwksTimeoutMs });
+  let jwksFailedAt = Number.NEGATIVE_INFINITY;
+
+  async function keysAvailable(): Promise<boolean> {
+    if (jwks.fresh) return true;
+    if (now() - jwksFailedAt < jwksRetryAfterMs) return false;
+    try {
+      await jwks.reload();
+      return true;
+    } catch {
+      jwksFailedAt = now();
+      return false;
+    }
+  }
+
+  async function askBackend(accessToken: string, { identityHeaders }: VerifyOptions): Promise<ClaimsResult> {
+    const claims = readClaims(accessToken, { issuer, nowSeconds: now() / 1000 });
+    if (!claims) return { status: "refused" };
+    try {
+      const response = await fetch(`${issuer}/user`, {
+        headers: { ...identityHeaders, Authorization: `Bearer ${accessToken}` },
+        signal: AbortSignal.timeout(getUserTimeoutMs),
+      });
+      if (response.status === 403 || response.status === 401) return { status: "refused" };
+      if (!response.ok) return { status: "unavailable" };
+      const user = (await response.json()) as { id?: unknown };
+      return user.id === claims.sub ? { status: "valid", claims } : { status: "refused" };
+    } catch {
+      return { status: "unavailable" };
+    }
+  }
+
+  return async (accessToken, verifyOptions) => {
+    const algorithm = algorithmOf(accessToken);
+    if (algorithm === null) return { status: "refused" };
+    if (!(await keysAvailable())) return askBackend(accessToken, verifyOptions);
+    if (hasNoKeys(jwks)) return askBackend(accessToken, verifyOptions);
+    if (algorithm !== "ES256") return { status: "refused" };
+    return verifyLocally(accessToken, { jwks, issuer, now });
+  };
+}
+
+async function verifyLocally(
+  accessToken: string,
+  { jwks, issuer, now }: { jwks: RemoteJWKSet; issuer: string; now: () => number },
+): Promise<ClaimsResult> {
+  try {
+    const { payload } = await jwtVerify(accessToken, jwks, {
+      algorithms: ["ES256"],
+      issuer,
+      audience: "authenticated",
+      requiredClaims: ["exp", "iat", "sub"],
+      currentDate: new Date(now()),
+    });
+    const claims = claimsSchema.safeParse(payload);
+    return claims.success ? { status: "valid", claims: claims.data } : { status: "refused" };
+  } catch (error) {
+    const unreachable = error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError);
+    return { status: unreachable ? "unavailable" : "refused" };
+  }
+}
+
+/** The token's claims by its own word; only for a token that the identity backend then vouches for. */
+function readClaims(accessToken: string, { issuer, nowSeconds }: { issuer: string; nowSeconds: number }) {
+  try {
+    const claims = claimsSchema.parse(decodeJwt(accessToken));
+    return claims.iss === issuer && claims.exp > nowSeconds ? claims : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Seconds since the epoch at which the token says that it expires; null where it is no token. */
+export function expiryOf(accessToken: string): number | null {
+  try {
+    return decodeJwt(accessToken).exp ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function algorithmOf(accessToken: string): string | null {
+  try {
+    const { alg } = decodeProtectedHeader(accessToken);
+    return alg === undefined || alg.toLowerCase() === "none" ? null : alg;
+  } catch {
+    return null;
+  }
+}
+
+function hasNoKeys(jwks: RemoteJWKSet): boolean {
+  return (jwks.jwks()?.keys.length ?? 0) === 0;
+}

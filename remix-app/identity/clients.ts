@@ -1,0 +1,57 @@
+import { createServerClient } from "@supabase/ssr";
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import type { Env } from "../env.server.ts";
+import type { CookieJar } from "../http/cookies.ts";
+import { authCallTimeoutMs, dataTimeoutMs } from "./limits.ts";
+import { type SessionCookieScope, sessionCookieAttributes } from "./session-cookie.ts";
+
+/**
+ * Headers of a call to the identity backend for one visitor: their address, so that visitors do not share our server's
+ * limits, which the gateway in front believes only with the secret key as `apikey`. Authorization stays the
+ * publishable key or the user's token: a secret one would skip the bot challenge.
+ */
+export function identityHeaders(env: Env, clientAddress: string): Record<string, string> {
+  return {
+    apikey: env.SUPABASE_SECRET_KEY,
+    Authorization: `Bearer ${env.SUPABASE_PUBLISHABLE_KEY}`,
+    "Sb-Forwarded-For": clientAddress,
+  };
+}
+
+export interface AuthClientOptions {
+  env: Env;
+  jar: CookieJar;
+  scope: SessionCookieScope;
+  clientAddress: string;
+}
+
+/** The client for sign-in, sign-up, confirmation and sign-out of one request; its session is the request's cookies. */
+export function createAuthClient({ env, jar, scope, clientAddress }: AuthClientOptions): SupabaseClient {
+  const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
+  return createServerClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
+    cookies: {
+      encode: "tokens-only",
+      getAll: () => jar.getAll(),
+      setAll: (cookies) => {
+        for (const { name, value, options } of cookies) jar.set(name, value, options);
+      },
+    },
+    cookieOptions: { ...sessionCookieAttributes(scope), name: scope.name },
+    global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
+  });
+}
+
+/** The client for the Data API of one request, as the user whose token it is, under row-level security. */
+export function createDataClient(env: Env, accessToken: string): SupabaseClient {
+  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
+    accessToken: async () => accessToken,
+    global: { fetch: fetchWithin(dataTimeoutMs) },
+  });
+}
+
+function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
+  return (input, init) => {
+    const timeout = AbortSignal.timeout(timeoutMs);
+    return fetch(input, { ...init, signal: init?.signal ? AbortSignal.any([init.signal, timeout]) : timeout });
+  };
+}

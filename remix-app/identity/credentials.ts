@@ -1,0 +1,30 @@
+import { z } from "zod";
+
+/** bcrypt reads no further, so the identity backend takes no longer one. */
+const maxPasswordBytes = 72;
+const minPasswordLength = 8;
+
+/** An e-mail address as typed; RFC 5321 allows 254 characters. */
+export const emailSchema = z
+  .string({ error: "Enter your e-mail address" })
+  .trim()
+  .max(254, "Enter an e-mail address of at most 254 characters")
+  .pipe(z.email("Enter an e-mail address, such as name@example.com"));
+
+const typedPassword = z.string({ error: "Enter your password" });
+
+/** Where a form leads once it has succeeded; sanitised where it is used. */
+const returnUrl = z.string().optional();
+
+export const signInSchema = z.object({ email: emailSchema, password: typedPassword, returnUrl });
+
+export const newPasswordSchema = z
+  .string({ error: "Choose a password" })
+  .min(minPasswordLength, `Choose a password of at least ${minPasswordLength} characters`)
+  .refine((password) => new TextEncoder().encode(password).length <= maxPasswordBytes, {
+    message: `Choose a password of at most ${maxPasswordBytes} bytes`,
+  });
+
+export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });
+
+export const resendSchema = z.object({ email: emailSchema, returnUrl });

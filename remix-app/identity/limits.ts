@@ -1,0 +1,14 @@
+/** A session this close to its expiry is refreshed first (design.md, Sessions). */
+export const refreshMarginSeconds = 90;
+/** How long a refresh's result answers for the token it replaced (design.md, Sessions). */
+export const refreshResultKeptMs = 30_000;
+
+/** Bounds on what one request waits for; together they stay below 10 s. */
+export const jwksTimeoutMs = 1_000;
+export const getUserTimeoutMs = 2_500;
+export const refreshTimeoutMs = 4_000;
+export const dataTimeoutMs = 3_000;
+export const authCallTimeoutMs = 8_000;
+
+/** After a failed JWKS fetch, how long we go to the identity backend at once instead of trying again. */
+export const jwksRetryAfterMs = 5_000;

@@ -1,0 +1,91 @@
+import { z } from "zod";
+import { refreshResultKeptMs, refreshTimeoutMs } from "./limits.ts";
+import type { StoredSession } from "./session-cookie.ts";
+
+/** `refused` is the backend's last word on a session; `unavailable` says nothing about it. */
+export type RefreshResult =
+  | { status: "refreshed"; session: StoredSession }
+  | { status: "refused" }
+  | { status: "unavailable" };
+
+export interface SessionRefresherOptions {
+  supabaseUrl: string;
+  fetch?: typeof globalThis.fetch;
+  now?: () => number;
+}
+
+export type SessionRefresher = (
+  refreshToken: string,
+  options: { identityHeaders: Record<string, string> },
+) => Promise<RefreshResult>;
+
+const tokenResponse = z.object({
+  access_token: z.string().min(1),
+  refresh_token: z.string().min(1),
+  expires_in: z.number(),
+  expires_at: z.number().optional(),
+});
+const errorResponse = z.object({ code: z.string() });
+
+/** The codes by which the backend says that a session is over (identity-contract.md §4). Any other failure passes. */
+const definitiveCodes = new Set([
+  "refresh_token_not_found",
+  "refresh_token_already_used",
+  "session_not_found",
+  "session_expired",
+  "user_not_found",
+  "user_banned",
+  "validation_failed",
+]);
+
+/**
+ * Makes the refresher of sessions: one call to the backend for one old token, however many ask at once, and its
+ * result answers for that token 30 s longer, so that requests already under way with it do not rotate it again.
+ */
+export function createSessionRefresher(options: SessionRefresherOptions): SessionRefresher {
+  const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;
+  const flights = new Map<string, { result: Promise<RefreshResult>; keptUntil: number }>();
+
+  async function call(refreshToken: string, identityHeaders: Record<string, string>): Promise<RefreshResult> {
+    try {
+      const response = await fetch(`${supabaseUrl}/auth/v1/token?grant_type=refresh_token`, {
+        method: "POST",
+        headers: { ...identityHeaders, "Content-Type": "application/json", "X-Supabase-Api-Version": "2024-01-01" },
+        body: JSON.stringify({ refresh_token: refreshToken }),
+        signal: AbortSignal.timeout(refreshTimeoutMs),
+      });
+      const body: unknown = await response.json();
+      if (!response.ok) {
+        const error = errorResponse.safeParse(body);
+        return { status: error.success && definitiveCodes.has(error.data.code) ? "refused" : "unavailable" };
+      }
+      const tokens = tokenResponse.parse(body);
+      const expires_at = tokens.expires_at ?? Math.floor(now() / 1000) + tokens.expires_in;
+      return {
+        status: "refreshed",
+        session: {
+          access_token: tokens.access_token,
+          refresh_token: tokens.refresh_token,
+          expires_in: tokens.expires_in,
+          expires_at,
+          token_type: "bearer",
+        },
+      };
+    } catch {
+      return { status: "unavailable" };
+    }
+  }
+
+  return (refreshToken, { identityHeaders }) => {
+    for (const [token, flight] of flights) if (flight.keptUntil <= now()) flights.delete(token);
+    const known = flights.get(refreshToken);
+    if (known) return known.result;
+    const flight = { result: call(refreshToken, identityHeaders), keptUntil: Number.POSITIVE_INFINITY };
+    flights.set(refreshToken, flight);
+    void flight.result.then(({ status }) => {
+      if (status === "unavailable") flights.delete(refreshToken);
+      else flight.keptUntil = now() + refreshResultKeptMs;
+    });
+    return flight.result;
+  };
+}

@@ -1,0 +1,55 @@
+import type { SupabaseClient } from "@supabase/supabase-js";
+import type { Env } from "../env.server.ts";
+import type { CookieJar } from "../http/cookies.ts";
+import { createAuthClient, identityHeaders } from "./clients.ts";
+import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
+import { clearSessionCookie, type SessionCookieScope, sessionCookieScope } from "./session-cookie.ts";
+import { fetchSessionState, type SessionState } from "./session-state.ts";
+
+/** Everything that one request knows of its session. Read once; routes get it through the load context. */
+export interface RequestSession {
+  readonly auth: RequestAuth;
+  /** What the database says of the session now; asked at most once a request, never kept longer. */
+  state(): Promise<SessionState>;
+  /** Takes the session from the browser, in every variant of its cookie. */
+  clear(): void;
+  /** For the identity backend. */
+  authClient(): SupabaseClient;
+}
+
+export interface OpenRequestSessionOptions {
+  env: Env;
+  proxy: EdgeProxy;
+  jar: CookieJar;
+  /** Our origin as the browser names it, from the configured list. */
+  origin: string;
+  authorization: string | null;
+  clientAddress: string;
+}
+
+/** Reads the session of one request: the edge proxy's verdict, and the means to act on it. */
+export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
+  const { env, proxy, jar, origin, authorization, clientAddress } = options;
+  const scope: SessionCookieScope = sessionCookieScope({
+    supabaseUrl: env.SUPABASE_URL,
+    parentDomain: env.PARENT_DOMAIN,
+    origin,
+  });
+  const auth = await proxy({ authorization, jar, scope, identityHeaders: identityHeaders(env, clientAddress) });
+  let state: Promise<SessionState> | undefined;
+  return {
+    auth,
+    state() {
+      state ??=
+        auth.status === "authenticated"
+          ? fetchSessionState(auth.accessToken, {
+              supabaseUrl: env.SUPABASE_URL,
+              publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
+            })
+          : Promise.resolve<SessionState>({ status: "over" });
+      return state;
+    },
+    clear: () => clearSessionCookie(jar, scope),
+    authClient: () => createAuthClient({ env, jar, scope, clientAddress }),
+  };
+}

@@ -1,0 +1,26 @@
+import type { Env } from "./env.server.ts";
+import type { CookieJar } from "./http/cookies.ts";
+import type { RequestSession } from "./identity/request-session.ts";
+
+/** What the server hands to every loader and action of a request. */
+export interface RequestContext {
+  env: Env;
+  requestId: string;
+  /** For scripts of this answer, in its Content-Security-Policy. */
+  nonce: string;
+  clientAddress: string;
+  /** Our origin as the browser names it, from the configured list. */
+  origin: string;
+  /** APIs answer problems as JSON, pages as pages. */
+  surface: "page" | "api";
+  jar: CookieJar;
+  session: RequestSession;
+  /** The server's own refusal of this request, for the page that shows it. */
+  refusal: Response | null;
+  /** Lets this page's forms lead to another origin, such as an identity provider's. */
+  allowFormTarget(origin: string): void;
+}
+
+declare module "@remix-run/server-runtime" {
+  interface AppLoadContext extends RequestContext {}
+}

@@ -1,0 +1,104 @@
+import {
+  isRouteErrorResponse,
+  Links,
+  Meta,
+  type MetaFunction,
+  Outlet,
+  Scripts,
+  ScrollRestoration,
+  useMatches,
+  useRouteError,
+  useRouteLoaderData,
+} from "@remix-run/react";
+import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ReactNode } from "react";
+import { parseProblem } from "./http/problem.ts";
+import type { RouteHandle } from "./http/route-table.ts";
+import { buttonClass } from "./ui/button.tsx";
+import { EntryPage } from "./ui/entry-page.tsx";
+import { useNonce } from "./ui/nonce.ts";
+import progressiveScript from "./ui/progressive.js?raw";
+import stylesUrl from "./ui/styles.css?url";
+import { readTheme } from "./ui/theme.ts";
+
+export const links: LinksFunction = () => [
+  { rel: "stylesheet", href: stylesUrl },
+  { rel: "icon", href: "/favicon.svg", type: "image/svg+xml" },
+];
+
+export const meta: MetaFunction = () => [{ title: "Gatehouse" }];
+
+export const headers: HeadersFunction = ({ errorHeaders }) => {
+  const kept = new Headers();
+  for (const name of ["Allow", "Retry-After", "WWW-Authenticate"]) {
+    const value = errorHeaders?.get(name);
+    if (value) kept.set(name, value);
+  }
+  return kept;
+};
+
+export function loader({ context }: LoaderFunctionArgs) {
+  return { theme: readTheme(context.jar), requestId: context.requestId };
+}
+
+export function Layout({ children }: { children: ReactNode }) {
+  const root = useRouteLoaderData<typeof loader>("root");
+  const nonce = useNonce();
+  const hydrated = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
+  return (
+    <html lang="en" data-theme={root?.theme ?? "system"}>
+      <head>
+        <meta charSet="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <Meta />
+        <Links />
+      </head>
+      <body>
+        {children}
+        {hydrated ? (
+          <>
+            <ScrollRestoration nonce={nonce} />
+            <Scripts nonce={nonce} />
+          </>
+        ) : (
+          <script
+            nonce={nonce}
+            type="module"
+            suppressHydrationWarning
+            // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
+            dangerouslySetInnerHTML={{ __html: progressiveScript }}
+          />
+        )}
+      </body>
+    </html>
+  );
+}
+
+export default function App() {
+  return <Outlet />;
+}
+
+/** Every failure as a page: what happened, what to do, and the request id to quote. */
+export function ErrorBoundary() {
+  const error = useRouteError();
+  const root = useRouteLoaderData<typeof loader>("root");
+  const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
+  const notFound = isRouteErrorResponse(error) && error.status === 404;
+  const title = known?.title ?? (notFound ? "There is nothing here" : "Something went wrong on our side");
+  const detail =
+    known?.detail ?? (notFound ? "The address may be mistyped, or the page may have moved." : "Try again.");
+  const requestId = known?.requestId ?? root?.requestId;
+  return (
+    <EntryPage title={title} lead={detail} themeSwitch={false}>
+      <a href="/" className={buttonClass("secondary")}>
+        Go to the start page
+      </a>
+      {requestId ? (
+        <p className="text-muted text-small">
+          Request id <code className="font-mono">{requestId}</code>
+        </p>
+      ) : null}
+    </EntryPage>
+  );
+}

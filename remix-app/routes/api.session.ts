@@ -1,0 +1,13 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { getUser } from "../identity/user.ts";
+
+/** `GET /api/v1/auth/session` (api.md): who is signed in, also where a second step is still due. */
+export async function loader({ context }: LoaderFunctionArgs) {
+  const user = await getUser(context);
+  if (!user) {
+    throw problem("UNAUTHENTICATED", { requestId: context.requestId, headers: { "WWW-Authenticate": "Bearer" } });
+  }
+  const { id, email, displayName, avatarUrl, sessionId, aal, mfa } = user;
+  return Response.json({ user: { id, email, displayName, avatarUrl }, sessionId, aal, mfa, activeAccountId: id });
+}

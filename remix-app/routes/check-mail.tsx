@@ -1,0 +1,105 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../http/route-table.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { resendSchema } from "../identity/credentials.ts";
+import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
+import { Field } from "../ui/field.tsx";
+import { Notice } from "../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Check your mail · Gatehouse" }];
+
+export function loader({ request, context }: LoaderFunctionArgs) {
+  return {
+    email: readPendingMail(context.jar),
+    unconfirmed: new URL(request.url).searchParams.has("unconfirmed"),
+    mailboxUrl: context.env.MAILBOX_URL ?? null,
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const submission = parseWithZod(await request.formData(), { schema: resendSchema });
+  if (submission.status !== "success") return data({ result: submission.reply(), sent: false }, { status: 400 });
+  const { email } = submission.value;
+  const { error } = await context.session.authClient().auth.resend({
+    type: "signup",
+    email,
+    options: { emailRedirectTo: `${context.origin}/` },
+  });
+  // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same.
+  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  if (failure) {
+    return data(
+      { result: submission.reply({ formErrors: [failure.message] }), sent: false },
+      { status: failure.status },
+    );
+  }
+  writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
+  return data({ result: submission.reply(), sent: true });
+}
+
+export default function CheckMailPage() {
+  const { email: address, unconfirmed, mailboxUrl } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { email }] = useForm<{ email: string }>({
+    id: "resend",
+    lastResult: answer?.result,
+    defaultValue: { email: address ?? "" },
+  });
+  return (
+    <EntryPage
+      title="Check your mail"
+      lead={
+        unconfirmed
+          ? "Your e-mail address has yet to be confirmed. Open the link that we sent you."
+          : "Open the link that we sent you to confirm your e-mail address."
+      }
+    >
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+      {answer?.sent ? (
+        <Notice tone="good">If this address waits for confirmation, a new link is on its way.</Notice>
+      ) : null}
+      {address ? (
+        <p>
+          It went to <strong className="font-semibold">{address}</strong>. It can take a minute, and may be in your spam
+          folder. If you have an account already, sign in instead.
+        </p>
+      ) : null}
+      {mailboxUrl ? (
+        <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+          Open the local mailbox
+        </a>
+      ) : null}
+      <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
+        <Field
+          id={email.id}
+          name={email.name}
+          label="E-mail"
+          type="email"
+          autoComplete="email"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          defaultValue={email.initialValue}
+          errorId={email.errorId}
+          errors={email.errors}
+        />
+        <Button variant="secondary" className="w-full">
+          Send the link again
+        </Button>
+      </Form>
+      <p className="text-muted">
+        <a className="link" href="/login">
+          Back to sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

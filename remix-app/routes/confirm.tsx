@@ -1,0 +1,104 @@
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { redirectTarget } from "../http/redirect-target.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { getUser } from "../identity/user.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+import { Notice } from "../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Confirm · Gatehouse" }];
+
+const linkSchema = z.object({
+  token_hash: z.string().regex(/^[A-Za-z0-9_-]{16,256}$/),
+  type: z.enum(["signup", "email", "invite", "magiclink", "recovery", "email_change"]),
+  next: z.string().optional(),
+});
+
+type LinkType = z.infer<typeof linkSchema>["type"];
+
+const words: Record<LinkType, { title: string; lead: string; button: string }> = {
+  signup: {
+    title: "Confirm your e-mail",
+    lead: "One click, and your account is ready.",
+    button: "Confirm and sign in",
+  },
+  email: { title: "Confirm your e-mail", lead: "One click, and your account is ready.", button: "Confirm and sign in" },
+  invite: {
+    title: "Accept the invitation",
+    lead: "This signs you in to your new account.",
+    button: "Accept and sign in",
+  },
+  magiclink: { title: "Sign in by link", lead: "This signs you in to your account.", button: "Sign in" },
+  recovery: { title: "Reset your password", lead: "Go on to choose a new one.", button: "Continue" },
+  email_change: {
+    title: "Confirm your new e-mail",
+    lead: "This changes the address of your account.",
+    button: "Confirm",
+  },
+};
+
+/** Shows what will happen. It verifies nothing, so that a mail scanner's visit burns nothing. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const link = linkSchema.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+  if (!link.success) return data({ link: null, signedInAs: null }, { status: 400 });
+  const user = await getUser(context);
+  return data({ link: link.data, signedInAs: user?.email ?? null });
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const link = linkSchema.safeParse(Object.fromEntries(await request.formData()));
+  if (!link.success) return data({ over: true, message: null }, { status: 400 });
+  const { token_hash, type, next } = link.data;
+  const { error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });
+  if (error) {
+    const failure = generalFailure(error);
+    return data({ over: failure === null, message: failure?.message ?? null }, { status: failure?.status ?? 410 });
+  }
+  throw redirect(redirectTarget(next, { origin: context.origin, fallback: "/" }));
+}
+
+export default function ConfirmPage() {
+  const { link, signedInAs } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  if (!link || answer?.over) {
+    return (
+      <EntryPage
+        title="This link no longer works"
+        lead="It was used already, it is too old, or it is incomplete. If you confirmed before, just sign in."
+      >
+        <div className="flex flex-wrap gap-3">
+          <a href="/login" className={buttonClass("primary")}>
+            Sign in
+          </a>
+          <a href="/signup/check-mail" className={buttonClass("secondary")}>
+            Get a new link
+          </a>
+        </div>
+      </EntryPage>
+    );
+  }
+  const { title, lead, button } = words[link.type];
+  return (
+    <EntryPage title={title} lead={lead}>
+      <ErrorSummary id="confirm-error" form={answer?.message ? [answer.message] : undefined} fields={[]} />
+      {signedInAs ? (
+        <Notice tone="warn">
+          You are signed in as <strong className="font-semibold">{signedInAs}</strong>. Going on signs you in to the
+          account that this link was sent to.
+        </Notice>
+      ) : null}
+      <Form method="post" action="/auth/confirm" data-once>
+        {Object.entries(link).map(([name, value]) => (
+          <input key={name} type="hidden" name={name} value={value} />
+        ))}
+        <Button className="w-full">{button}</Button>
+      </Form>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,94 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { redirectTarget } from "../http/redirect-target.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { signInSchema } from "../identity/credentials.ts";
+import { writePendingMail } from "../identity/pending-mail.ts";
+import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
+import { Button } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
+import { Field, PasswordField } from "../ui/field.tsx";
+import { Notice } from "../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const given = new URL(request.url).searchParams.get("returnUrl");
+  await redirectSignedIn(context, given);
+  const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
+  return { returnUrl, dropped: given !== null && returnUrl === "" };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const submission = parseWithZod(await request.formData(), { schema: signInSchema });
+  const reply = (message: string) => submission.reply({ formErrors: [message], hideFields: ["password"] });
+  if (submission.status !== "success") {
+    return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
+  }
+  const { email, password, returnUrl } = submission.value;
+  const { error } = await context.session.authClient().auth.signInWithPassword({ email, password });
+  if (error?.code === "email_not_confirmed") {
+    // Said only to who knows the password.
+    writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
+    throw redirect("/signup/check-mail?unconfirmed");
+  }
+  if (error) {
+    const failure = generalFailure(error);
+    const message = failure?.message ?? "That e-mail and password do not match an account. Check both and try again.";
+    return data(reply(message), { status: failure?.status ?? 400 });
+  }
+  throw redirect(redirectTarget(returnUrl, { origin: context.origin, fallback: "/" }));
+}
+
+export default function SignInPage() {
+  const { returnUrl, dropped } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
+  const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  return (
+    <EntryPage title="Sign in">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
+      {dropped ? (
+        <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
+      ) : null}
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <input type="hidden" name="returnUrl" value={returnUrl} />
+        <Field
+          id={email.id}
+          name={email.name}
+          label="E-mail"
+          type="email"
+          autoComplete="username webauthn"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          defaultValue={email.initialValue}
+          errorId={email.errorId}
+          errors={email.errors}
+        />
+        <PasswordField
+          id={password.id}
+          name={password.name}
+          label="Password"
+          autoComplete="current-password"
+          required
+          errorId={password.errorId}
+          errors={password.errors}
+        />
+        <Button className="w-full">Sign in</Button>
+      </Form>
+      <p className="text-muted">
+        New here?{" "}
+        <a className="link" href={`/signup${query}`}>
+          Create an account
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,102 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { redirectTarget } from "../http/redirect-target.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { signUpSchema } from "../identity/credentials.ts";
+import { writePendingMail } from "../identity/pending-mail.ts";
+import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
+import { Button } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
+import { Field, PasswordField } from "../ui/field.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Create an account · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const given = new URL(request.url).searchParams.get("returnUrl");
+  await redirectSignedIn(context, given);
+  return { returnUrl: redirectTarget(given, { origin: context.origin, fallback: "" }) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const submission = parseWithZod(await request.formData(), { schema: signUpSchema });
+  if (submission.status !== "success") {
+    return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
+  }
+  const { email, password, returnUrl } = submission.value;
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const { data: created, error } = await context.session.authClient().auth.signUp({
+    email,
+    password,
+    options: { emailRedirectTo: `${context.origin}${destination}` },
+  });
+  if (error?.code === "weak_password") {
+    const fields = { password: ["Choose a password that is harder to guess"] };
+    return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
+  }
+  if (error && !saysWhetherAccountExists(error.code)) {
+    const failure = generalFailure(error);
+    const message = failure?.message ?? "We could not create an account with this. Check the address and try again.";
+    return data(submission.reply({ formErrors: [message], hideFields: ["password"] }), {
+      status: failure?.status ?? 400,
+    });
+  }
+  if (created.session) throw redirect(destination);
+  writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
+  throw redirect("/signup/check-mail");
+}
+
+/** Failures that only a known address meets. The answer stays the one that every address gets. */
+function saysWhetherAccountExists(code: string | undefined): boolean {
+  return code === "user_already_exists" || code === "email_exists" || code === "over_email_send_rate_limit";
+}
+
+export default function SignUpPage() {
+  const { returnUrl } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-up", lastResult });
+  const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  return (
+    <EntryPage title="Create an account">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <input type="hidden" name="returnUrl" value={returnUrl} />
+        <Field
+          id={email.id}
+          name={email.name}
+          label="E-mail"
+          type="email"
+          autoComplete="username"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          defaultValue={email.initialValue}
+          errorId={email.errorId}
+          errors={email.errors}
+        />
+        <PasswordField
+          id={password.id}
+          name={password.name}
+          label="Password"
+          hint="At least 8 characters. A few unrelated words make a good one."
+          autoComplete="new-password"
+          required
+          errorId={password.errorId}
+          errors={password.errors}
+        />
+        <Button className="w-full">Create account</Button>
+      </Form>
+      <p className="text-muted">
+        Have an account?{" "}
+        <a className="link" href={`/login${query}`}>
+          Sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,13 @@
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
+import { themeSchema, writeTheme } from "../ui/theme.ts";
+
+/** Keeps the reader's choice of appearance and leads back to where it was made. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await request.formData();
+  const theme = themeSchema.safeParse(form.get("theme"));
+  if (!theme.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  writeTheme(context.jar, theme.data, { secure: context.origin.startsWith("https:") });
+  throw redirect(redirectTarget(form.get("returnTo"), { origin: context.origin, fallback: "/" }), 303);
+}

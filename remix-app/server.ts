@@ -1,0 +1,89 @@
+import { existsSync } from "node:fs";
+import { createServer } from "node:http";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { getRequestListener } from "@hono/node-server";
+import type { ServerBuild } from "@remix-run/server-runtime";
+import { parseEnv } from "./env.server.ts";
+import { createClaimsVerifier } from "./identity/claims.ts";
+import { createEdgeProxy } from "./identity/edge-proxy.ts";
+import { createSessionRefresher } from "./identity/refresh.ts";
+
+/** How long requests under way may take once the process has been told to stop. */
+const drainTimeoutMs = 10_000;
+const requestTimeoutMs = 30_000;
+
+const env = bootEnv();
+const development = env.NODE_ENV === "development";
+// React chooses its build by this when it is loaded, so whatever loads it is imported after this line.
+process.env.NODE_ENV = development ? "development" : "production";
+
+const server = createServer({ requestTimeout: requestTimeoutMs });
+const vite = development ? await startVite() : null;
+const clientDir = path.resolve("build/client");
+const build = vite
+  ? () => vite.ssrLoadModule("virtual:remix/server-build") as Promise<ServerBuild>
+  : await loadBuild(path.resolve("build/server/index.js"));
+
+let draining = false;
+const { createApp } = await import("./app.ts");
+const app = createApp({
+  env,
+  proxy: createEdgeProxy({
+    verifyClaims: createClaimsVerifier({ supabaseUrl: env.SUPABASE_URL }),
+    refreshSession: createSessionRefresher({ supabaseUrl: env.SUPABASE_URL }),
+  }),
+  build,
+  ...(vite ? {} : { clientDir }),
+  draining: () => draining,
+  log: (line) => console.log(line),
+});
+
+const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+server.on("request", (request, response) => {
+  if (vite) vite.middlewares(request, response, () => void listener(request, response));
+  else void listener(request, response);
+});
+server.on("error", (error: NodeJS.ErrnoException) => {
+  const taken = `Port ${env.PORT} on ${env.HOST} is taken: stop its owner or set PORT to another.`;
+  console.error(error.code === "EADDRINUSE" ? taken : error.message);
+  process.exit(1);
+});
+server.listen(env.PORT, env.HOST, () => console.log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  process.on(signal, () => {
+    if (draining) return;
+    draining = true;
+    const forced = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
+    server.close(async () => {
+      clearTimeout(forced);
+      await vite?.close();
+      process.exit(0);
+    });
+    server.closeIdleConnections();
+  });
+}
+
+function bootEnv() {
+  try {
+    return parseEnv(process.env);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(1);
+  }
+}
+
+async function startVite() {
+  const { createServer: createViteServer } = await import("vite");
+  return createViteServer({ appType: "custom", server: { middlewareMode: true, hmr: { server } } });
+}
+
+async function loadBuild(file: string): Promise<() => Promise<ServerBuild>> {
+  if (!existsSync(file)) {
+    console.error("There is no build to serve: run `npm run build` first.");
+    process.exit(1);
+  }
+  const loaded = (await import(pathToFileURL(file).href)) as ServerBuild;
+  return async () => loaded;
+}

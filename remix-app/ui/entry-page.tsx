@@ -1,0 +1,37 @@
+import { useRouteLoaderData } from "@remix-run/react";
+import type { ReactNode } from "react";
+import type { loader as rootLoader } from "../root.tsx";
+import { Mark } from "./mark.tsx";
+import { ThemeSwitch } from "./theme-switch.tsx";
+
+export interface EntryPageProps {
+  title: string;
+  lead?: ReactNode;
+  /** False where the address in the bar is none that the switch could lead back to. */
+  themeSwitch?: boolean;
+  children: ReactNode;
+}
+
+/** The frame of sign-in and its kin: one column, the mark, a heading that says what happens. */
+export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPageProps) {
+  const root = useRouteLoaderData<typeof rootLoader>("root");
+  return (
+    <div className="mx-auto flex min-h-dvh w-full max-w-108 flex-col px-4">
+      <header className="pt-10 pb-8 sm:pt-20">
+        <a href="/" className="inline-block rounded-button">
+          <Mark />
+        </a>
+      </header>
+      <main className="flex-1 space-y-6">
+        <div className="space-y-2">
+          <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+          {lead ? <p className="text-large text-muted">{lead}</p> : null}
+        </div>
+        {children}
+      </main>
+      <footer className="flex items-center justify-between gap-4 py-8">
+        {themeSwitch ? <ThemeSwitch current={root?.theme ?? "system"} /> : null}
+      </footer>
+    </div>
+  );
+}

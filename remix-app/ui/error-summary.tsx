@@ -1,0 +1,41 @@
+import { CircleAlert } from "lucide-react";
+
+export interface FieldError {
+  fieldId: string;
+  message: string;
+}
+
+/** What is wrong with a form, above it. Takes the focus when the page arrives, and each line leads to its field. */
+export function ErrorSummary({ id, form, fields }: { id: string; form: string[] | undefined; fields: FieldError[] }) {
+  const formErrors = form ?? [];
+  if (formErrors.length + fields.length === 0) return null;
+  return (
+    <div
+      id={id}
+      role="alert"
+      tabIndex={-1}
+      // biome-ignore lint/a11y/noAutofocus: the answer to a form that failed begins at what is wrong with it
+      autoFocus
+      className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3"
+    >
+      <CircleAlert aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-bad" />
+      <ul className="min-w-0 space-y-1">
+        {formErrors.map((message) => (
+          <li key={message}>{message}</li>
+        ))}
+        {fields.map(({ fieldId, message }) => (
+          <li key={fieldId}>
+            <a className="link text-bad hover:text-bad" href={`#${fieldId}`}>
+              {message}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** The first error of each field, for the summary. */
+export function fieldErrors(fields: Record<string, { id: string; errors?: string[] | undefined }>): FieldError[] {
+  return Object.values(fields).flatMap(({ id, errors }) => (errors?.[0] ? [{ fieldId: id, message: errors[0] }] : []));
+}

@@ -1,0 +1,19 @@
+import { CircleCheck, Info, TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
+
+const tones = {
+  info: { look: "bg-accent-soft", icon: "text-accent", Icon: Info },
+  good: { look: "bg-good-soft", icon: "text-good", Icon: CircleCheck },
+  warn: { look: "bg-warn-soft", icon: "text-warn", Icon: TriangleAlert },
+} as const;
+
+/** A sentence about the state of things, where it happened. It is announced, and does not vanish. */
+export function Notice({ tone = "info", children }: { tone?: keyof typeof tones; children: ReactNode }) {
+  const { look, icon, Icon } = tones[tone];
+  return (
+    <div role="status" className={`flex gap-2.5 rounded-card p-3 ${look}`}>
+      <Icon aria-hidden="true" className={`mt-0.5 size-4 shrink-0 ${icon}`} />
+      <div className="min-w-0">{children}</div>
+    </div>
+  );
+}

@@ -1,0 +1,24 @@
+// The whole script of pages that are not hydrated. Everything on them works without it.
+for (const button of document.querySelectorAll("button[data-reveals]")) {
+  const input = document.getElementById(button.dataset.reveals);
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const reveal = input.type === "password";
+    input.type = reveal ? "text" : "password";
+    button.setAttribute("aria-pressed", String(reveal));
+    button.firstElementChild.textContent = reveal ? "Hide" : "Show";
+  });
+  // A shown password is not kept by the browser as text.
+  input.form.addEventListener("submit", () => {
+    input.type = "password";
+  });
+}
+for (const form of document.querySelectorAll("form[data-once]")) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "true";
+  });
+}
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});

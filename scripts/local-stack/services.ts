@@ -7,6 +7,7 @@ import { identityEnvironment } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
 import type { Secrets } from "./secrets.ts";
+import { denoArguments } from "./services/functions/deno-arguments.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
 import type { Placement } from "./services/postgres/placement.ts";
 
@@ -146,7 +147,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       kind: "service",
       name: "functions",
       command: deno.command,
-      args: [...deno.args, "run", "-A", "--quiet", path.join(root, "scripts/local-stack/services/functions/main.ts")],
+      args: [...deno.args, ...denoArguments(root)],
       cwd: root,
       env: {
         ...environment.all,

@@ -17,9 +17,9 @@ const leftoverLimitMs = 8_000;
 
 const fileIn = (dataDir: string) => path.join(dataDir, "run.json");
 
-function read(dataDir: string): Content | undefined {
+function read(file: string): Content | undefined {
   try {
-    return JSON.parse(readFileSync(fileIn(dataDir), "utf8")) as Content;
+    return JSON.parse(readFileSync(file, "utf8")) as Content;
   } catch (error) {
     if (codeOf(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
     throw error;
@@ -28,8 +28,22 @@ function read(dataDir: string): Content | undefined {
 
 /** The run that is alive on this data directory, if one is. */
 export function liveRun(dataDir: string): { pid: number; url: string } | undefined {
-  const content = read(dataDir);
+  const content = read(fileIn(dataDir));
   return content && isAlive(content) ? { pid: content.pid, url: content.url ?? "still starting" } : undefined;
+}
+
+/** Removes the record of a run that is gone, and puts it back should another start have written it just now. */
+function clearRecord(dataDir: string): void {
+  const aside = path.join(dataDir, `run.${process.pid}.old.json`);
+  try {
+    renameSync(fileIn(dataDir), aside);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return;
+    throw error;
+  }
+  const content = read(aside);
+  if (content && isAlive(content)) linkSync(aside, fileIn(dataDir));
+  rmSync(aside, { force: true });
 }
 
 /**
@@ -56,12 +70,12 @@ export async function takeDataDir(options: {
           "Stop it first (Ctrl-C there), or start another with its own data: npm start -- --data-dir <directory>",
       );
     }
-    const left = read(dataDir);
+    const left = read(fileIn(dataDir));
     if (left) {
       const ended = await endGroups([...left.services].reverse(), leftoverLimitMs);
       if (ended.length > 0) onLeftover(ended.map((one) => `${one.name} (${one.pid})`));
     }
-    rmSync(fileIn(dataDir), { force: true });
+    clearRecord(dataDir);
     const draft = write();
     try {
       linkSync(draft, fileIn(dataDir));

@@ -12,6 +12,7 @@ export default [
   route("theme", "routes/theme.ts"),
 
   route("workspaces", "routes/workspaces.tsx"),
+  route("workspaces/:workspaceId", "routes/workspace.tsx"),
 
   route("api/v1/auth/session", "routes/api.session.ts"),
 

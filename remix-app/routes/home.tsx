@@ -1,10 +1,36 @@
-import { useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireUser } from "../identity/user.ts";
+import { AppPage } from "../ui/app-page.tsx";
+import { Card } from "../ui/card.tsx";
+import { GatewayGuide } from "../ui/gateway-guide.tsx";
+import { WorkspaceList } from "../ui/workspace-list.tsx";
+import { listWorkspaces } from "../workspaces/list-workspaces.ts";
+
+export const meta: MetaFunction = () => [{ title: "Home · Gatehouse" }];
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  return { email: user.email };
+  const workspaces = await listWorkspaces(user, context);
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspaces, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
+
 export default function HomePage() {
-  return <p>{useLoaderData<typeof loader>().email}</p>;
+  const { user, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
+  return (
+    <AppPage user={user} title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
+      <div className="grid items-start gap-6 lg:grid-cols-2">
+        <Card title="Workspaces" lead="Keys, credits and usage live in a workspace.">
+          <WorkspaceList workspaces={workspaces} />
+        </Card>
+        <Card
+          title="Call the gateway"
+          lead="It speaks OpenAI's API: point any client at this address and use a workspace key."
+        >
+          <GatewayGuide baseUrl={gatewayUrl} />
+        </Card>
+      </div>
+    </AppPage>
+  );
 }

@@ -1,0 +1,54 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { requireUser } from "../identity/user.ts";
+import { AppPage } from "../ui/app-page.tsx";
+import { Card } from "../ui/card.tsx";
+import { GatewayGuide } from "../ui/gateway-guide.tsx";
+import { Snippet } from "../ui/snippet.tsx";
+import { listWorkspaces } from "../workspaces/list-workspaces.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const workspaces = await listWorkspaces(user, context);
+  const workspace = workspaces.find(({ id }) => id === params.workspaceId);
+  if (!workspace) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
+}
+
+export default function WorkspacePage() {
+  const { user, workspace, gatewayUrl } = useLoaderData<typeof loader>();
+  const facts = [
+    ["Plan", workspace.planId],
+    ["Kind", workspace.personal ? "personal" : "shared"],
+    ["Your role", workspace.role],
+  ] as const;
+  return (
+    <AppPage user={user} title={workspace.name}>
+      <div className="grid items-start gap-6 lg:grid-cols-2">
+        <Card title="About this workspace">
+          <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-8 gap-y-2">
+            {facts.map(([term, value]) => (
+              <div key={term} className="contents">
+                <dt className="text-muted">{term}</dt>
+                <dd className="first-letter:uppercase">{value}</dd>
+              </div>
+            ))}
+          </dl>
+          <Snippet label="Workspace id" code={workspace.id} />
+        </Card>
+        <Card
+          title="Call the gateway"
+          lead="It speaks OpenAI's API: point any client at this address and use a key of this workspace."
+        >
+          <GatewayGuide baseUrl={gatewayUrl} />
+        </Card>
+      </div>
+    </AppPage>
+  );
+}

@@ -1,0 +1,64 @@
+import { Link, NavLink, useRouteLoaderData } from "@remix-run/react";
+import type { ReactNode } from "react";
+import type { loader as rootLoader } from "../root.tsx";
+import { AccountMenu } from "./account-menu.tsx";
+import { Mark } from "./mark.tsx";
+
+export interface AppPageProps {
+  user: { email: string; displayName: string | null };
+  title: string;
+  lead?: ReactNode;
+  children: ReactNode;
+}
+
+const sections = [
+  { to: "/", label: "Home" },
+  { to: "/workspaces", label: "Workspaces" },
+] as const;
+
+/** The frame of every signed-in page: the mark, the sections, the account menu, and one heading. */
+export function AppPage({ user, title, lead, children }: AppPageProps) {
+  const root = useRouteLoaderData<typeof rootLoader>("root");
+  return (
+    <>
+      <a
+        href="#content"
+        className="absolute top-2 left-2 z-10 -translate-y-16 rounded-button bg-accent px-4 py-2 font-medium text-on-accent focus:translate-y-0"
+      >
+        Skip to content
+      </a>
+      <header className="border-line border-b bg-surface">
+        <div className="mx-auto flex h-14 w-full max-w-5xl items-center gap-4 px-4 sm:gap-8">
+          <Link to="/" className="rounded-button">
+            <span className="sr-only sm:not-sr-only">
+              <Mark />
+            </span>
+            <span aria-hidden="true" className="sm:hidden">
+              <Mark nameless />
+            </span>
+          </Link>
+          <nav aria-label="Sections" className="flex flex-1 gap-1">
+            {sections.map(({ to, label }) => (
+              <NavLink
+                key={to}
+                to={to}
+                end={to === "/"}
+                className="rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:text-ink aria-[current=page]:underline aria-[current=page]:decoration-2 aria-[current=page]:decoration-accent aria-[current=page]:underline-offset-8"
+              >
+                {label}
+              </NavLink>
+            ))}
+          </nav>
+          <AccountMenu email={user.email} displayName={user.displayName} theme={root?.theme ?? "system"} />
+        </div>
+      </header>
+      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl space-y-6 px-4 py-8 outline-none sm:py-10">
+        <div className="space-y-1">
+          <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+          {lead ? <p className="text-large text-muted">{lead}</p> : null}
+        </div>
+        {children}
+      </main>
+    </>
+  );
+}

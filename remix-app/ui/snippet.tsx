@@ -1,0 +1,46 @@
+import { Check, Copy } from "lucide-react";
+import { useEffect, useState } from "react";
+
+const confirmationMs = 2_000;
+
+/** Code to take away: scrolls sideways rather than wrapping, and has a button that copies it. */
+export function Snippet({ label, code }: { label: string; code: string }) {
+  return (
+    <figure className="overflow-hidden rounded-card border border-line">
+      <figcaption className="flex items-center justify-between gap-4 border-line border-b bg-sunken py-1 pr-1 pl-3">
+        <span className="font-medium text-muted text-small">{label}</span>
+        <CopyButton label={label} text={code} />
+      </figcaption>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be within the keyboard's reach */}
+      <pre tabIndex={0} className="overflow-x-auto p-3 font-mono text-small leading-5 -outline-offset-2">
+        <code>{code}</code>
+      </pre>
+    </figure>
+  );
+}
+
+function CopyButton({ label, text }: { label: string; text: string }) {
+  const [copied, setCopied] = useState(false);
+  const [usable, setUsable] = useState(false);
+  useEffect(() => setUsable(navigator.clipboard !== undefined), []);
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), confirmationMs);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  const Icon = copied ? Check : Copy;
+  return (
+    <button
+      type="button"
+      onClick={async () => {
+        await navigator.clipboard.writeText(text);
+        setCopied(true);
+      }}
+      className={`inline-flex h-7 cursor-pointer items-center gap-1.5 rounded-button px-2 font-medium text-muted text-small hover:bg-surface hover:text-ink ${usable ? "" : "invisible"}`}
+    >
+      <Icon aria-hidden="true" className="size-3.5" />
+      <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
+      <span className="sr-only">{label}</span>
+    </button>
+  );
+}

@@ -1,0 +1,50 @@
+import { Link } from "@remix-run/react";
+import { ChevronRight } from "lucide-react";
+
+export interface WorkspaceListItem {
+  id: string;
+  name: string;
+  planId: string;
+  personal: boolean;
+  role: string;
+}
+
+/** Workspaces to choose from; without any, what they are for. */
+export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] }) {
+  if (workspaces.length === 0) {
+    return (
+      <p className="text-muted">
+        You belong to no workspace yet. Keys, credits and usage live in one; ask a colleague to invite you to theirs.
+      </p>
+    );
+  }
+  return (
+    <ul className="-mx-2 sm:-mx-3">
+      {workspaces.map(({ id, name, planId, personal, role }) => (
+        <li key={id} className="border-line not-first:border-t">
+          <Link
+            to={`/workspaces/${id}`}
+            className="flex items-center gap-3 rounded-button px-2 py-3 -outline-offset-2 hover:bg-sunken sm:px-3"
+          >
+            <span
+              aria-hidden="true"
+              className="grid size-8 shrink-0 place-items-center rounded-button bg-accent-soft font-semibold text-accent uppercase"
+            >
+              {name.slice(0, 1)}
+            </span>
+            <span className="min-w-0 flex-1">
+              <span className="block truncate font-medium">{name}</span>
+              <span className="block truncate text-muted text-small">
+                {personal ? "Personal" : "Shared"} · {role}
+              </span>
+            </span>
+            <span className="shrink-0 rounded-full border border-line px-2 py-0.5 text-muted text-small capitalize">
+              {planId}
+            </span>
+            <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}

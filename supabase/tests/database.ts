@@ -31,7 +31,7 @@ export const test = base.extend<{ db: Database }>({
     const client = new Client({ connectionString: readStack().supabase.dbUrl });
     await client.connect();
     try {
-      await client.query("begin");
+      await client.query("begin; set local search_path = ''");
       await use(databaseOn(client));
       await client.query("rollback");
     } finally {

@@ -1,0 +1,95 @@
+import { type Claims, createUser, currentSecond, type Database, enrollFactor, join, signIn } from "./database.ts";
+
+/** What an account has to prove and what its session has proved, with the rule's verdict. */
+export const mfaStates = [
+  { mfa: "no policy and no factor", satisfied: true },
+  { mfa: "a factor, at AAL1", satisfied: false },
+  { mfa: "a factor, at AAL2", satisfied: true },
+  { mfa: "required, no factor", satisfied: false },
+  { mfa: "required, at AAL1", satisfied: false },
+  { mfa: "required, at AAL2", satisfied: true },
+  { mfa: "required, at AAL2 of before the boundary", satisfied: false },
+  { mfa: "recovery in progress", satisfied: false },
+  { mfa: "malformed policy", satisfied: false },
+  { mfa: "session over", satisfied: false },
+] as const;
+
+export type MfaState = (typeof mfaStates)[number]["mfa"];
+
+/** The built-in roles and what each allows, and someone who is no member. */
+export const workspaceRoles = [
+  {
+    role: "owner",
+    permissions: ["manage_workspace_settings", "manage_members", "manage_ai_keys", "manage_ai_policy", "use_ai_studio"],
+  },
+  {
+    role: "admin",
+    permissions: ["manage_workspace_settings", "manage_members", "manage_ai_keys", "manage_ai_policy", "use_ai_studio"],
+  },
+  { role: "member", permissions: ["use_ai_studio"] },
+  { role: "viewer", permissions: [] },
+  { role: "outsider", permissions: [] },
+] as const;
+
+export type WorkspaceRole = (typeof workspaceRoles)[number]["role"];
+
+/** Every role in every MFA state, with a name for the test. */
+export const matrix = workspaceRoles.flatMap(({ role, permissions }) =>
+  mfaStates.map(({ mfa, satisfied }) => ({ role, permissions: permissions as readonly string[], mfa, satisfied })),
+);
+
+/** A new account in an MFA state, in a workspace where a role is named. */
+export async function createActor(
+  db: Database,
+  {
+    workspaceId,
+    role = "outsider",
+    mfa = "no policy and no factor",
+  }: { workspaceId?: string; role?: WorkspaceRole; mfa?: MfaState },
+): Promise<Claims> {
+  const second = await currentSecond(db);
+  const user = await createUser(db, { appMetadata: appMetadataOf(mfa, second) });
+  if (workspaceId !== undefined && role !== "outsider") await join(db, { workspaceId, userId: user.id, role });
+
+  const hasFactor = mfa !== "no policy and no factor" && mfa !== "required, no factor";
+  const factorId = hasFactor ? await enrollFactor(db, { userId: user.id }) : undefined;
+  const stopsAtAal1 = mfa === "a factor, at AAL1" || mfa === "required, at AAL1";
+  const claims = await signIn(db, { userId: user.id, ...(stopsAtAal1 ? {} : { factorId }) });
+  if (mfa === "session over") await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+  return claims;
+}
+
+function appMetadataOf(mfa: MfaState, second: number): object {
+  const policy = {
+    version: 1,
+    required: mfa.startsWith("required"),
+    // signIn proves its second factor one second ago.
+    boundary: mfa === "required, at AAL2 of before the boundary" ? second - 1 : second - 60,
+    primaryBoundary: null,
+    recovery: mfa === "recovery in progress" ? "in_progress" : "none",
+    generation: 1,
+  };
+  if (mfa === "malformed policy") return { platform_required_mfa: { ...policy, version: 2 } };
+  return policy.required || policy.recovery === "in_progress" ? { platform_required_mfa: policy } : {};
+}
+
+/** A shared workspace, founded by a new account, with that account as its only owner. */
+export async function createWorkspace(db: Database): Promise<{ id: string; owner: Claims }> {
+  const owner = await createActor(db, {});
+  const [workspace] = await db.query<{ id: string }>(
+    "insert into public.workspaces (name, created_by) values ('Shared', $1) returning id",
+    [owner.sub],
+  );
+  if (workspace === undefined) throw new Error("no workspace was made");
+  return { id: workspace.id, owner };
+}
+
+/** The error of a statement that must fail. */
+export async function failureOf(work: () => Promise<unknown>): Promise<{ code?: string; message: string }> {
+  try {
+    await work();
+  } catch (error) {
+    return error as { code?: string; message: string };
+  }
+  throw new Error("the statement was allowed");
+}

@@ -1,0 +1,303 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { addKey, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { createUser, type Database, join, one, test } from "./database.ts";
+
+describe("credentials", () => {
+  test("an unknown, a revoked and an expired key are one answer", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await begin(db, chatCall({ ...tenant, keyHash: "00".repeat(32) }))).toEqual({ refused: "invalid_api_key" });
+
+    await db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
+
+    await db.query("update ai.keys set revoked_at = null, expires_at = now() where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
+
+    await db.query("update ai.keys set expires_at = now() + interval '1 second' where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+  });
+
+  test("a key of a deleted workspace is unknown", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("update public.workspaces set deleted_at = now() where id = $1", [tenant.workspaceId]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
+  });
+
+  test("sessions and app tokens are no credential yet", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    for (const source of ["session", "app_token"]) {
+      const call = chatCall(tenant, { credential: { source, hash: tenant.keyHash } });
+      expect(await begin(db, call)).toEqual({ refused: "invalid_api_key" });
+    }
+  });
+
+  test("the workspace header must name the key's own workspace", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await begin(db, chatCall(tenant, { workspace: randomUUID() }))).toEqual({ refused: "workspace_mismatch" });
+    expect(await begin(db, chatCall(tenant, { workspace: tenant.workspaceId }))).not.toHaveProperty("refused");
+  });
+
+  test("a key with addresses admits no other, and none unnamed", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("update ai.keys set allowed_addresses = '{192.0.2.0/24}' where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
+    expect(await begin(db, chatCall(tenant, { address: "198.51.100.1" }))).toEqual({ refused: "insufficient_scope" });
+    expect(await begin(db, chatCall(tenant, { address: "192.0.2.7" }))).not.toHaveProperty("refused");
+  });
+
+  test("a key bound to an app is refused while no app is registered", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("update ai.keys set external_app_id = gen_random_uuid() where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
+  });
+
+  test("where members pay, a key pays from its creator's balance and ends with their membership", async ({ db }) => {
+    const tenant = await createTenant(db, { payer: "member", credits: "100" });
+    const run = await begin(db, chatCall(tenant));
+    await settle(db, [outcome(run)]);
+    expect(await books(db, tenant)).toMatchObject({ balance: "99.93850000", used: "0.06150000" });
+
+    const successor = await createUser(db);
+    await join(db, { workspaceId: tenant.workspaceId, userId: successor.id, role: "owner" });
+    await db.query("delete from public.workspace_members where workspace_id = $1 and user_id = $2", [
+      tenant.workspaceId,
+      tenant.ownerId,
+    ]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
+  });
+});
+
+describe("model access is the intersection of five lists", () => {
+  const closings: [string, string][] = [
+    ["the enabled catalogue", "update ai.models set enabled = false where id = $1"],
+    ["the Studio defaults", "update ai.models set studio_default = false where id = $1"],
+    ["the plan's grants", "delete from ai.model_grants where model_id = $1"],
+    ["the key's own list", "update ai.keys set allowed_models = '{other}' where id = (select $2::uuid) and $1 <> ''"],
+    [
+      "the workspace's allowed models",
+      "insert into ai.workspace_policies (workspace_id, allowed_models) select workspace_id, '{other}' from ai.keys where id = $2 and $1 <> ''",
+    ],
+    [
+      "the workspace's denied models",
+      "insert into ai.workspace_policies (workspace_id, denied_models) select workspace_id, array[$1] from ai.keys where id = $2",
+    ],
+  ];
+  test.for(closings)("%s can close a model", async ([, sql], { db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query(sql, sql.includes("$2") ? [tenant.model, tenant.keyId] : [tenant.model]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
+    const [listed] = await db.query("select ai.list_models($1) as answer", [JSON.stringify(chatCall(tenant))]);
+    expect(listed?.answer).toEqual({ data: [] });
+  });
+
+  test("a root grant opens a model to one workspace", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const other = await createTenant(db, { credits: "100" });
+    const call = chatCall({ ...other, model: tenant.model });
+    expect(await begin(db, call)).toEqual({ refused: "model_not_found" });
+    await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [
+      tenant.model,
+      other.workspaceId,
+    ]);
+    expect(await begin(db, call)).not.toHaveProperty("refused");
+  });
+
+  test("a model without a price is refused, and not listed", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "service_unavailable" });
+    const [listed] = await db.query("select ai.list_models($1) as answer", [JSON.stringify(chatCall(tenant))]);
+    expect(listed?.answer).toEqual({ data: [] });
+  });
+
+  test("a route to a provider that is not configured is no route", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await begin(db, chatCall(tenant, { providers: ["other"] }))).toEqual({ refused: "service_unavailable" });
+  });
+});
+
+describe("reservation", () => {
+  test("holds a third of the bytes, 1,500 an image, and the whole output of each choice", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
+    const run = await begin(db, chatCall(tenant, { input_bytes: 301, images: 2, output_limit: 100, choices: 3 }));
+    // (101 + 3,000) × 1 + 300 × 2 = 3,701 millionths of a dollar
+    expect(run.reserved_credits).toBe("37.01000000");
+    expect(await books(db, tenant)).toMatchObject({ balance: "100000.00000000", reserved: "37.01000000", open: 1 });
+  });
+
+  test("is made at the dearest route", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
+    await db.query(
+      "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'dear', 'x')",
+      [tenant.model],
+    );
+    await db.query(
+      "insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million) values ($1, 'dear', 10, 20)",
+      [tenant.model],
+    );
+    const run = await begin(db, chatCall(tenant, { providers: ["demo", "dear"] }));
+    expect(run.reserved_credits).toBe("30.00000000");
+  });
+
+  test("a balance covers exactly what it covers", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "2", prices: { input: "1", output: "1" } });
+    expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toEqual({ refused: "insufficient_credits" });
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
+  });
+
+  test("who never paid before starts with the plan's credits, once", async ({ db }) => {
+    const tenant = await createTenant(db, { initialCredits: "3", prices: { input: "1", output: "1" } });
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
+    expect(await books(db, tenant)).toMatchObject({ balance: "3.00000000", ledger: "3.00000000" });
+  });
+
+  test("of 100 callers at once on a balance for 10, exactly 10 are admitted", async () => {
+    const { db, close } = openPool(20);
+    try {
+      const tenant = await createTenant(db, { credits: "20", prices: { input: "1", output: "1" } });
+      const answers = await Promise.all(Array.from({ length: 100 }, () => begin(db, chatCall(tenant))));
+      const admitted = answers.filter((answer) => !answer.refused);
+      expect(admitted).toHaveLength(10);
+      expect(new Set(answers.map((answer) => answer.refused))).toEqual(new Set([undefined, "insufficient_credits"]));
+      expect(await books(db, tenant)).toMatchObject({ balance: "20.00000000", reserved: "20.00000000", open: 10 });
+
+      await settle(
+        db,
+        admitted.map((run) => outcome(run)),
+      );
+      expect(await books(db, tenant)).toMatchObject({
+        balance: "18.00000000",
+        reserved: "0.00000000",
+        used: "2.00000000",
+        runs: "2.00000000",
+      });
+    } finally {
+      await close();
+    }
+  });
+
+  test("of many first calls at once, one opens the account", async () => {
+    const { db, close } = openPool(10);
+    try {
+      const tenant = await createTenant(db, { initialCredits: "6", prices: { input: "1", output: "1" } });
+      const answers = await Promise.all(Array.from({ length: 20 }, () => begin(db, chatCall(tenant))));
+      expect(answers.filter((answer) => !answer.refused)).toHaveLength(3);
+      expect(await books(db, tenant)).toMatchObject({ balance: "6.00000000", ledger: "6.00000000" });
+    } finally {
+      await close();
+    }
+  });
+});
+
+describe("idempotency", () => {
+  const fingerprint = "ab".repeat(32);
+
+  test("of 50 callers at once with one key, one is admitted", async () => {
+    const { db, close } = openPool(20);
+    try {
+      const tenant = await createTenant(db, { credits: "1000" });
+      const call = () => begin(db, chatCall(tenant, { idempotency_key: "once", fingerprint }));
+      const answers = await Promise.all(Array.from({ length: 50 }, call));
+      expect(answers.filter((answer) => !answer.refused)).toHaveLength(1);
+      expect(answers.filter((answer) => answer.refused === "request_in_progress")).toHaveLength(49);
+      expect(await books(db, tenant)).toMatchObject({ open: 1 });
+    } finally {
+      await close();
+    }
+  });
+
+  test("finished is used, another body is reused, another tenant is nothing to it", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const other = await createTenant(db, { credits: "1000" });
+    const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
+    const run = await begin(db, call);
+    expect(await begin(db, { ...call, fingerprint: "cd".repeat(32) })).toEqual({ refused: "idempotency_key_reused" });
+    await settle(db, [outcome(run)]);
+    expect(await begin(db, call)).toMatchObject({
+      refused: "idempotency_key_used",
+      run_id: run.run_id,
+      usage_source: "provider",
+    });
+    expect(await begin(db, chatCall(other, { idempotency_key: "k", fingerprint }))).not.toHaveProperty("refused");
+  });
+
+  test("is free again only where the provider surely did nothing", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
+    const refusedByProvider = { status: "failed", usage_source: "unavailable", usage: {} };
+    await settle(db, [outcome(await begin(db, call), { ...refusedByProvider, key_unused: true })]);
+    const second = await begin(db, call);
+    expect(second).not.toHaveProperty("refused");
+    await settle(db, [outcome(second, { ...refusedByProvider, key_unused: false })]);
+    expect(await begin(db, call)).toMatchObject({ refused: "idempotency_key_used" });
+  });
+
+  test("ends after its 24 hours", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
+    await begin(db, call);
+    await db.query("update ai.idempotency_keys set expires_at = now() where workspace_id = $1", [tenant.workspaceId]);
+    expect(await begin(db, { ...call, fingerprint: "cd".repeat(32) })).not.toHaveProperty("refused");
+  });
+
+  test("a refused call uses no key up", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1" });
+    const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
+    expect(await begin(db, { ...call, output_limit: 32768 })).toEqual({ refused: "insufficient_credits" });
+    expect(await begin(db, { ...call, output_limit: 1 })).not.toHaveProperty("refused");
+  });
+});
+
+describe("the gateway's role", () => {
+  test("runs the named functions, reads no table and grants itself nothing", async () => {
+    const owner = openPool(1);
+    const gateway = openPool(1, readStack().gatewayDbUrl);
+    try {
+      const tenant = await createTenant(owner.db, { credits: "100" });
+      const run = await begin(gateway.db, chatCall(tenant));
+      expect(await settle(gateway.db, [outcome(run)])).toHaveLength(1);
+      await gateway.db.query("select ai.sweep_runs(), ai.touch_runs('[]')");
+      const forbidden = [
+        ...["keys", "runs", "runs_default", "credit_accounts", "credit_ledger", "models", "rate_windows"].map(
+          (table) => `select from ai.${table}`,
+        ),
+        "select ai.end_runs('[]')",
+        "select ai.grant_credits('workspace', gen_random_uuid(), 1, '')",
+        "select * from ai.credential_of('{}')",
+      ];
+      for (const sql of forbidden) await expect(gateway.db.query(sql)).rejects.toMatchObject({ code: "42501" });
+    } finally {
+      await owner.close();
+      await gateway.close();
+    }
+  });
+
+  test("the API's roles run none of them", async ({ db }) => {
+    for (const role of ["anon", "authenticated"] as const) {
+      await expect(db.asRole(role, () => db.query("select ai.begin_run('{}')"))).rejects.toThrow("permission denied");
+    }
+  });
+
+  test("the service role reads the books and moves no money", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const account = await db.asRole("service_role", () =>
+      one<{ balance: string }>(db, {
+        sql: "select balance::text from ai.credit_accounts where workspace_id = $1",
+        values: [tenant.workspaceId],
+      }),
+    );
+    expect(account.balance).toBe("100.00000000");
+    for (const sql of [
+      "update ai.credit_accounts set balance = 1e9",
+      "delete from ai.credit_ledger",
+      "update ai.runs set billed_credits = 0",
+      "delete from ai.runs_default",
+    ]) {
+      await expect(db.asRole("service_role", () => db.query(sql))).rejects.toThrow("permission denied");
+    }
+  });
+});

@@ -1,0 +1,222 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { Pool } from "pg";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createUser, type Database, one } from "./database.ts";
+
+/** A workspace that may call the gateway, on a plan, a model and prices of its own. */
+export type Tenant = {
+  workspaceId: string;
+  ownerId: string;
+  keyId: string;
+  keyHash: string;
+  planId: string;
+  model: string;
+};
+
+export type TenantOptions = {
+  payer?: "workspace" | "member";
+  credits?: string;
+  markup?: string;
+  initialCredits?: string;
+  plan?: { requestsPerMinute?: number; tokensPerMinute?: number };
+  key?: { requestsPerMinute?: number; tokensPerMinute?: number; monthlyBudgetUsd?: string; allowedModels?: string[] };
+  /** USD per million tokens. */
+  prices?: { input: string; cachedInput?: string; output: string };
+};
+
+const providerId = "demo";
+
+/** Makes a tenant in which nothing is shared with any other test. */
+export async function createTenant(db: Database, options: TenantOptions = {}): Promise<Tenant> {
+  const id = randomBytes(6).toString("hex");
+  const planId = `plan_${id}`;
+  const model = `model-${id}`;
+  const payer = options.payer ?? "workspace";
+  const owner = await createUser(db);
+  await db.query(
+    `insert into ai.plans (id, name, payer, markup, initial_credits, requests_per_minute, tokens_per_minute)
+     values ($1, 'Test', $2, $3, $4, $5, $6)`,
+    [
+      planId,
+      payer,
+      options.markup ?? "1",
+      options.initialCredits ?? "0",
+      options.plan?.requestsPerMinute ?? null,
+      options.plan?.tokensPerMinute ?? null,
+    ],
+  );
+  const [workspace] = await db.query<{ id: string }>(
+    "insert into public.workspaces (name, plan_id, created_by) values ('Test', $1, $2) returning id",
+    [planId, owner.id],
+  );
+  if (!workspace) throw new Error("no workspace");
+  await addModel(db, { model, planId, prices: options.prices });
+  await db.query("insert into ai.key_approvals (workspace_id) values ($1)", [workspace.id]);
+  const tenant = { workspaceId: workspace.id, ownerId: owner.id, planId, model };
+  const key = await addKey(db, tenant, options.key);
+  if (options.credits) {
+    await db.query("select ai.grant_credits($1, $2, $3, 'test')", [
+      payer,
+      payer === "workspace" ? workspace.id : owner.id,
+      options.credits,
+    ]);
+  }
+  return { ...tenant, keyId: key.id, keyHash: key.hash };
+}
+
+/** A chat model with one route and one price, granted to the plan. */
+export async function addModel(
+  db: Database,
+  { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
+): Promise<void> {
+  const { input, cachedInput, output } = prices ?? { input: "0.15", output: "0.6" };
+  await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')", [model]);
+  await db.query(
+    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, $2, 'upstream')",
+    [model, providerId],
+  );
+  await db.query(
+    `insert into ai.model_prices
+       (model_id, provider_id, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million)
+     values ($1, $2, $3, $4, $5)`,
+    [model, providerId, input, cachedInput ?? null, output],
+  );
+  await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [model, planId]);
+}
+
+/** A further key of the tenant's workspace. */
+export async function addKey(
+  db: Database,
+  { workspaceId, ownerId }: { workspaceId: string; ownerId: string },
+  options: TenantOptions["key"] = {},
+): Promise<{ id: string; hash: string }> {
+  const hash = createHash("sha256").update(randomUUID()).digest();
+  const [row] = await db.query<{ id: string }>(
+    `select ai.create_key(
+       workspace_id => $1, created_by => $2, name => 'test', lookup => $3, secret_hash => $4, allowed_models => $5,
+       requests_per_minute => $6, tokens_per_minute => $7, monthly_budget_usd => $8
+     ) as id`,
+    [
+      workspaceId,
+      ownerId,
+      randomBytes(6).toString("hex"),
+      hash,
+      options.allowedModels ?? null,
+      options.requestsPerMinute ?? null,
+      options.tokensPerMinute ?? null,
+      options.monthlyBudgetUsd ?? null,
+    ],
+  );
+  if (!row) throw new Error("no key");
+  return { id: row.id, hash: hash.toString("hex") };
+}
+
+/** What the gateway tells ai.begin_run of a chat call. 300 bytes and 100 output tokens unless told otherwise. */
+export function chatCall(tenant: Pick<Tenant, "keyHash" | "model">, changes: object = {}): object {
+  return {
+    credential: { source: "key", hash: tenant.keyHash },
+    request_id: `test-${randomUUID()}`,
+    feature: "chat",
+    kind: "chat",
+    model: tenant.model,
+    providers: [providerId],
+    input_bytes: 300,
+    output_limit: 100,
+    ...changes,
+  };
+}
+
+export type Begun = {
+  refused?: string;
+  run_id: string;
+  created_at: string;
+  reserved_credits: string;
+  limits: Record<string, number>;
+};
+
+/** Calls ai.begin_run. */
+export async function begin(db: Database, call: object): Promise<Begun> {
+  const [row] = await db.query<{ answer: Begun }>("select ai.begin_run($1) as answer", [JSON.stringify(call)]);
+  if (!row) throw new Error("begin_run answered nothing");
+  return row.answer;
+}
+
+/** An outcome as the gateway tells ai.settle_runs: succeeded, with the provider's own counts. */
+export function outcome(run: Begun, changes: object = {}): object {
+  return {
+    created_at: run.created_at,
+    id: run.run_id,
+    status: "succeeded",
+    http_status: 200,
+    usage_source: "provider",
+    estimated: false,
+    route: 1,
+    usage: { input_tokens: 13, output_tokens: 7 },
+    latency_ms: 5,
+    steps: [{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }],
+    ...changes,
+  };
+}
+
+/** Calls ai.settle_runs. @returns the runs that changed by it */
+export async function settle(
+  db: Database,
+  outcomes: object[],
+): Promise<{ id: string; kind: string; billed_credits: string }[]> {
+  const [row] = await db.query<{ answer: { id: string; kind: string; billed_credits: string }[] }>(
+    "select ai.settle_runs($1) as answer",
+    [JSON.stringify(outcomes)],
+  );
+  return row?.answer ?? [];
+}
+
+/** The tenant's books: what its account, ledger and runs say, as exact decimals. */
+export async function books(
+  db: Database,
+  { workspaceId, ownerId }: Pick<Tenant, "workspaceId" | "ownerId">,
+): Promise<{
+  balance: string;
+  reserved: string;
+  ledger: string;
+  used: string;
+  runs: string;
+  open: number;
+}> {
+  const [row] = await db.query(
+    `select
+       a.balance::text, a.reserved::text,
+       (select coalesce(sum(l.amount), 0)::numeric(24, 8)::text from ai.credit_ledger l where l.account_id = a.id) as ledger,
+       (select coalesce(-sum(l.amount), 0)::numeric(24, 8)::text from ai.credit_ledger l
+        where l.account_id = a.id and l.run_id is not null) as used,
+       (select coalesce(sum(r.billed_credits), 0)::numeric(24, 8)::text from ai.runs r where r.account_id = a.id) as runs,
+       (select count(*)::int from ai.runs r where r.account_id = a.id and r.status = 'running') as open
+     from ai.credit_accounts a
+     where a.workspace_id = $1 or a.user_id = $2`,
+    [workspaceId, ownerId],
+  );
+  return row as Awaited<ReturnType<typeof books>>;
+}
+
+/** What a run's row says, amounts as exact decimals. */
+export async function runRow(db: Database, run: Begun): Promise<Record<string, unknown>> {
+  return one(db, {
+    sql: `select status, usage_source, cost_usd::text, billed_credits::text, unmetered_credits::text, swept,
+            input_tokens::int, output_tokens::int, http_status, route
+          from ai.runs where created_at = $1 and id = $2`,
+    values: [run.created_at, run.run_id],
+  });
+}
+
+/** Connections of their own, each statement a transaction: of role `postgres` for tests of concurrent callers. */
+export function openPool(
+  connections: number,
+  connectionString: string = readStack().supabase.dbUrl,
+): { db: Database; close: () => Promise<void> } {
+  const pool = new Pool({ connectionString, max: connections });
+  const db: Database = {
+    query: async (sql, values) => (await pool.query(sql, values)).rows,
+    asUser: () => Promise.reject(new Error("a pool takes no role")),
+    asRole: () => Promise.reject(new Error("a pool takes no role")),
+  };
+  return { db, close: () => pool.end() };
+}

@@ -1,0 +1,115 @@
+import { describe, expect } from "vitest";
+import { addKey, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+describe("budgets", () => {
+  test("of 100 callers at once on a key's budget for 5, exactly 5 are admitted", async () => {
+    const { db, close } = openPool(20);
+    try {
+      const tenant = await createTenant(db, {
+        credits: "100000",
+        prices: { input: "1", output: "1" },
+        key: { monthlyBudgetUsd: "0.001" },
+      });
+      const answers = await Promise.all(Array.from({ length: 100 }, () => begin(db, chatCall(tenant))));
+      expect(answers.filter((answer) => !answer.refused)).toHaveLength(5);
+      expect(await books(db, tenant)).toMatchObject({ open: 5, reserved: "10.00000000" });
+      const other = await addKey(db, tenant);
+      expect(await begin(db, chatCall({ ...tenant, keyHash: other.hash }))).not.toHaveProperty("refused");
+    } finally {
+      await close();
+    }
+  });
+
+  test("a refusal further on gives back what a budget held", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1", key: { monthlyBudgetUsd: "1" } });
+    expect(await begin(db, chatCall(tenant, { output_limit: 32768 }))).toEqual({ refused: "insufficient_credits" });
+    expect(await budget(db, "key", tenant.keyId)).toEqual({ spent: "0.000000000000", reserved: "0.000000000000" });
+  });
+
+  test("settling spends of each budget what the run cost", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
+    await db.query(
+      "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 1)",
+      [tenant.workspaceId],
+    );
+    const run = await begin(db, chatCall(tenant));
+    await settle(db, [outcome(run)]);
+    const spent = { spent: "0.000006150000", reserved: "0.000000000000" };
+    expect(await budget(db, "key", tenant.keyId)).toEqual(spent);
+    expect(await budget(db, "workspace", tenant.workspaceId)).toEqual(spent);
+  });
+
+  test("a new month starts anew", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "0.0001" } });
+    await db.query(
+      "update ai.budgets set spent_usd = 0.0001, period_start = period_start - interval '1 month' where subject_id = $1",
+      [tenant.keyId],
+    );
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+  });
+});
+
+describe("rate limits", () => {
+  test("the key's requests a minute, and not one more", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
+    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 2, remaining_requests: 1 });
+    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 2, remaining_requests: 0 });
+    const refused = await begin(db, chatCall(tenant));
+    expect(refused).toMatchObject({ refused: "rate_limit_exceeded", limits: { remaining_requests: 0 } });
+    expect(refused.limits.reset_seconds).toBeGreaterThanOrEqual(1);
+    expect(refused.limits.reset_seconds).toBeLessThanOrEqual(60);
+  });
+
+  test("the workspace's tokens a minute count what calls reserve", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
+    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ remaining_tokens: 200 });
+    expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toMatchObject({ refused: "rate_limit_exceeded" });
+    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ remaining_tokens: 0 });
+  });
+
+  test("a workspace's policy narrows its plan and never widens it", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
+    await db.query("insert into ai.workspace_policies (workspace_id, requests_per_minute) values ($1, 9)", [
+      tenant.workspaceId,
+    ]);
+    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 5 });
+    await db.query("update ai.workspace_policies set requests_per_minute = 3 where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 3 });
+  });
+
+  test("a minute that has passed counts no more", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
+    await begin(db, chatCall(tenant));
+    expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
+    await db.query("update ai.rate_windows set window_start = window_start - interval '1 minute'");
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+  });
+
+  test("of 40 callers at once on 10 requests a minute, no more than 10 a minute are admitted", async () => {
+    const { db, close } = openPool(10);
+    try {
+      const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 10 } });
+      const answers = await Promise.all(Array.from({ length: 40 }, () => begin(db, chatCall(tenant))));
+      const minutes = new Map<string, number>();
+      for (const answer of answers.filter(({ refused }) => !refused)) {
+        const minute = answer.created_at.slice(0, 16);
+        minutes.set(minute, (minutes.get(minute) ?? 0) + 1);
+      }
+      // One window, or two where the minute turned meanwhile.
+      expect([...minutes.values()].every((count) => count <= 10)).toBe(true);
+      expect(minutes.size).toBeGreaterThan(0);
+    } finally {
+      await close();
+    }
+  });
+});
+
+async function budget(db: Database, scope: string, subjectId: string): Promise<{ spent: string; reserved: string }> {
+  return one(db, {
+    sql: "select spent_usd::text as spent, reserved_usd::text as reserved from ai.budgets where scope = $1 and subject_id = $2",
+    values: [scope, subjectId],
+  });
+}

@@ -1,0 +1,82 @@
+import { describe, expect } from "vitest";
+import { type Begun, begin, books, chatCall, createTenant, outcome, runRow, settle } from "./ai-fixtures.ts";
+import { type Database, test } from "./database.ts";
+
+describe("the sweeper", () => {
+  async function abandon(db: Database, run: Begun, seconds: number): Promise<void> {
+    await db.query(
+      "update ai.runs set touched_at = now() - $3 * interval '1 second' where created_at = $1 and id = $2",
+      [run.created_at, run.run_id, seconds],
+    );
+  }
+
+  test("leaves a run of 45 seconds, and closes one beyond", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
+    await abandon(db, young, 45);
+    await abandon(db, old, 46);
+    await db.query("select ai.sweep_runs()");
+    expect(await runRow(db, young)).toMatchObject({ status: "running" });
+    expect(await runRow(db, old)).toMatchObject({
+      status: "failed",
+      usage_source: "unavailable",
+      billed_credits: "0.00000000",
+      unmetered_credits: old.reserved_credits,
+      swept: true,
+    });
+    expect(await books(db, tenant)).toMatchObject({
+      balance: "100.00000000",
+      reserved: young.reserved_credits,
+      open: 1,
+    });
+  });
+
+  test("charges the last counts, at most what was reserved", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
+    const touch = (run: Begun, input_tokens: number, output_tokens: number) =>
+      db.query("select ai.touch_runs($1)", [
+        JSON.stringify([{ created_at: run.created_at, id: run.run_id, route: 1, input_tokens, output_tokens }]),
+      ]);
+    await touch(some, 13, 7);
+    await touch(many, 1_000_000, 1_000_000);
+    await abandon(db, some, 60);
+    await abandon(db, many, 60);
+    await db.query("select ai.sweep_runs()");
+    expect(await runRow(db, some)).toMatchObject({ usage_source: "estimated_partial", billed_credits: "0.06150000" });
+    expect(await runRow(db, many)).toMatchObject({
+      usage_source: "estimated_partial",
+      billed_credits: many.reserved_credits,
+    });
+  });
+
+  test("the provider's word that comes late posts one adjusting entry; a guess that comes late none", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const run = await begin(db, chatCall(tenant));
+    await abandon(db, run, 60);
+    await db.query("select ai.sweep_runs()");
+    expect(await settle(db, [outcome(run, { usage_source: "estimated_partial", estimated: true })])).toEqual([]);
+    expect(await settle(db, [outcome(run)])).toMatchObject([{ kind: "adjustment", billed_credits: "0.06150000" }]);
+    expect(await settle(db, [outcome(run)])).toEqual([]);
+    expect(await runRow(db, run)).toMatchObject({ status: "succeeded", usage_source: "provider", swept: false });
+    expect(await books(db, tenant)).toEqual({
+      balance: "99.93850000",
+      reserved: "0.00000000",
+      ledger: "99.93850000",
+      used: "0.06150000",
+      runs: "0.06150000",
+      open: 0,
+    });
+  });
+
+  test("ends the run's idempotency key as used", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const call = chatCall(tenant, { idempotency_key: "k", fingerprint: "ab".repeat(32) });
+    const run = await begin(db, call);
+    await abandon(db, run, 60);
+    await db.query("select ai.sweep_runs()");
+    expect(await begin(db, call)).toMatchObject({ refused: "idempotency_key_used" });
+  });
+});

@@ -1,0 +1,46 @@
+/**
+ * Everything that the API's and the gateway's roles may do in public, private and ai. catalog.test.ts compares it with
+ * the database both ways: a grant that is not here fails, and so does a line here without its grant.
+ */
+export const allowedGrants: readonly string[] = [
+  "authenticated: select on public.profiles",
+  "authenticated: update (avatar_url, display_name) on public.profiles",
+  "authenticated: select on public.security_events",
+  "authenticated: delete on public.workspace_invitations",
+  "authenticated: insert (email, role_id, token_hash, workspace_id) on public.workspace_invitations",
+  "authenticated: select (accepted_at, accepted_by, created_at, email, expires_at, id, invited_by, role_id, workspace_id) on public.workspace_invitations",
+  "authenticated: delete on public.workspace_members",
+  "authenticated: select on public.workspace_members",
+  "authenticated: update (role_id) on public.workspace_members",
+  "authenticated: select on public.workspace_roles",
+  "authenticated: select on public.workspaces",
+  "authenticated: update (name) on public.workspaces",
+
+  "authenticated: execute on public.has_workspace_permission(uuid,public.workspace_permission)",
+  "authenticated: execute on public.required_mfa_enforcement_version()",
+  "authenticated: execute on public.session_state()",
+
+  // Run by policies. Nobody can call them: private gives no usage.
+  "authenticated: execute on private.account_required_mfa_satisfied()",
+  "authenticated: execute on private.my_assignable_role_ids()",
+  "authenticated: execute on private.my_fellow_ids()",
+  "authenticated: execute on private.my_workspace_ids()",
+  "authenticated: execute on private.my_workspace_ids_with(public.workspace_permission)",
+
+  "gateway: usage on schema ai",
+  "gateway: execute on ai.begin_run(jsonb)",
+  "gateway: execute on ai.check_credential(jsonb)",
+  "gateway: execute on ai.list_models(jsonb)",
+  "gateway: execute on ai.settle_runs(jsonb)",
+  "gateway: execute on ai.sweep_runs()",
+  "gateway: execute on ai.touch_runs(jsonb)",
+];
+
+/**
+ * Definers that a signed-in user can call, and why each is safe. All but session_state ask the MFA probe in their body;
+ * session_state answers for sessions that have yet to satisfy it.
+ */
+export const callableDefiners: readonly string[] = ["public.session_state()"];
+
+/** Foreign keys without an action, each with its reason beside it in the migration. */
+export const foreignKeysWithoutAction: readonly string[] = ["public.workspace_members (workspace_id, role_id)"];

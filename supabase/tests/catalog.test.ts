@@ -1,0 +1,126 @@
+import { describe, expect } from "vitest";
+import { allowedGrants, callableDefiners, foreignKeysWithoutAction } from "./allowed-grants.ts";
+import { catalogRules, grantsSql } from "./catalog.ts";
+import { type Database, one, test } from "./database.ts";
+
+/** Offences with a reason of their own, by the rule's name. */
+const exceptions: Record<string, readonly string[]> = {
+  "a foreign key says what a delete does": foreignKeysWithoutAction,
+};
+
+async function offencesOf(db: Database, sql: string): Promise<string[]> {
+  const rows = await db.query<{ offence: string }>(sql);
+  return rows.map((row) => row.offence).sort();
+}
+
+async function grantLines(db: Database): Promise<string[]> {
+  return (await db.query<{ line: string }>(grantsSql)).map((row) => row.line).sort();
+}
+
+describe("the catalogue of public, private and ai", () => {
+  test.for(catalogRules)("$name", async ({ name, sql }, { db }) => {
+    expect(await offencesOf(db, sql)).toEqual(exceptions[name] ?? []);
+  });
+
+  test.for(catalogRules)("is caught otherwise: $name", async ({ sql, offend, expected }, { db }) => {
+    await db.query(offend);
+    expect(await offencesOf(db, sql)).toContain(expected);
+  });
+});
+
+describe("grants to users, to the gateway and to everyone", () => {
+  test("are exactly the allowed ones", async ({ db }) => {
+    expect(await grantLines(db)).toEqual([...allowedGrants].sort());
+  });
+
+  test("are closed for a table, a sequence and a function made tomorrow", async ({ db }) => {
+    for (const schema of ["public", "private", "ai"])
+      await db.query(`
+        create table ${schema}.tomorrow (id bigint generated always as identity);
+        create sequence ${schema}.tomorrow_numbers;
+        create function ${schema}.tomorrow_answer() returns int language sql stable as 'select 42'`);
+    expect(await grantLines(db)).toEqual([...allowedGrants].sort());
+  });
+
+  test("are caught when too wide", async ({ db }) => {
+    await db.query(`grant select on ai.keys to anon; grant update (name) on public.workspace_roles to authenticated;
+      grant execute on function private.uuid_or_null(text) to public; grant usage on schema private to authenticated`);
+    expect(await grantLines(db)).toEqual(
+      [
+        ...allowedGrants,
+        "anon: select on ai.keys",
+        "authenticated: update (name) on public.workspace_roles",
+        "everyone: execute on private.uuid_or_null(text)",
+        "authenticated: usage on schema private",
+      ].sort(),
+    );
+  });
+
+  test("let a signed-in user call no definer but the listed ones", async ({ db }) => {
+    const rows = await db.query<{ name: string }>(`
+      select format('%s.%s(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)) as name
+      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+      where p.prosecdef
+        and has_schema_privilege('authenticated', n.oid, 'usage')
+        and has_function_privilege('authenticated', p.oid, 'execute')`);
+    expect(rows.map((row) => row.name).sort()).toEqual([...callableDefiners].sort());
+  });
+});
+
+describe("the roles", () => {
+  test("gateway has no attribute, no membership and owns nothing", async ({ db }) => {
+    const row = await one(db, {
+      sql: `select
+              rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication, rolinherit, rolcanlogin,
+              (select count(*)::int from pg_auth_members m where m.member = r.oid) as memberships,
+              (select count(*)::int from pg_shdepend d where d.refobjid = r.oid and d.deptype = 'o') as owned
+            from pg_roles r where rolname = 'gateway'`,
+    });
+    expect(row).toEqual({
+      rolsuper: false,
+      rolbypassrls: false,
+      rolcreaterole: false,
+      rolcreatedb: false,
+      rolreplication: false,
+      rolinherit: false,
+      rolcanlogin: true,
+      memberships: 0,
+      owned: 0,
+    });
+  });
+
+  test("only service_role of the API's roles passes row-level security by", async ({ db }) => {
+    const rows = await db.query(
+      "select rolname from pg_roles where rolbypassrls and rolname in ('anon', 'authenticated', 'service_role', 'authenticator')",
+    );
+    expect(rows).toEqual([{ rolname: "service_role" }]);
+  });
+});
+
+describe("required_mfa_enforcement_version", () => {
+  const version = async (db: Database) =>
+    (await one<{ version: number }>(db, { sql: "select public.required_mfa_enforcement_version() as version" }))
+      .version;
+
+  test("is 1 as migrated", async ({ db }) => {
+    expect(await version(db)).toBe(1);
+    expect(await db.asRole("service_role", () => version(db))).toBe(1);
+  });
+
+  test.for([
+    ["a table lacks the policy", "drop policy account_required_mfa on public.profiles"],
+    ["a table lacks row-level security", "alter table private.login_challenges disable row level security"],
+    ["a new table was forgotten", "create table public.tomorrow (id int)"],
+    ["the trigger is gone", "drop function private.keep_required_mfa_policy() cascade"],
+    [
+      "users cannot run the probe",
+      "revoke execute on function private.account_required_mfa_satisfied() from authenticated",
+    ],
+    ["the probe is volatile", "alter function private.account_required_mfa_satisfied() volatile"],
+    ["the probe runs as its caller", "alter function private.account_required_mfa_satisfied() security invoker"],
+    ["everyone can run the probe", "grant execute on function private.account_required_mfa_satisfied() to public"],
+  ] as const)("is 0 where %s", async ([, sql], { db }) => {
+    await db.query(sql);
+    expect(await version(db)).toBe(0);
+  });
+});

@@ -1,0 +1,153 @@
+/** A rule of the whole catalogue, and an offence that proves the rule can fail. */
+export type CatalogRule = {
+  name: string;
+  /** One row an offence, in column `offence`. */
+  sql: string;
+  /** SQL that offends, tried and rolled back. */
+  offend: string;
+  /** What the rule must then say. */
+  expected: string;
+};
+
+const ours = "('public', 'private', 'ai')";
+const tables = `pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname in ${ours}`;
+const functions = `pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ${ours}`;
+const signature = "format('%s.%s(%s)', n.nspname, p.proname, replace(oidvectortypes(p.proargtypes), ', ', ','))";
+
+/** The rules that hold for every object of public, private and ai, now and in the future. */
+export const catalogRules: readonly CatalogRule[] = [
+  {
+    name: "every table and partition has row-level security",
+    sql: `select c.oid::regclass::text as offence from ${tables} where c.relkind in ('r', 'p') and not c.relrowsecurity`,
+    offend: "create table private.offender (id int)",
+    expected: "private.offender",
+  },
+  {
+    name: "every table and partition has the restrictive policy account_required_mfa for everything",
+    sql: `select c.oid::regclass::text as offence from ${tables}
+      where c.relkind in ('r', 'p') and not exists (
+        select from pg_policy y
+        where y.polrelid = c.oid and y.polname = 'account_required_mfa' and not y.polpermissive and y.polcmd = '*'
+          and y.polroles = array['authenticated'::regrole::oid]
+          and pg_get_expr(y.polqual, y.polrelid) like '%SELECT private.account_required_mfa_satisfied()%'
+          and pg_get_expr(y.polwithcheck, y.polrelid) like '%SELECT private.account_required_mfa_satisfied()%'
+      )`,
+    offend: `create table ai.offender (id int);
+      alter table ai.offender enable row level security;
+      create policy account_required_mfa on ai.offender as restrictive to authenticated using (true)`,
+    expected: "ai.offender",
+  },
+  {
+    name: "private and ai have no permissive policy",
+    sql: `select c.oid::regclass::text || ': ' || y.polname as offence
+      from ${tables} join pg_policy y on y.polrelid = c.oid
+      where n.nspname <> 'public' and y.polpermissive`,
+    offend: `create table private.offender (id int); create policy select_all on private.offender for select using (true)`,
+    expected: "private.offender: select_all",
+  },
+  {
+    name: "a view runs with its caller's rights",
+    sql: `select c.oid::regclass::text as offence from ${tables}
+      where c.relkind = 'm' or c.relkind = 'v' and not coalesce('security_invoker=true' = any (c.reloptions), false)`,
+    offend: "create view private.offender as select 1 as one",
+    expected: "private.offender",
+  },
+  {
+    name: "a foreign key says what a delete does",
+    sql: `select format('%s (%s)', k.conrelid::regclass, (
+        select string_agg(a.attname, ', ' order by o.position)
+        from unnest(k.conkey) with ordinality as o (attnum, position)
+        join pg_attribute a on a.attrelid = k.conrelid and a.attnum = o.attnum
+      )) as offence
+      from pg_constraint k join ${tables} on c.oid = k.conrelid
+      where k.contype = 'f' and k.confdeltype = 'a' and k.conparentid = 0`,
+    offend: "create table private.offender (user_id uuid references auth.users (id))",
+    expected: "private.offender (user_id)",
+  },
+  {
+    name: "an index begins with the columns of each foreign key of public and private",
+    sql: `select format('%s: %s', k.conrelid::regclass, k.conname) as offence
+      from pg_constraint k join ${tables} on c.oid = k.conrelid
+      where k.contype = 'f' and n.nspname <> 'ai' and not exists (
+        select from pg_index i
+        where i.indrelid = k.conrelid and i.indpred is null
+          and k.conkey <@ (i.indkey::int2[])[0:cardinality(k.conkey) - 1]
+      )`,
+    offend: `create table private.offender (id int primary key, user_id uuid references auth.users (id) on delete cascade)`,
+    expected: "private.offender: offender_user_id_fkey",
+  },
+  {
+    name: "every table and function has a comment that says why",
+    sql: `select c.oid::regclass::text as offence from ${tables}
+        where c.relkind in ('r', 'p') and not c.relispartition and obj_description(c.oid, 'pg_class') is null
+      union all
+      select ${signature} from ${functions} where obj_description(p.oid, 'pg_proc') is null`,
+    offend: "create function private.offender() returns int language sql stable as 'select 1'",
+    expected: "private.offender()",
+  },
+  {
+    name: "a definer fixes its search path, and belongs to the role that migrates",
+    sql: `select ${signature} as offence from ${functions}
+      where p.prosecdef
+        and (p.proowner <> 'postgres'::regrole or not coalesce('search_path=""' = any (p.proconfig), false))`,
+    offend: `create function ai.offender() returns int language sql stable security definer
+      set search_path = public as 'select 1'`,
+    expected: "ai.offender()",
+  },
+  {
+    name: "a definer that a signed-in user can call asks the MFA probe",
+    sql: `select ${signature} as offence from ${functions}
+      where p.prosecdef and n.nspname = 'public'
+        and (has_function_privilege('authenticated', p.oid, 'execute') or has_function_privilege('anon', p.oid, 'execute'))
+        and p.proname <> 'session_state'
+        and p.prosrc not like '%private.account_required_mfa_satisfied()%'`,
+    offend: `create function public.offender() returns int language sql stable security definer
+      set search_path = '' as 'select 1'; grant execute on function public.offender() to authenticated`,
+    expected: "public.offender()",
+  },
+  {
+    name: "a function that a policy runs is not volatile",
+    sql: `select distinct ${signature} as offence
+      from ${functions} join pg_depend d on d.refobjid = p.oid and d.classid = 'pg_policy'::regclass
+      where p.provolatile = 'v'`,
+    offend: `create function private.offender() returns boolean language sql volatile as 'select true';
+      create policy offence on public.profiles for select using (private.offender())`,
+    expected: "private.offender()",
+  },
+  {
+    name: "a trigger function is volatile and returns trigger to nobody else",
+    sql: `select ${signature} as offence from ${functions}
+      where p.prorettype = 'trigger'::regtype and (p.provolatile <> 'v' or has_function_privilege('service_role', p.oid, 'execute'))
+        and n.nspname <> 'public'`,
+    offend: `create function private.offender() returns trigger language plpgsql stable as 'begin return null; end'`,
+    expected: "private.offender()",
+  },
+];
+
+/** Every grant to the roles of the API and the gateway, or to everyone, as a line of text. */
+export const grantsSql = `
+  with grants as (
+    select a.grantee, a.privilege_type, null::text as columns,
+      case when c.relkind = 'S' then 'sequence ' else '' end || format('%s.%s', n.nspname, c.relname) as object
+    from ${tables} cross join lateral aclexplode(coalesce(c.relacl, acldefault(case c.relkind when 'S' then 's' else 'r' end::"char", c.relowner))) a
+    union all
+    select x.grantee, x.privilege_type, string_agg(t.attname, ', ' order by t.attname), format('%s.%s', n.nspname, c.relname)
+    from ${tables} join pg_attribute t on t.attrelid = c.oid cross join lateral aclexplode(t.attacl) x
+    group by x.grantee, x.privilege_type, n.nspname, c.relname
+    union all
+    select a.grantee, a.privilege_type, null, ${signature}
+    from ${functions} cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+    union all
+    select a.grantee, a.privilege_type, null, 'schema ' || n.nspname
+    from pg_namespace n cross join lateral aclexplode(n.nspacl) a where n.nspname in ('private', 'ai')
+  )
+  select format(
+    '%s: %s%s on %s',
+    case grantee when 0 then 'everyone' else pg_get_userbyid(grantee) end,
+    lower(privilege_type),
+    ' (' || columns || ')',
+    object
+  ) as line
+  from grants
+  where grantee = 0 or pg_get_userbyid(grantee) in ('anon', 'authenticated', 'authenticator', 'gateway')
+  order by line`;

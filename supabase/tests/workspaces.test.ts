@@ -1,0 +1,108 @@
+import { describe, expect } from "vitest";
+import { createActor, createWorkspace, failureOf, matrix } from "./actors.ts";
+import { createUser, one, test } from "./database.ts";
+
+const permissionDenied = "42501";
+
+describe("workspaces", () => {
+  test.for(matrix)("are read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+    const { id } = await createWorkspace(db);
+    const claims = await createActor(db, { workspaceId: id, role, mfa });
+    const rows = await db.asUser(claims, () => db.query("select id from public.workspaces where id = $1", [id]));
+    expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
+  });
+
+  test.for(matrix)("are renamed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
+    const { id } = await createWorkspace(db);
+    const claims = await createActor(db, { workspaceId: id, role, mfa });
+    await db.asUser(claims, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
+    const row = await one(db, { sql: "select name from public.workspaces where id = $1", values: [id] });
+    const allowed = satisfied && permissions.includes("manage_workspace_settings");
+    expect(row).toEqual({ name: allowed ? "Renamed" : "Shared" });
+  });
+
+  test.for([
+    "update public.workspaces set plan_id = 'enterprise'",
+    "update public.workspaces set deleted_at = null",
+    "update public.workspaces set personal_user_id = null",
+    "insert into public.workspaces (name) values ('X')",
+    "delete from public.workspaces",
+  ])("refuse their owner's %s", async (sql, { db }) => {
+    const { owner } = await createWorkspace(db);
+    const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
+    expect(error.code).toBe(permissionDenied);
+  });
+
+  test("are closed to anon", async ({ db }) => {
+    const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.workspaces")));
+    expect(error.code).toBe(permissionDenied);
+  });
+
+  test("are gone for everyone once deleted, while their row stays", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    await db.query("update public.workspaces set deleted_at = now() where id = $1", [id]);
+    const rows = await db.asUser(owner, () =>
+      db.query(
+        `select id from public.workspaces where id = $1
+         union all select workspace_id from public.workspace_members where workspace_id = $1
+         union all select workspace_id from public.workspace_roles where workspace_id = $1`,
+        [id],
+      ),
+    );
+    expect(rows).toEqual([]);
+    expect(await db.query("select from public.workspaces where id = $1", [id])).toHaveLength(1);
+  });
+
+  test("start with the four roles and their founder as owner", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const roles = await db.query(
+      "select name, is_owner, cardinality(permissions) as size from public.workspace_roles where workspace_id = $1 order by name",
+      [id],
+    );
+    expect(roles).toEqual([
+      { name: "admin", is_owner: false, size: 5 },
+      { name: "member", is_owner: false, size: 1 },
+      { name: "owner", is_owner: true, size: 5 },
+      { name: "viewer", is_owner: false, size: 0 },
+    ]);
+    const members = await db.query(
+      `select m.user_id, r.name from public.workspace_members m join public.workspace_roles r on r.id = m.role_id
+       where m.workspace_id = $1`,
+      [id],
+    );
+    expect(members).toEqual([{ user_id: owner.sub, name: "owner" }]);
+  });
+
+  test("end with the last person in them, and keep no name of theirs", async ({ db }) => {
+    const user = await createUser(db, { userMetadata: { full_name: "Ada Lovelace" } });
+    await db.query("delete from auth.users where id = $1", [user.id]);
+    const row = await one(db, {
+      sql: "select name, deleted_at is not null as deleted, created_by from public.workspaces where id = $1",
+      values: [user.personalWorkspaceId],
+    });
+    expect(row).toEqual({ name: "Deleted workspace", deleted: true, created_by: null });
+  });
+
+  test("outlive an erased owner where others remain", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const claims = await createActor(db, { workspaceId: id, role: "admin" });
+    await db.query("delete from auth.users where id = $1", [owner.sub]);
+    const rows = await db.asUser(claims, () => db.query("select name from public.workspaces where id = $1", [id]));
+    expect(rows).toEqual([{ name: "Shared" }]);
+  });
+
+  test("can be deleted outright with their roles and members", async ({ db }) => {
+    const { id } = await createWorkspace(db);
+    await db.query("delete from public.workspaces where id = $1", [id]);
+    expect(await db.query("select from public.workspace_roles where workspace_id = $1", [id])).toEqual([]);
+  });
+
+  test("say when they were changed, whatever the caller says", async ({ db }) => {
+    const { id } = await createWorkspace(db);
+    const row = await one(db, {
+      sql: "update public.workspaces set updated_at = 'epoch' where id = $1 returning updated_at = now() as now",
+      values: [id],
+    });
+    expect(row).toEqual({ now: true });
+  });
+});

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { addKey, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
-import { createUser, type Database, join, one, test } from "./database.ts";
+import { begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { createUser, join, one, test } from "./database.ts";
 
 describe("credentials", () => {
   test("an unknown, a revoked and an expired key are one answer", async ({ db }) => {

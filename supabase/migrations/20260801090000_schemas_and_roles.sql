@@ -50,6 +50,9 @@ comment on role gateway is
 
 grant usage on schema ai to gateway;
 
+-- Who migrates may become gateway, to try what it may do; it takes over nothing by itself.
+grant gateway to current_user with inherit false, set true;
+
 create function private.set_updated_at() returns trigger
   language plpgsql
   volatile

@@ -31,6 +31,7 @@ create table private.login_challenges (
     or (approved_at is not null and approver_session_id is not null)
   ),
   constraint bound_is_whole check (
+    -- A check is satisfied by null, so each part must be there: is true says so.
     status <> 'bound'
     or (
       kind = 'mfa_mobile'
@@ -40,7 +41,7 @@ create table private.login_challenges (
       and approver_session_id <> session_id
       and bound_at is not null
       and valid_until <= bound_at + interval '12 hours'
-    )
+    ) is true
   )
 );
 comment on table private.login_challenges is

@@ -42,8 +42,11 @@ export const test = base.extend<{ db: Database }>({
 
 function databaseOn(client: Client): Database {
   async function asRole<Result>(role: string, work: () => Promise<Result>): Promise<Result> {
-    await client.query(`savepoint actor; set local role ${role}`);
+    await client.query("savepoint actor");
     try {
+      await client.query(`set local role ${role}`).catch((cause) => {
+        throw new Error(`cannot become ${role}`, { cause });
+      });
       const result = await work();
       await client.query("reset role; release savepoint actor");
       return result;

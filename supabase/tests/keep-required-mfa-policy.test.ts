@@ -1,0 +1,48 @@
+import { describe, expect } from "vitest";
+import { createUser, type Database, one, test } from "./database.ts";
+
+const policy = { version: 1, required: true, boundary: 5, primaryBoundary: null, recovery: "none", generation: 1 };
+
+async function writeMetadata(db: Database, { id, metadata }: { id: string; metadata: unknown }): Promise<unknown> {
+  const row = await one(db, {
+    sql: "update auth.users set raw_app_meta_data = $2 where id = $1 returning raw_app_meta_data as metadata",
+    values: [id, metadata === null ? null : JSON.stringify(metadata)],
+  });
+  return row.metadata;
+}
+
+describe("the stored policy", () => {
+  test.for([
+    ["older metadata without it", { provider: "email" }, { provider: "email", platform_required_mfa: policy }],
+    ["another policy", { platform_required_mfa: { required: false } }, { platform_required_mfa: policy }],
+    ["a null policy", { platform_required_mfa: null }, { platform_required_mfa: policy }],
+    ["no metadata at all", null, { platform_required_mfa: policy }],
+    ["metadata of another shape", ["x"], { platform_required_mfa: policy }],
+  ] as const)("survives a write of %s", async ([, metadata, kept], { db }) => {
+    const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
+    expect(await writeMetadata(db, { id, metadata })).toEqual(kept);
+  });
+
+  test("is not brought in by a write of metadata", async ({ db }) => {
+    const { id } = await createUser(db, { appMetadata: { provider: "email" } });
+    const written = await writeMetadata(db, { id, metadata: { provider: "google", platform_required_mfa: policy } });
+    expect(written).toEqual({ provider: "google" });
+  });
+
+  test("leaves other metadata to whoever writes it", async ({ db }) => {
+    const { id } = await createUser(db, { appMetadata: { provider: "email", platform_required_mfa: policy } });
+    const metadata = { provider: "google", providers: ["google"], platform_required_mfa: policy };
+    expect(await writeMetadata(db, { id, metadata })).toEqual(metadata);
+  });
+
+  test("changes in a transaction of the policy's own function, and not after it", async ({ db }) => {
+    const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
+    const next = { ...policy, generation: 2 };
+    await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
+    expect(await writeMetadata(db, { id, metadata: { platform_required_mfa: next } })).toEqual({
+      platform_required_mfa: next,
+    });
+    await db.query("select set_config('gatehouse.required_mfa_writer', '', true)");
+    expect(await writeMetadata(db, { id, metadata: {} })).toEqual({ platform_required_mfa: next });
+  });
+});

@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { createActor, failureOf, mfaStates } from "./actors.ts";
+import { type Claims, createUser, type Database, enrollFactor, one, signIn, test } from "./database.ts";
+
+const stateOf = (db: Database, claims: Claims) =>
+  db.asUser(claims, async () => (await one(db, { sql: "select public.session_state() as state" })).state);
+
+describe("session_state", () => {
+  test("answers for the caller's own session what must be fresh", async ({ db }) => {
+    const user = await createUser(db, {
+      userMetadata: { display_name: "Ada", avatar_url: "https://x.test/a.png", aal: "aal2" },
+    });
+    const claims = await signIn(db, { userId: user.id });
+    expect(await stateOf(db, claims)).toEqual({
+      alive: true,
+      sessionId: claims.session_id,
+      notAfter: null,
+      aal: "aal1",
+      user: {
+        id: user.id,
+        email: user.email,
+        displayName: "Ada",
+        avatarUrl: "https://x.test/a.png",
+        banned: false,
+        deleted: false,
+      },
+      hasVerifiedFactor: false,
+      policy: { state: "optional", required: false, satisfied: true },
+      infrastructureAdmin: false,
+    });
+  });
+
+  test.for(mfaStates.filter(({ mfa }) => mfa !== "session over"))(
+    "says whether the policy is satisfied, even where it is not ($mfa: $satisfied)",
+    async ({ mfa, satisfied }, { db }) => {
+      const claims = await createActor(db, { mfa });
+      const state = await stateOf(db, claims);
+      expect(state).toMatchObject({ alive: true, user: { id: claims.sub }, policy: { satisfied } });
+    },
+  );
+
+  test.for([
+    ["required, at AAL2", "required", true],
+    ["required, no factor", "required", true],
+    ["recovery in progress", "recovery_in_progress", true],
+    ["malformed policy", "malformed", true],
+    ["a factor, at AAL1", "optional", false],
+  ] as const)("names the policy: %s is %s", async ([mfa, state, required], { db }) => {
+    const claims = await createActor(db, { mfa });
+    expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
+  });
+
+  test("tells a verified factor from an unfinished one", async ({ db }) => {
+    const user = await createUser(db);
+    const claims = await signIn(db, { userId: user.id });
+    await enrollFactor(db, { userId: user.id, status: "unverified" });
+    expect(await stateOf(db, claims)).toMatchObject({ hasVerifiedFactor: false });
+    await enrollFactor(db, { userId: user.id });
+    expect(await stateOf(db, claims)).toMatchObject({ hasVerifiedFactor: true });
+  });
+
+  test("says nothing of the account once the session is over", async ({ db }) => {
+    const claims = await createActor(db, { mfa: "session over" });
+    expect(await stateOf(db, claims)).toEqual({ alive: false });
+  });
+
+  test.for([
+    ["another account's session", (claims: Claims, other: Claims) => ({ ...claims, session_id: other.session_id })],
+    ["another account's id", (claims: Claims, other: Claims) => ({ ...claims, sub: other.sub })],
+    ["no such session", (claims: Claims) => ({ ...claims, session_id: randomUUID() })],
+    ["no session", (claims: Claims) => ({ ...claims, session_id: "" })],
+    ["no uuid", (claims: Claims) => ({ ...claims, sub: "root" })],
+  ] as const)("says nothing to a token with %s", async ([, forge], { db }) => {
+    const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
+    expect(await stateOf(db, forge(claims, other))).toEqual({ alive: false });
+  });
+
+  test("tells of a ban and a deletion, and satisfies nothing then", async ({ db }) => {
+    const claims = await createActor(db, {});
+    await db.query("update auth.users set banned_until = now() + interval '1 day', deleted_at = now() where id = $1", [
+      claims.sub,
+    ]);
+    expect(await stateOf(db, claims)).toMatchObject({
+      alive: true,
+      user: { banned: true, deleted: true },
+      policy: { satisfied: false },
+    });
+  });
+
+  test("knows an infrastructure admin by the row and not by the token", async ({ db }) => {
+    const claims = await createActor(db, {});
+    const forged = { ...claims, app_metadata: { infrastructureAdmin: true } };
+    expect(await stateOf(db, forged)).toMatchObject({ infrastructureAdmin: false });
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'first')", [claims.sub]);
+    expect(await stateOf(db, claims)).toMatchObject({ infrastructureAdmin: true });
+  });
+
+  test("is closed to anon and to the gateway", async ({ db }) => {
+    for (const role of ["anon", "gateway"] as const) {
+      const call = () => db.asRole(role, () => db.query("select public.session_state()"));
+      expect((await failureOf(call)).code).toBe("42501");
+    }
+  });
+
+  test("finds its rows by index", async ({ db }) => {
+    await db.query("set local enable_seqscan = off");
+    const claims = await createActor(db, { mfa: "a factor, at AAL2" });
+    const plan = await db.query<{ "QUERY PLAN": string }>("explain select * from private.session_facts($1)", [
+      JSON.stringify(claims),
+    ]);
+    expect(plan.map((row) => row["QUERY PLAN"]).join("\n")).not.toContain("Seq Scan");
+  });
+});

@@ -1,0 +1,61 @@
+import { Hono } from "hono";
+import type { Deps } from "./core/deps.ts";
+import { AuthError } from "./core/errors.ts";
+import type { Env } from "./http/context.ts";
+import { corsHeaders } from "./http/cors.ts";
+import { errorResponse } from "./http/error-response.ts";
+import { addressLimits } from "./http/limits.ts";
+import { adminUserRoutes } from "./routes/admin-users.ts";
+import { mailRequestRoutes } from "./routes/mail-requests.ts";
+import { notImplementedRoutes } from "./routes/not-implemented.ts";
+import { publicRoutes } from "./routes/public.ts";
+import { signUpRoutes } from "./routes/sign-up.ts";
+import { tokenRoutes } from "./routes/token.ts";
+import { userRoutes } from "./routes/user.ts";
+import { verifyRoutes } from "./routes/verify.ts";
+
+/** The identity server's whole HTTP surface, with no process around it. */
+export function createApp(deps: Deps): Hono<Env> {
+  const limits = addressLimits(deps);
+  const app = new Hono<Env>();
+  app.use(async (c, next) => {
+    c.set("requestId", deps.random.uuid());
+    await next();
+  });
+  app.use(corsHeaders(deps.config));
+  app.use(async (_c, next) => {
+    await withinTime(next(), deps.config.GOTRUE_API_MAX_REQUEST_DURATION);
+  });
+  for (const routes of [
+    publicRoutes(deps),
+    signUpRoutes(deps, limits),
+    tokenRoutes(deps, limits),
+    verifyRoutes(deps, limits),
+    mailRequestRoutes(deps, limits),
+    userRoutes(deps, limits),
+    adminUserRoutes(deps),
+    notImplementedRoutes(),
+  ]) {
+    app.route("/", routes);
+  }
+  app.notFound((c) => c.text("404 page not found\n", 404));
+  app.onError((error, c) => errorResponse(error, c, deps.log));
+  return app;
+}
+
+/** @throws AuthError 504 request_timeout when the work takes too long; it goes on unseen */
+async function withinTime(work: Promise<void>, limitMs: number): Promise<void> {
+  if (!limitMs) return work;
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      const message = "Processing this request timed out, please retry after a moment.";
+      reject(new AuthError(504, "request_timeout", message));
+    }, limitMs);
+  });
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,46 @@
+/** Mails that this server sends. */
+export const mailKinds = [
+  "invite",
+  "confirmation",
+  "recovery",
+  "email_change",
+  "magic_link",
+  "reauthentication",
+] as const;
+export type MailKind = (typeof mailKinds)[number];
+
+export type MailText = {
+  /** Template of the subject line. */
+  subject: string;
+  /** Address of the body's template; relative to the site's. Empty: the built-in body. */
+  bodyUrl: string;
+  /** Path of the link in `{{ .ConfirmationURL }}`; replaces the path of API_EXTERNAL_URL. */
+  linkPath: string;
+};
+
+const subjects: Record<MailKind, string> = {
+  invite: "You have been invited",
+  confirmation: "Confirm your e-mail address",
+  recovery: "Reset your password",
+  email_change: "Confirm your new e-mail address",
+  magic_link: "Your sign-in link",
+  reauthentication: "{{ .Token }} is your confirmation code",
+};
+
+/** Reads `GOTRUE_MAILER_{SUBJECTS,TEMPLATES,URLPATHS}_<KIND>`. */
+export function readMailTexts(env: NodeJS.ProcessEnv): Record<MailKind, MailText> {
+  const entries = mailKinds.map((kind): [MailKind, MailText] => {
+    const value = (group: string, name: string = kind) => env[`GOTRUE_MAILER_${group}_${name.toUpperCase()}`] ?? "";
+    // A magic link is a recovery by another name, so it has recovery's path.
+    const pathKind = kind === "magic_link" ? "recovery" : kind;
+    return [
+      kind,
+      {
+        subject: value("SUBJECTS") || subjects[kind],
+        bodyUrl: value("TEMPLATES"),
+        linkPath: value("URLPATHS", pathKind) || "/verify",
+      },
+    ];
+  });
+  return Object.fromEntries(entries) as Record<MailKind, MailText>;
+}

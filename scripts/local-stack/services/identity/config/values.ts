@@ -1,0 +1,108 @@
+import { z } from "zod";
+
+/** An unset variable and an empty one mean the same. */
+const text = z
+  .string()
+  .optional()
+  .transform((value) => value?.trim() || undefined);
+
+/** A text with a fallback. */
+export function str(fallback = "") {
+  return text.transform((value) => value ?? fallback);
+}
+
+/** A text that must be there. */
+export function required() {
+  return text.pipe(z.string({ error: "must be set" }));
+}
+
+/** `true`, `1` or `t`, or their opposites. */
+export function flag(fallback: boolean) {
+  return text.transform((value, context) => {
+    if (value === undefined) return fallback;
+    if (["1", "t", "true"].includes(value.toLowerCase())) return true;
+    if (["0", "f", "false"].includes(value.toLowerCase())) return false;
+    context.addIssue(`must be true or false, not "${value}"`);
+    return z.NEVER;
+  });
+}
+
+/** A number that is not negative. */
+export function count(fallback: number) {
+  return text.transform((value, context) => {
+    if (value === undefined) return fallback;
+    const parsed = Number(value);
+    if (Number.isFinite(parsed) && parsed >= 0) return parsed;
+    context.addIssue(`must be a number, not "${value}"`);
+    return z.NEVER;
+  });
+}
+
+/** Comma-separated texts. */
+export function list(fallback: string[] = []) {
+  return text.transform((value) =>
+    value === undefined
+      ? fallback
+      : value
+          .split(",")
+          .map((item) => item.trim())
+          .filter(Boolean),
+  );
+}
+
+const unitMs = { ns: 1e-6, us: 1e-3, µs: 1e-3, μs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
+
+/**
+ * Parses a duration as Go writes it (`1h30m`, `500ms`, `-2s`).
+ * @returns milliseconds, or undefined when it is none
+ */
+export function parseDuration(value: string): number | undefined {
+  const match = /^([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.exec(value);
+  if (!match) return value === "0" ? 0 : undefined;
+  let total = 0;
+  for (const [, amount, unit] of value.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)) {
+    total += Number(amount) * unitMs[unit as keyof typeof unitMs];
+  }
+  return match[1] === "-" ? -total : total;
+}
+
+/** A duration; milliseconds. */
+export function duration(fallbackMs: number) {
+  return optionalDuration().transform((value) => value ?? fallbackMs);
+}
+
+/** A duration that may be absent; milliseconds. */
+export function optionalDuration() {
+  return text.transform((value, context) => {
+    if (value === undefined) return undefined;
+    const parsed = parseDuration(value);
+    if (parsed !== undefined && parsed >= 0) return parsed;
+    context.addIssue(`must be a duration such as 10s or 1h30m, not "${value}"`);
+    return z.NEVER;
+  });
+}
+
+/** `30` (an hour) or `30/1m`. */
+export function rate(fallback: number) {
+  return text.transform((value, context) => {
+    if (value === undefined) return { events: fallback, perMs: 3_600_000 };
+    const [events, over, ...rest] = value.split("/");
+    const perMs = over === undefined ? 3_600_000 : parseDuration(over);
+    if (rest.length === 0 && events !== "" && Number(events) >= 0 && perMs) return { events: Number(events), perMs };
+    context.addIssue(`must be a number an hour, or one over a duration such as 30/1m, not "${value}"`);
+    return z.NEVER;
+  });
+}
+
+/** Character sets that a password must draw from, colon-separated; `\:` is a colon. */
+export function characterSets() {
+  return z
+    .string()
+    .optional()
+    .transform((value) =>
+      (value ?? "")
+        .split(/(?<!\\):/)
+        .map((set) => set.replaceAll("\\:", ":"))
+        .filter(Boolean),
+    );
+}

@@ -1,0 +1,175 @@
+import { parseDuration } from "../config/values.ts";
+import { type Sql, transaction } from "../db.ts";
+import { confirmUser, softDeleteUser, storePassword } from "./confirm.ts";
+import type { Deps } from "./deps.ts";
+import { parseEmail } from "./email-address.ts";
+import { AuthError, invalid, unexpected } from "./errors.ts";
+import { emailClaims, findIdentity, insertIdentity, mergeIdentityData } from "./identities.ts";
+import { hashPassword, isSupportedHash, requireStrong } from "./passwords.ts";
+import { randomPassword } from "./random.ts";
+import { createUser, findEmailOwner, isUniqueViolation } from "./sign-up.ts";
+import { getUserById, instanceId, type Metadata, many, mergeMetadata, type User, updateUser } from "./users.ts";
+
+export type AdminUser = {
+  id: string;
+  aud: string;
+  role: string;
+  email: string;
+  password?: string | undefined;
+  passwordHash: string;
+  emailConfirm: boolean;
+  userMetadata?: Metadata | undefined;
+  appMetadata?: Metadata | undefined;
+  banDuration: string;
+};
+
+const uuidForm = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
+
+/** Whether a text is a UUID, of whatever version. */
+export function isUuid(text: string): boolean {
+  return uuidForm.test(text);
+}
+
+/** @returns when the ban ends; null to lift it; undefined when nothing is said */
+function parseBan(duration: string, now: Date): Date | null | undefined {
+  if (!duration) return undefined;
+  const ms = duration === "none" ? 0 : parseDuration(duration);
+  if (ms === undefined) throw invalid(`invalid format for ban duration: time: invalid duration "${duration}"`);
+  const until = new Date(now.getTime() + ms);
+  if (Number.isNaN(until.getTime()))
+    throw invalid(`invalid format for ban duration: time: invalid duration "${duration}"`);
+  return ms === 0 ? null : until;
+}
+
+/**
+ * Adds an account. Its password's strength is not checked; without one it gets one that nobody knows.
+ * @throws AuthError 422 email_exists; 400 validation_failed
+ */
+export async function createUserAsAdmin(deps: Deps, given: AdminUser & { requestAud: string }): Promise<User> {
+  if (!given.email) throw invalid("Cannot create a user without either an email or phone");
+  const email = parseEmail(given.email);
+  const aud = given.aud || given.requestAud;
+  if (await findEmailOwner(deps.db, { email, aud })) throw emailExists();
+  if (given.password !== undefined && given.passwordHash) {
+    throw invalid("Only a password or a password hash should be provided");
+  }
+  if (given.id && (!isUuid(given.id) || given.id === instanceId)) {
+    throw invalid("ID must conform to the uuid v4 format");
+  }
+  if (given.passwordHash && !isSupportedHash(given.passwordHash)) {
+    throw new AuthError(
+      501,
+      "not_implemented",
+      "Only bcrypt password hashes are supported by the local identity server",
+    );
+  }
+  const bannedUntil = parseBan(given.banDuration, deps.clock());
+  const passwordHash = given.passwordHash || (await hashPassword(given.password || randomPassword(deps.random)));
+  try {
+    return await transaction(deps.db, async (tx) => {
+      const user = await createUser(tx, {
+        deps,
+        ...(given.id ? { id: given.id } : {}),
+        email,
+        aud,
+        ...(given.role ? { role: given.role } : {}),
+        passwordHash,
+        provider: "email",
+        userMetadata: given.userMetadata ?? {},
+      });
+      await insertIdentity(tx, { deps, userId: user.id, provider: "email", data: emailClaims(user.id, email) });
+      let current = await getUserById(tx, { id: user.id });
+      if (given.appMetadata || bannedUntil) {
+        current = await updateUser(tx, {
+          id: user.id,
+          now: deps.clock(),
+          changes: {
+            raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, given.appMetadata ?? {}),
+            banned_until: bannedUntil ?? null,
+          },
+        });
+      }
+      return given.emailConfirm ? confirmUser(tx, deps, current) : current;
+    });
+  } catch (error) {
+    throw isUniqueViolation(error) ? emailExists() : error;
+  }
+}
+
+function emailExists(): AuthError {
+  return new AuthError(422, "email_exists", "A user with this email address has already been registered");
+}
+
+/**
+ * Changes an account. A new password ends all its sessions. Metadata is merged from an unlocked read.
+ * @throws AuthError 422 weak_password; 400 validation_failed; 500 when the address is another's
+ */
+export async function updateUserAsAdmin(deps: Deps, user: User, given: AdminUser): Promise<User> {
+  const email = given.email ? parseEmail(given.email) : "";
+  const bannedUntil = parseBan(given.banDuration, deps.clock());
+  if (given.password !== undefined) requireStrong(given.password, deps.config);
+  const passwordHash = given.password ? await hashPassword(given.password) : null;
+  try {
+    return await transaction(deps.db, async (tx) => {
+      let current = user;
+      if (given.emailConfirm) current = await confirmUser(tx, deps, current);
+      if (given.password !== undefined) current = await storePassword(tx, { deps, user: current, hash: passwordHash });
+      if (email) await storeEmailIdentity(tx, { deps, user: current, email, verified: given.emailConfirm });
+      return updateUser(tx, {
+        id: user.id,
+        now: deps.clock(),
+        changes: {
+          ...(given.role ? { role: given.role.trim() } : {}),
+          ...(email ? { email } : {}),
+          ...(email && given.emailConfirm ? { is_anonymous: false } : {}),
+          ...(given.appMetadata
+            ? { raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, given.appMetadata) }
+            : {}),
+          ...(given.userMetadata
+            ? { raw_user_meta_data: mergeMetadata(current.raw_user_meta_data, given.userMetadata) }
+            : {}),
+          ...(bannedUntil === undefined ? {} : { banned_until: bannedUntil }),
+        },
+      });
+    });
+  } catch (error) {
+    throw error instanceof AuthError ? error : unexpected("Error updating user", error);
+  }
+}
+
+async function storeEmailIdentity(
+  tx: Sql,
+  { deps, user, email, verified }: { deps: Deps; user: User; email: string; verified: boolean },
+): Promise<void> {
+  const identity = await findIdentity(tx, { provider: "email", subject: user.id });
+  if (identity) await mergeIdentityData(tx, identity, { email, email_verified: verified });
+  else
+    await insertIdentity(tx, { deps, userId: user.id, provider: "email", data: emailClaims(user.id, email, verified) });
+}
+
+/** Deletes an account and all of it, or (`soft`) takes it out of use. The second soft deletion changes nothing. */
+export async function deleteUserAsAdmin(deps: Deps, user: User, { soft }: { soft: boolean }): Promise<void> {
+  await transaction(deps.db, async (tx) => {
+    if (!soft) await tx.query("delete from auth.users where id = $1", [user.id]);
+    else if (!user.deleted_at) await softDeleteUser(tx, deps, user);
+  });
+}
+
+export type UserPage = { page: number; perPage: number; filter: string; ascending: boolean; aud: string };
+
+/** A page of the accounts, newest first unless `ascending`, and how many there are. */
+export async function listUsers(
+  { db }: Deps,
+  { page, perPage, filter, ascending, aud }: UserPage,
+): Promise<{ users: User[]; total: number }> {
+  const where = `from auth.users where instance_id = $1 and aud = $2
+    and ($3 = '' or email like '%' || $3 || '%' or raw_user_meta_data ->> 'full_name' ilike '%' || $3 || '%')`;
+  const values = [instanceId, aud, filter];
+  const [counted] = await many<{ total: string }>(db, `select count(*) as total ${where}`, values);
+  const users = await many<User>(
+    db,
+    `select * ${where} order by created_at ${ascending ? "asc" : "desc"} limit $4 offset $5`,
+    [...values, perPage, (page - 1) * perPage],
+  );
+  return { users, total: Number(counted?.total ?? 0) };
+}

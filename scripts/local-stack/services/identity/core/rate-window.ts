@@ -1,0 +1,43 @@
+/** Counts events in windows of a fixed length; in memory, since it protects this process's neighbours only. */
+export type RateWindow = { take: () => boolean };
+
+/** At most `events` in each window of `perMs`, which starts with the first of them. */
+export function rateWindow({ events, perMs }: { events: number; perMs: number }, clock: () => Date): RateWindow {
+  let windowEndMs = 0;
+  let left = 0;
+  return {
+    take() {
+      const nowMs = clock().getTime();
+      if (nowMs >= windowEndMs) {
+        windowEndMs = nowMs + perMs;
+        left = events;
+      }
+      if (left < 1) return false;
+      left -= 1;
+      return true;
+    },
+  };
+}
+
+export type TokenBuckets = { take: (key: string) => boolean };
+
+/** One bucket a key: `burst` at once, refilled by `perSecond`. Full buckets are forgotten. */
+export function tokenBuckets(
+  { burst, perSecond }: { burst: number; perSecond: number },
+  clock: () => Date,
+): TokenBuckets {
+  const buckets = new Map<string, { level: number; atMs: number }>();
+  const fillMs = (burst / perSecond) * 1_000;
+  return {
+    take(key) {
+      const atMs = clock().getTime();
+      if (buckets.size > 10_000) {
+        for (const [other, bucket] of buckets) if (atMs - bucket.atMs > fillMs) buckets.delete(other);
+      }
+      const bucket = buckets.get(key) ?? { level: burst, atMs };
+      const level = Math.min(burst, bucket.level + ((atMs - bucket.atMs) / 1_000) * perSecond);
+      buckets.set(key, { level: level >= 1 ? level - 1 : level, atMs });
+      return level >= 1;
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import { isIP } from "node:net";
+import type { Config } from "../config/config.ts";
+
+type Settings = Pick<Config, "GOTRUE_SITE_URL" | "GOTRUE_URI_ALLOW_LIST">;
+
+/**
+ * Whether a flow may end at this address: on the site, on a loopback address, or where the allow-list says.
+ * Taken apart by hand, since a URL parser would turn other spellings of an address into an allowed one.
+ */
+export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_ALLOW_LIST }: Settings): boolean {
+  const site = splitUrl(GOTRUE_SITE_URL);
+  const given = splitUrl(target);
+  if (!target || !site || !given) return false;
+  const samePort = given.port === site.port || isLoopbackName(given.host);
+  if (given.host === site.host && given.scheme === site.scheme && samePort) return true;
+  if (/^\d+$/.test(given.host)) return false;
+  if (isIP(given.host)) return given.host === "::1" || given.host.startsWith("127.");
+  const isHttp = given.scheme === "http" || given.scheme === "https";
+  if (isHttp && !/^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?$/.test(given.host)) return false;
+  const [withoutFragment = ""] = target.split("#");
+  return GOTRUE_URI_ALLOW_LIST.some((pattern) => globToRegExp(pattern).test(withoutFragment));
+}
+
+function splitUrl(url: string): { scheme: string; host: string; port: string } | undefined {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  if (/[\u0000-\u0020\u007f\\]/.test(url)) return undefined;
+  const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?(?=[/?#]|$))?/.exec(
+    url,
+  );
+  if (!match) return undefined;
+  const [, scheme = "", host = "", port = ""] = match;
+  return { scheme: scheme.toLowerCase(), host: host.replace(/^\[(.*)\]$/, "$1"), port };
+}
+
+function isLoopbackName(host: string): boolean {
+  return host === "localhost" || host === "127.0.0.1" || host === "::1";
+}
+
+/** `*` and `?` stop at `.` and `/`, `**` does not; `[…]`, `[!…]` and `{a,b}` as usual. */
+function globToRegExp(pattern: string): RegExp {
+  let depth = 0;
+  const source = pattern.replace(/\*\*|\[!?[^\]]*\]|\\.|[\s\S]/g, (token) => {
+    if (token === "**") return ".*";
+    if (token === "*") return "[^./]*";
+    if (token === "?") return "[^./]";
+    if (token === "{") {
+      depth++;
+      return "(?:";
+    }
+    if (token === "}" && depth > 0) {
+      depth--;
+      return ")";
+    }
+    if (token === "," && depth > 0) return "|";
+    if (/^\[.+\]$/.test(token)) return token.replace(/^\[!/, "[^").replaceAll("\\", "\\\\");
+    return (token.length === 2 ? token.slice(1) : token).replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+  });
+  return new RegExp(`^${source}${")".repeat(depth)}$`, "s");
+}

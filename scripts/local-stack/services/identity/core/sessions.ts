@@ -1,0 +1,152 @@
+import { one, type Sql } from "../db.ts";
+import type { Caller, Deps } from "./deps.ts";
+import { unexpected } from "./errors.ts";
+import { many } from "./users.ts";
+
+export type Aal = "aal1" | "aal2" | "aal3";
+
+/** Names that a session's amr holds, one for each way to prove something. */
+export type AuthMethod =
+  | "oauth"
+  | "password"
+  | "otp"
+  | "totp"
+  | "recovery"
+  | "invite"
+  | "magiclink"
+  | "email/signup"
+  | "email_change"
+  | "passkey";
+
+export type Session = {
+  id: string;
+  user_id: string;
+  created_at: Date;
+  factor_id: string | null;
+  aal: Aal | null;
+  not_after: Date | null;
+  refreshed_at: Date | null;
+  tag: string | null;
+  refresh_token_hmac_key: string | null;
+  refresh_token_counter: string | null;
+};
+
+export type AmrEntry = { method: string; timestamp: number };
+
+const secondFactorMethods = ["totp", "mfa/phone", "mfa/webauthn"];
+
+// refreshed_at is stored without a zone, in UTC.
+const columns = `id, user_id, created_at, factor_id, aal, not_after, refreshed_at at time zone 'UTC' as refreshed_at,
+  tag, refresh_token_hmac_key, refresh_token_counter`;
+
+/** The session, unless it has ended. With `lock`, no other transaction changes or ends it before this one ends. */
+export function findSession(sql: Sql, { id, lock }: { id: string; lock?: boolean }): Promise<Session | undefined> {
+  return one<Session>(sql, `select ${columns} from auth.sessions where id = $1 ${lock ? "for update" : ""}`, [id]);
+}
+
+/** All of a user's sessions. */
+export function listSessions(sql: Sql, userId: string): Promise<Session[]> {
+  return many<Session>(sql, `select ${columns} from auth.sessions where user_id = $1`, [userId]);
+}
+
+/** Starts a session. `hmacKey` is for refresh tokens of version 2. */
+export async function insertSession(
+  sql: Sql,
+  { deps, userId, caller, hmacKey }: { deps: Deps; userId: string; caller: Caller; hmacKey?: string },
+): Promise<Session> {
+  const session = await one<Session>(
+    sql,
+    `insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, refresh_token_hmac_key,
+       refresh_token_counter)
+     values ($1, $2, $3, $3, 'aal1', $4, $5, $6, $7) returning ${columns}`,
+    [
+      deps.random.uuid(),
+      userId,
+      deps.clock(),
+      caller.userAgent || null,
+      caller.ip || null,
+      hmacKey ?? null,
+      hmacKey ? 0 : null,
+    ],
+  );
+  if (!session) throw unexpected("Database error creating new session");
+  return session;
+}
+
+/** Records that a session was used to refresh, and from where. */
+export async function touchSession(
+  sql: Sql,
+  { deps, id, caller }: { deps: Deps; id: string; caller: Caller },
+): Promise<void> {
+  await sql.query(
+    `update auth.sessions set refreshed_at = $2::timestamptz at time zone 'UTC', updated_at = $2, user_agent = $3, ip = $4
+     where id = $1`,
+    [id, deps.clock(), caller.userAgent || null, caller.ip || null],
+  );
+}
+
+/** Adds a method to what the session has proven, or moves its time. */
+export async function addAmr(
+  sql: Sql,
+  { deps, sessionId, method }: { deps: Deps; sessionId: string; method: AuthMethod },
+): Promise<void> {
+  await sql.query(
+    `insert into auth.mfa_amr_claims (id, session_id, created_at, updated_at, authentication_method)
+     values ($1, $2, $3, $3, $4)
+     on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at`,
+    [deps.random.uuid(), sessionId, deps.clock(), method],
+  );
+}
+
+/** What a session has proven, newest first, and the level that it amounts to. */
+export async function assurance(sql: Sql, sessionId: string): Promise<{ aal: Aal; amr: AmrEntry[] }> {
+  const claims = await many<{ method: string; updated_at: Date }>(
+    sql,
+    `select authentication_method as method, updated_at from auth.mfa_amr_claims where session_id = $1
+     order by updated_at desc`,
+    [sessionId],
+  );
+  return {
+    aal: claims.some((claim) => secondFactorMethods.includes(claim.method)) ? "aal2" : "aal1",
+    amr: claims.map((claim) => ({
+      method: claim.method,
+      timestamp: Math.floor(claim.updated_at.getTime() / 1_000),
+    })),
+  };
+}
+
+/** Ends one session. */
+export async function endSession(sql: Sql, id: string): Promise<void> {
+  await sql.query("delete from auth.sessions where id = $1", [id]);
+}
+
+/** Ends a user's sessions, `keep` aside. */
+export async function endSessions(sql: Sql, { userId, keep }: { userId: string; keep?: string }): Promise<void> {
+  await sql.query("delete from auth.sessions where user_id = $1 and id is distinct from $2", [userId, keep ?? null]);
+}
+
+/** When a session was last refreshed; before its first refresh, when it began. */
+export function lastRefreshedAt(session: Session, tokenUsedAt?: Date): Date {
+  if (session.refreshed_at) return session.refreshed_at;
+  return tokenUsedAt && tokenUsedAt > session.created_at ? tokenUsedAt : session.created_at;
+}
+
+/** Why a session may not go on, or undefined. Asked at refresh, and for administrators' own sessions. */
+export function sessionExpiry(
+  session: Session,
+  { deps, tokenUsedAt, hasSecondFactor }: { deps: Deps; tokenUsedAt?: Date; hasSecondFactor: boolean },
+): string | undefined {
+  const { GOTRUE_SESSIONS_TIMEBOX, GOTRUE_SESSIONS_INACTIVITY_TIMEOUT, GOTRUE_SESSIONS_ALLOW_LOW_AAL } = deps.config;
+  const now = deps.clock().getTime();
+  const after = (start: Date, ms: number | undefined) => !!ms && now > start.getTime() + ms;
+  if (session.not_after && now > session.not_after.getTime()) return "Session Expired";
+  if (after(session.created_at, GOTRUE_SESSIONS_TIMEBOX)) return "Session Expired";
+  if (after(lastRefreshedAt(session, tokenUsedAt), GOTRUE_SESSIONS_INACTIVITY_TIMEOUT)) {
+    return "Session Expired (Inactivity)";
+  }
+  const low = hasSecondFactor && (session.aal ?? "aal1") === "aal1";
+  if (low && after(session.created_at, GOTRUE_SESSIONS_ALLOW_LOW_AAL)) {
+    return "Session Expired (Low AAL: User Needs MFA Verification)";
+  }
+  return undefined;
+}

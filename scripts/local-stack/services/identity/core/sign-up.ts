@@ -1,0 +1,199 @@
+import { type Sql, sqlState, transaction } from "../db.ts";
+import { confirmUser } from "./confirm.ts";
+import type { Caller, Deps } from "./deps.ts";
+import { parseEmail } from "./email-address.ts";
+import { AuthError, invalid, unexpected } from "./errors.ts";
+import { dropUnconfirmedIdentities, emailClaims, findIdentity, insertIdentity } from "./identities.ts";
+import { hashPassword, requireStrong } from "./passwords.ts";
+import { type Challenge, insertFlow } from "./pkce.ts";
+import { sendEmailToken } from "./send-email.ts";
+import { type SignedIn, signIn } from "./tokens.ts";
+import {
+  blankUser,
+  findUserByEmail,
+  findUserById,
+  getUserById,
+  insertUser,
+  type Metadata,
+  many,
+  type User,
+} from "./users.ts";
+import { loadWireUser, type WireUser, wireUser } from "./wire-user.ts";
+
+const uniqueViolation = "23505";
+
+export type SignUp = {
+  email: string;
+  password: string;
+  data: Metadata;
+  challenge?: Challenge | undefined;
+  aud: string;
+  redirectTo: string;
+  caller: Caller;
+};
+
+/**
+ * Signs up with an address and a password. Where the address awaits confirmation, the mail goes out again; where it
+ * has an account, the answer is made up, so that it does not tell.
+ * @throws AuthError 422 signup_disabled, weak_password, user_already_exists; 400 validation_failed,
+ *   email_provider_disabled; 429 over_email_send_rate_limit
+ */
+export async function signUp(deps: Deps, request: SignUp): Promise<{ user: WireUser } | { signedIn: SignedIn }> {
+  const { config } = deps;
+  if (config.GOTRUE_DISABLE_SIGNUP) {
+    throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
+  }
+  if (!request.password) throw invalid("Signup requires a valid password");
+  requireStrong(request.password, config);
+  if (!config.GOTRUE_EXTERNAL_EMAIL_ENABLED) {
+    throw new AuthError(400, "email_provider_disabled", "Email signups are disabled");
+  }
+  const email = parseEmail(request.email);
+  const known = await findEmailOwner(deps.db, { email, aud: request.aud });
+  const passwordHash = known ? "" : await hashPassword(request.password);
+  try {
+    return await transaction(deps.db, (tx) => signUpIn(tx, { deps, request: { ...request, email }, passwordHash }));
+  } catch (error) {
+    // Another request with this address was faster: now there is an account.
+    if (known || !isUniqueViolation(error)) throw error;
+    return transaction(deps.db, (tx) => signUpIn(tx, { deps, request: { ...request, email }, passwordHash }));
+  }
+}
+
+type Attempt = { deps: Deps; request: SignUp; passwordHash: string };
+
+async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
+  const { email, aud, caller, challenge, redirectTo } = request;
+  const owner = await findEmailOwner(tx, { email, aud });
+  let user = owner && (await findUserById(tx, { id: owner.id, lock: true }));
+  if (user?.email_confirmed_at) {
+    if (deps.config.GOTRUE_MAILER_AUTOCONFIRM) {
+      throw new AuthError(422, "user_already_exists", "User already registered");
+    }
+    return { user: madeUpUser(deps, request) };
+  }
+  user = user
+    ? await ensureEmailIdentity(tx, { deps, user, data: request.data })
+    : await createEmailUser(tx, { deps, request, passwordHash });
+  if (deps.config.GOTRUE_MAILER_AUTOCONFIRM) {
+    const confirmed = await confirmUser(tx, deps, user);
+    return { signedIn: await signIn(tx, { deps, user: confirmed, method: "password", caller }) };
+  }
+  if (challenge) {
+    await insertFlow(tx, deps, { providerType: "email", method: "email/signup", challenge, userId: user.id });
+  }
+  user = await sendEmailToken(tx, { deps, user, type: "signup", redirectTo, pkce: !!challenge });
+  const wire = await loadWireUser(tx, user);
+  return { user: user.invited_at ? { ...wire, user_metadata: {}, identities: [] } : wire };
+}
+
+/** Adds an account with an e-mail identity; the data of the sign-up goes into both. */
+export async function createEmailUser(
+  tx: Sql,
+  {
+    deps,
+    request,
+    passwordHash,
+  }: { deps: Deps; request: Pick<SignUp, "email" | "aud" | "data">; passwordHash: string },
+): Promise<User> {
+  const { id } = await createUser(tx, {
+    deps,
+    email: request.email,
+    aud: request.aud,
+    passwordHash,
+    provider: "email",
+    userMetadata: request.data,
+  });
+  return ensureEmailIdentity(tx, { deps, user: await getUserById(tx, { id, lock: true }), data: request.data });
+}
+
+/**
+ * Adds an account's row.
+ * @throws AuthError 500 when a trigger of the application refuses it; a unique violation passes as it is
+ */
+export async function createUser(
+  tx: Sql,
+  given: {
+    deps: Deps;
+    id?: string;
+    email: string | null;
+    aud: string;
+    role?: string;
+    passwordHash: string | null;
+    provider: string;
+    userMetadata: Metadata;
+  },
+): Promise<User> {
+  const { deps, id, email, aud, role, passwordHash, provider, userMetadata } = given;
+  try {
+    return await insertUser(tx, {
+      id: id ?? deps.random.uuid(),
+      aud,
+      role: role ?? deps.config.GOTRUE_JWT_DEFAULT_GROUP_NAME,
+      email,
+      encrypted_password: passwordHash,
+      appMetadata: { provider, providers: [provider] },
+      userMetadata,
+      now: deps.clock(),
+    });
+  } catch (error) {
+    if (isUniqueViolation(error)) throw error;
+    throw unexpected("Database error saving new user", error);
+  }
+}
+
+async function ensureEmailIdentity(
+  tx: Sql,
+  { deps, user, data }: { deps: Deps; user: User; data: Metadata },
+): Promise<User> {
+  if (await findIdentity(tx, { provider: "email", subject: user.id })) return user;
+  const identity = await insertIdentity(tx, {
+    deps,
+    userId: user.id,
+    provider: "email",
+    data: { ...data, ...emailClaims(user.id, user.email ?? "") },
+  });
+  return dropUnconfirmedIdentities(tx, { user, keep: identity, now: deps.clock() });
+}
+
+/** The account that an address belongs to: by an identity of any provider, or by the account's own address. */
+export async function findEmailOwner(
+  sql: Sql,
+  { email, aud, except }: { email: string; aud: string; except?: string },
+): Promise<User | undefined> {
+  const identities = await many<{ user_id: string }>(
+    sql,
+    "select distinct user_id from auth.identities where email = $1 and provider not like 'sso:%'",
+    [email.toLowerCase()],
+  );
+  for (const { user_id } of identities) {
+    if (user_id === except) continue;
+    const user = await findUserById(sql, { id: user_id });
+    if (user?.aud === aud) return user;
+  }
+  const user = await findUserByEmail(sql, { email, aud });
+  return user && user.id !== except ? user : undefined;
+}
+
+function madeUpUser(deps: Deps, { email, aud, data }: SignUp): WireUser {
+  const now = deps.clock();
+  return wireUser(
+    {
+      ...blankUser,
+      id: deps.random.uuid(),
+      aud,
+      email,
+      confirmation_sent_at: now,
+      raw_app_meta_data: { provider: "email", providers: ["email"] },
+      raw_user_meta_data: data,
+      created_at: now,
+      updated_at: now,
+    },
+    { identities: [], factors: [] },
+  );
+}
+
+/** Whether an insert lost against another of the same key. */
+export function isUniqueViolation(error: unknown): boolean {
+  return sqlState(error) === uniqueViolation;
+}

@@ -1,0 +1,101 @@
+import { type CryptoKey, errors, importJWK, type JWK, type JWTPayload, jwtVerify, SignJWT } from "jose";
+import { z } from "zod";
+import type { Config } from "../config/config.ts";
+import { AuthError } from "./errors.ts";
+
+const keyShape = z.looseObject({
+  kty: z.enum(["EC", "RSA", "oct", "OKP"]),
+  kid: z.string().default(""),
+  alg: z.string().default("HS256"),
+  key_ops: z.array(z.string()).default([]),
+});
+type Key = z.infer<typeof keyShape>;
+
+export type TokenKeys = {
+  sign: (claims: JWTPayload) => Promise<string>;
+  /** Checks signature and times; iss and aud are the caller's. @throws AuthError 403 bad_jwt */
+  verify: (token: string, now: Date) => Promise<JWTPayload>;
+  /** The public keys; none where tokens are signed with a shared secret. */
+  jwks: { keys: JWK[] };
+};
+
+type Settings = Pick<Config, "GOTRUE_JWT_KEYS" | "GOTRUE_JWT_SECRET" | "GOTRUE_JWT_KEY_ID">;
+
+/**
+ * Reads the signing keys: JWT_KEYS with exactly one that may sign, else JWT_SECRET with HS256.
+ * @throws Error naming the variable when the keys are unusable
+ */
+export async function loadTokenKeys(config: Settings): Promise<TokenKeys> {
+  const secret = new TextEncoder().encode(config.GOTRUE_JWT_SECRET);
+  const keys = parseKeys(config);
+  const signing = keys.filter((key) => key.key_ops.includes("sign"));
+  const [signer] = signing;
+  if (!signer || signing.length > 1) {
+    throw new Error(`GOTRUE_JWT_KEYS must hold exactly one key whose key_ops has "sign", not ${signing.length}.`);
+  }
+  const signingKey = await importJWK(forUse(signer, "sign"), signer.alg);
+  const verifying = new Map<string, CryptoKey | Uint8Array>();
+  for (const key of keys) verifying.set(key.kid, await importJWK(forUse(key, "verify"), key.alg));
+  const algorithms = keys.map((key) => key.alg);
+
+  return {
+    jwks: {
+      keys: keys.filter((key) => key.kty !== "oct").map((key) => ({ ...publicPart(key), use: "sig" })),
+    },
+    sign: (claims) =>
+      new SignJWT(claims)
+        .setProtectedHeader({ alg: signer.alg, typ: "JWT", ...(signer.kid ? { kid: signer.kid } : {}) })
+        .sign(signingKey),
+    async verify(token, now) {
+      try {
+        const { payload } = await jwtVerify(
+          token,
+          ({ kid, alg }) => {
+            const key = kid === undefined ? undefined : verifying.get(kid);
+            if (key) return key;
+            if (alg === "HS256") return secret;
+            throw new errors.JWKSNoMatchingKey();
+          },
+          { algorithms, currentDate: now },
+        );
+        return payload;
+      } catch (error) {
+        const reason = error instanceof errors.JOSEError ? error.message : "unusable key";
+        throw new AuthError(403, "bad_jwt", `invalid JWT: unable to parse or verify signature, ${reason}`);
+      }
+    },
+  };
+}
+
+function parseKeys(config: Settings): Key[] {
+  if (!config.GOTRUE_JWT_KEYS) {
+    return [
+      {
+        kty: "oct",
+        alg: "HS256",
+        kid: config.GOTRUE_JWT_KEY_ID,
+        k: Buffer.from(config.GOTRUE_JWT_SECRET).toString("base64url"),
+        key_ops: ["sign", "verify"],
+      },
+    ];
+  }
+  let json: unknown;
+  try {
+    json = JSON.parse(config.GOTRUE_JWT_KEYS);
+  } catch {
+    throw new Error("GOTRUE_JWT_KEYS is not JSON.");
+  }
+  const parsed = z.array(keyShape).safeParse(json);
+  if (!parsed.success) throw new Error(`GOTRUE_JWT_KEYS is no list of JWKs: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}
+
+/** The key with the one operation that WebCrypto shall allow it; a private key cannot be imported to verify. */
+function forUse(key: Key, use: "sign" | "verify"): JWK {
+  if (use === "sign") return { ...key, key_ops: ["sign"] };
+  return key.kty === "oct" ? { ...key, key_ops: ["verify"] } : publicPart(key);
+}
+
+function publicPart({ d: _d, p: _p, q: _q, dp: _dp, dq: _dq, qi: _qi, ...rest }: Key): JWK {
+  return { ...rest, key_ops: ["verify"] };
+}

@@ -1,0 +1,59 @@
+import pg from "pg";
+import { AuthError } from "./core/errors.ts";
+
+export type Database = pg.Pool;
+/** What a query runs on: the pool, or the one connection of a transaction. */
+export type Sql = Pick<pg.ClientBase, "query">;
+
+/** Opens the pool. Connections that the server drops are replaced at their next use. */
+export function openDatabase(url: string, onError: (error: Error) => void): Database {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: 16,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    application_name: "identity",
+  });
+  pool.on("error", onError);
+  return pool;
+}
+
+/**
+ * Runs `work` in one transaction, and rolls back when it throws. An AuthError that `commits` is thrown after a
+ * commit instead: what it records (a revoked token family, a pending confirmation) must outlive the refusal.
+ */
+export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>): Promise<T> {
+  const client = await db.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query("begin");
+    try {
+      const result = await work(client);
+      await client.query("commit");
+      return result;
+    } catch (error) {
+      const keep = error instanceof AuthError && error.commits;
+      await client.query(keep ? "commit" : "rollback").catch((lost: Error) => {
+        broken = lost;
+      });
+      throw error;
+    }
+  } finally {
+    client.release(broken);
+  }
+}
+
+/** The SQLSTATE of a database error, if it is one. */
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined;
+}
+
+/** The first row, or undefined. */
+export async function one<Row extends pg.QueryResultRow>(
+  sql: Sql,
+  text: string,
+  values: unknown[] = [],
+): Promise<Row | undefined> {
+  const { rows } = await sql.query<Row>(text, values);
+  return rows[0];
+}

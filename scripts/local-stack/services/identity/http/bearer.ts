@@ -1,0 +1,72 @@
+import type { JWTPayload } from "jose";
+import { isUuid } from "../core/admin-users.ts";
+import type { Deps } from "../core/deps.ts";
+import { AuthError } from "../core/errors.ts";
+import { findSession, type Session, sessionExpiry } from "../core/sessions.ts";
+import { hasSecondFactor } from "../core/tokens.ts";
+import { findUserById, isBanned, type User } from "../core/users.ts";
+import type { Request } from "./context.ts";
+
+const nil = "00000000-0000-0000-0000-000000000000";
+
+/** Who a request's token stands for. Tokens made by hand may name no session. */
+export type Authenticated = { claims: JWTPayload; user: User; session: Session | undefined; aud: string };
+
+async function readToken(c: Request, deps: Deps): Promise<JWTPayload> {
+  const [, token] = /^bearer (\S+)$/i.exec(c.req.header("authorization") ?? "") ?? [];
+  if (!token) throw new AuthError(401, "no_authorization", "This endpoint requires a valid Bearer token");
+  return deps.keys.verify(token, deps.clock());
+}
+
+/**
+ * The user of the request's token, whose session must still be there.
+ * @throws AuthError 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, user_banned; 400 bad_jwt
+ */
+export async function requireUser(c: Request, deps: Deps): Promise<Authenticated> {
+  const authenticated = await loadSubject(await readToken(c, deps), deps);
+  if (isBanned(authenticated.user, deps.clock())) throw new AuthError(403, "user_banned", "User is banned");
+  return { ...authenticated, aud: audienceOf(c, authenticated.claims, deps) };
+}
+
+async function loadSubject(claims: JWTPayload, deps: Deps): Promise<Omit<Authenticated, "aud">> {
+  const { sub, session_id: sessionId } = claims;
+  if (!sub) throw new AuthError(403, "bad_jwt", "invalid claim: missing sub claim");
+  if (!isUuid(sub)) throw new AuthError(400, "bad_jwt", "invalid claim: sub claim must be a UUID");
+  const user = await findUserById(deps.db, { id: sub });
+  if (!user) throw new AuthError(403, "user_not_found", "User from sub claim in JWT does not exist");
+  if (!sessionId || sessionId === nil) return { claims, user, session: undefined };
+  if (typeof sessionId !== "string" || !isUuid(sessionId)) {
+    throw new AuthError(403, "bad_jwt", "invalid claim: session_id claim must be a UUID");
+  }
+  const session = await findSession(deps.db, { id: sessionId });
+  if (!session) {
+    throw new AuthError(403, "session_not_found", "Session from session_id claim in JWT does not exist");
+  }
+  return { claims, user, session };
+}
+
+/** The audience of a request: its header's, its token's unless an administrator's, or the configured one. */
+function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
+  const named = c.req.header("x-jwt-aud");
+  if (named) return named;
+  const [claimed] = [claims.aud].flat();
+  const isAdmin = config.GOTRUE_JWT_ADMIN_ROLES.includes(String(claims.role));
+  return !isAdmin && claimed ? claimed : config.GOTRUE_JWT_AUD;
+}
+
+/**
+ * Lets administrators on. One whose token names a session needs it to be valid still.
+ * @throws AuthError 401 no_authorization; 403 bad_jwt, not_admin, session_not_found, session_expired
+ */
+export async function requireAdmin(c: Request, deps: Deps): Promise<void> {
+  const claims = await readToken(c, deps);
+  if (claims.session_id && claims.session_id !== nil) {
+    const { user, session } = await loadSubject(claims, deps);
+    const expiry =
+      session && sessionExpiry(session, { deps, hasSecondFactor: await hasSecondFactor(deps.db, user.id) });
+    if (expiry) throw new AuthError(403, "session_expired", "Session is no longer valid");
+  }
+  if (!deps.config.GOTRUE_JWT_ADMIN_ROLES.includes(String(claims.role))) {
+    throw new AuthError(403, "not_admin", "User not allowed");
+  }
+}

@@ -1,0 +1,101 @@
+import { z } from "zod";
+import { AuthError } from "../core/errors.ts";
+import type { Request } from "./context.ts";
+
+const maxBodyBytes = 1_048_576;
+/** Deeper than any client means, and shallow enough for every parser after this one. */
+const maxDepth = 500;
+
+/**
+ * Reads the body once.
+ * @throws AuthError 413 request_entity_too_large, 400 bad_json
+ */
+export async function readBody(c: Request): Promise<unknown> {
+  const known = c.get("body");
+  if (known !== undefined) return known;
+  const isForm = c.req.header("content-type")?.startsWith("application/x-www-form-urlencoded");
+  const body = parseJson(isForm ? "" : await readText(c));
+  c.set("body", body);
+  return body;
+}
+
+/**
+ * Reads the body as `schema`.
+ * @throws AuthError 413 request_entity_too_large, 400 bad_json
+ */
+export async function readJson<Schema extends z.ZodType>(c: Request, schema: Schema): Promise<z.output<Schema>> {
+  const parsed = schema.safeParse(await readBody(c));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw badJson(`${issue?.path.join(".") || "body"}: ${issue?.message ?? "invalid"}`);
+}
+
+function badJson(reason: string): AuthError {
+  return new AuthError(400, "bad_json", `Could not parse request body as JSON: ${reason}`);
+}
+
+async function readText(c: Request): Promise<string> {
+  const reader = c.req.raw.body?.getReader();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
+    size += part.value.byteLength;
+    if (size > maxBodyBytes) {
+      await reader?.cancel();
+      throw new AuthError(413, "request_entity_too_large", `Request body too large (max ${maxBodyBytes} bytes)`);
+    }
+    chunks.push(part.value);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function parseJson(text: string): unknown {
+  if (!text.trim()) throw badJson("unexpected end of JSON input");
+  if (depthOf(text) > maxDepth) throw badJson("exceeded max depth");
+  try {
+    return JSON.parse(text, (_key, value) => (typeof value === "string" ? wellFormed(value) : value));
+  } catch (error) {
+    throw error instanceof AuthError ? error : badJson("invalid syntax");
+  }
+}
+
+/** Text that Postgres takes: lone surrogates are replaced, NUL is refused. */
+function wellFormed(value: string): string {
+  if (value.includes("\0")) throw badJson("a text holds the character NUL");
+  return value.toWellFormed();
+}
+
+/** How deep brackets nest, those in texts aside. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"?|[[\]{}]/gs)) {
+    if (token === "[" || token === "{") deepest = Math.max(deepest, ++depth);
+    else if (token === "]" || token === "}") depth--;
+  }
+  return deepest;
+}
+
+/** A text; absent and null are the empty one. */
+export const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+
+/** A text that may be absent, which is not the same as empty. */
+export const optionalText = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? undefined);
+
+/** True or false; absent and null are false. */
+export const flag = z
+  .boolean()
+  .nullish()
+  .transform((value) => value ?? false);
+
+/** An object of any values; absent and null are undefined. */
+export const metadata = z
+  .record(z.string(), z.unknown())
+  .nullish()
+  .transform((value) => value ?? undefined);

@@ -1,0 +1,44 @@
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { AuthError, OAuthError } from "../core/errors.ts";
+import type { Request } from "./context.ts";
+
+const versionHeader = "X-Supabase-Api-Version";
+const codesVersion = "2024-01-01";
+
+/** Whether the client asked for the errors of version 2024-01-01 or later. */
+function wantsCodes(c: Request): boolean {
+  const asked = c.req.header(versionHeader) ?? "";
+  return /^\d{4}-\d{2}-\d{2}$/.test(asked) && !Number.isNaN(Date.parse(asked)) && asked >= codesVersion;
+}
+
+/** What an error amounts to. What is no AuthError is logged, and passed on without a word of it. */
+export function asAuthError(error: unknown, c: Request, log: (line: string) => void): AuthError {
+  const message = "Unexpected failure, please check server logs for more information";
+  const known =
+    error instanceof AuthError ? error : new AuthError(500, "unexpected_failure", message, { cause: error });
+  if (known.status >= 500) log(describe(known, c));
+  return known;
+}
+
+/** The one mapper of errors to answers. */
+export function errorResponse(error: unknown, c: Request, log: (line: string) => void): Response {
+  if (error instanceof OAuthError) {
+    return c.json({ error: error.error, error_description: error.message }, 400);
+  }
+  const known = asAuthError(error, c, log);
+  const newer = wantsCodes(c);
+  if (newer) c.header(versionHeader, codesVersion);
+  if (!(newer && known.code === "weak_password")) c.header("X-Sb-Error-Code", known.code);
+  const weak = known.reasons ? { weak_password: { reasons: known.reasons } } : {};
+  const errorId = known.status >= 500 ? { error_id: c.get("requestId") } : {};
+  const body = newer
+    ? { code: known.code, message: known.message, ...weak }
+    : { code: known.status, error_code: known.code, msg: known.message, ...errorId, ...weak };
+  return c.json(body, known.status as ContentfulStatusCode);
+}
+
+function describe(error: AuthError, c: Request): string {
+  const { cause } = error;
+  const detail = cause instanceof Error ? `: ${cause.stack ?? cause.message}` : "";
+  return `${c.get("requestId")} ${c.req.method} ${c.req.path} ${error.status} ${error.message}${detail}`;
+}

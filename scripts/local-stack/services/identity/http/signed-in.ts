@@ -1,0 +1,30 @@
+import type { SignedIn } from "../core/tokens.ts";
+import type { Request } from "./context.ts";
+
+/** Says in headers whose session it is, for the gateway's log. */
+export function announce(c: Request, { userId, sessionId, body }: SignedIn): void {
+  c.header("sb-auth-user-id", userId);
+  c.header("sb-auth-session-id", sessionId);
+  if (body.refresh_token.length === 12) c.header("sb-auth-refresh-token-prefix", body.refresh_token.slice(0, 5));
+}
+
+/** The answer to a sign-in or a refresh. */
+export function tokenAnswer(c: Request, signedIn: SignedIn): Response {
+  announce(c, signedIn);
+  return c.json(signedIn.body);
+}
+
+/** Where an implicit flow ends: the tokens in the fragment, which no server sees. */
+export function fragmentUrl(target: string, { body }: SignedIn, extra: Record<string, string>): string {
+  const fields = new URLSearchParams({
+    ...extra,
+    access_token: body.access_token,
+    expires_at: String(body.expires_at),
+    expires_in: String(body.expires_in),
+    refresh_token: body.refresh_token,
+    sb: "",
+    token_type: body.token_type,
+  });
+  fields.sort();
+  return `${target}#${fields}`;
+}

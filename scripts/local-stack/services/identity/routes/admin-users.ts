@@ -1,0 +1,162 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import {
+  type AdminUser,
+  createUserAsAdmin,
+  deleteUserAsAdmin,
+  isUuid,
+  listUsers,
+  updateUserAsAdmin,
+} from "../core/admin-users.ts";
+import type { Deps } from "../core/deps.ts";
+import { AuthError, invalid } from "../core/errors.ts";
+import { generateLink } from "../core/generate-link.ts";
+import { isAllowedRedirect } from "../core/redirect-target.ts";
+import { findUserById, type User } from "../core/users.ts";
+import { loadWireUser, wireUser } from "../core/wire-user.ts";
+import { requireAdmin } from "../http/bearer.ts";
+import { flag, metadata, optionalText, readBody, readJson, text } from "../http/body.ts";
+import { type Env, type Request, requestAudience } from "../http/context.ts";
+import { redirectTarget } from "../http/redirect-to.ts";
+
+const userBody = z
+  .looseObject({
+    id: text,
+    aud: text,
+    role: text,
+    email: text,
+    phone: text,
+    password: optionalText,
+    password_hash: text,
+    email_confirm: flag,
+    user_metadata: metadata,
+    app_metadata: metadata,
+    ban_duration: text,
+  })
+  .transform((body): AdminUser & { phone: string } => ({
+    id: body.id,
+    aud: body.aud,
+    role: body.role,
+    email: body.email,
+    phone: body.phone,
+    password: body.password,
+    passwordHash: body.password_hash,
+    emailConfirm: body.email_confirm,
+    userMetadata: body.user_metadata,
+    appMetadata: body.app_metadata,
+    banDuration: body.ban_duration,
+  }));
+const deleteBody = z.looseObject({ should_soft_delete: flag });
+const linkBody = z.looseObject({
+  type: text,
+  email: text,
+  new_email: text,
+  password: text,
+  data: metadata,
+  redirect_to: text,
+});
+
+/** The account that a path names. @throws AuthError 404 user_not_found, validation_failed */
+export async function requirePathUser(c: Request, deps: Deps): Promise<User> {
+  const id = c.req.param("userId") ?? "";
+  if (!isUuid(id)) throw new AuthError(404, "validation_failed", "user_id must be an UUID");
+  const user = await findUserById(deps.db, { id });
+  if (!user) throw new AuthError(404, "user_not_found", "User not found");
+  return user;
+}
+
+function requireNoPhone({ phone }: { phone: string }): void {
+  if (phone) throw new AuthError(501, "not_implemented", "The local identity server knows no phones");
+}
+
+/** Accounts, as an administrator sees them. */
+export function adminUserRoutes(deps: Deps): Hono<Env> {
+  return new Hono<Env>()
+    .get("/admin/users", async (c) => {
+      await requireAdmin(c, deps);
+      const page = pageNumber(c.req.query("page"), 1);
+      const perPage = pageNumber(c.req.query("per_page"), 50);
+      const aud = requestAudience(c, deps);
+      const ascending = parseSort(c.req.queries("sort") ?? []);
+      const filter = c.req.query("filter") ?? "";
+      const { users, total } = await listUsers(deps, { page, perPage, filter, ascending, aud });
+      c.header("X-Total-Count", String(total));
+      c.header("Link", pageLinks(c, { page, lastPage: Math.ceil(total / perPage) }));
+      return c.json({ users: users.map((user) => wireUser(user)), aud });
+    })
+    .post("/admin/users", async (c) => {
+      await requireAdmin(c, deps);
+      const given = await readJson(c, userBody);
+      requireNoPhone(given);
+      const user = await createUserAsAdmin(deps, { ...given, requestAud: requestAudience(c, deps) });
+      return c.json(await loadWireUser(deps.db, user));
+    })
+    .get("/admin/users/:userId", async (c) => {
+      await requireAdmin(c, deps);
+      return c.json(await loadWireUser(deps.db, await requirePathUser(c, deps)));
+    })
+    .put("/admin/users/:userId", async (c) => {
+      await requireAdmin(c, deps);
+      const user = await requirePathUser(c, deps);
+      const given = await readJson(c, userBody);
+      requireNoPhone(given);
+      return c.json(await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given)));
+    })
+    .delete("/admin/users/:userId", async (c) => {
+      await requireAdmin(c, deps);
+      const user = await requirePathUser(c, deps);
+      const soft = c.req.raw.body ? await wantsSoftDelete(c) : false;
+      await deleteUserAsAdmin(deps, user, { soft });
+      return c.json({});
+    })
+    .post("/admin/generate_link", async (c) => {
+      await requireAdmin(c, deps);
+      const given = await readJson(c, linkBody);
+      const link = await generateLink(deps, {
+        type: given.type,
+        email: given.email,
+        newEmail: given.new_email,
+        password: given.password,
+        data: given.data ?? {},
+        redirectTo: isAllowedRedirect(given.redirect_to, deps.config) ? given.redirect_to : redirectTarget(c, deps),
+        aud: requestAudience(c, deps),
+      });
+      return c.json(link);
+    });
+}
+
+async function wantsSoftDelete(c: Request): Promise<boolean> {
+  if (c.req.header("content-length") === "0") return false;
+  await readBody(c);
+  return (await readJson(c, deleteBody)).should_soft_delete;
+}
+
+function pageNumber(value: string | undefined, fallback: number): number {
+  if (!value) return fallback;
+  if (!/^\d{1,9}$/.test(value)) throw invalid(`Bad Pagination Parameters: "${value}" is no number`);
+  return Math.max(1, Number(value));
+}
+
+function parseSort(values: string[]): boolean {
+  let ascending = false;
+  for (const value of values) {
+    const [field, direction = "desc"] = value.split(" ");
+    if (field !== "created_at") throw invalid(`Bad Sort Parameters: bad field for sort '${field}'`);
+    if (!/^(asc|desc)$/i.test(direction)) {
+      throw invalid(`Bad Sort Parameters: bad direction for sort '${direction}', only 'asc' and 'desc' allowed`);
+    }
+    ascending = direction.toLowerCase() === "asc";
+  }
+  return ascending;
+}
+
+/** RFC 8288 links to the next page and the last. */
+function pageLinks(c: Request, { page, lastPage }: { page: number; lastPage: number }): string {
+  const url = new URL(c.req.url);
+  const link = (target: number, relation: string) => {
+    url.searchParams.set("page", String(target));
+    url.searchParams.sort();
+    return `<${url.pathname}${url.search}>; rel="${relation}"`;
+  };
+  return [...(lastPage > page ? [link(page + 1, "next")] : []), link(lastPage, "last")].join(", ");
+}

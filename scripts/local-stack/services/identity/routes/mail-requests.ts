@@ -1,0 +1,84 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import type { Deps } from "../core/deps.ts";
+import { AuthError, invalid } from "../core/errors.ts";
+import { reauthenticate, recover, resend, sendMagicLink } from "../core/mail-requests.ts";
+import { parseChallenge } from "../core/pkce.ts";
+import { requireUser } from "../http/bearer.ts";
+import { metadata, readJson, text } from "../http/body.ts";
+import { requireCaptcha } from "../http/captcha.ts";
+import { callerOf } from "../http/client-address.ts";
+import { type Env, type Request, requestAudience } from "../http/context.ts";
+import { type AddressLimits, type Limited, limitAddress } from "../http/limits.ts";
+import { redirectTarget } from "../http/redirect-to.ts";
+
+const recoverBody = z.looseObject({ email: text, code_challenge: text, code_challenge_method: text });
+const resendBody = recoverBody.extend({ type: text, phone: text });
+const otpBody = recoverBody.extend({
+  phone: text,
+  channel: text,
+  data: metadata,
+  create_user: z
+    .boolean()
+    .nullish()
+    .transform((value) => value ?? true),
+});
+
+/** Requests that are answered by a mail. */
+export function mailRequestRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
+  const admit = async (c: Request, name: Limited) => {
+    limitAddress(c, { deps, limits, name });
+    await requireCaptcha(c, deps);
+  };
+  const common = (c: Request, given: z.output<typeof recoverBody>) => ({
+    email: given.email,
+    challenge: parseChallenge(given.code_challenge, given.code_challenge_method),
+    aud: requestAudience(c, deps),
+    redirectTo: redirectTarget(c, deps),
+  });
+  const magicLink = async (c: Request, { byCode }: { byCode: boolean }) => {
+    const given = await readJson(c, otpBody);
+    if (byCode) {
+      if (given.email && given.phone) throw invalid("Only an email address or phone number should be provided");
+      if (given.email && given.channel) throw invalid("Channel should only be specified with Phone OTP");
+      if (given.phone) throw new AuthError(400, "phone_provider_disabled", "Unsupported phone provider");
+      if (!given.email) throw invalid("One of email or phone must be set");
+    }
+    await sendMagicLink(deps, {
+      ...common(c, given),
+      data: given.data ?? {},
+      createUser: byCode ? given.create_user : true,
+      caller: callerOf(c, deps),
+    });
+    return c.json({});
+  };
+  return new Hono<Env>()
+    .post("/recover", async (c) => {
+      await admit(c, "recover");
+      if (!deps.config.GOTRUE_EXTERNAL_EMAIL_ENABLED) {
+        throw new AuthError(400, "email_provider_disabled", "Email logins are disabled");
+      }
+      await recover(deps, common(c, await readJson(c, recoverBody)));
+      return c.json({});
+    })
+    .post("/resend", async (c) => {
+      await admit(c, "resend");
+      const given = await readJson(c, resendBody);
+      if (given.email && given.phone) throw invalid("Only an email address or phone number should be provided.");
+      await resend(deps, { ...common(c, given), type: given.type });
+      return c.json({});
+    })
+    .post("/otp", async (c) => {
+      await admit(c, "otp");
+      return magicLink(c, { byCode: true });
+    })
+    .post("/magiclink", async (c) => {
+      await admit(c, "magiclink");
+      return magicLink(c, { byCode: false });
+    })
+    .get("/reauthenticate", async (c) => {
+      const { user } = await requireUser(c, deps);
+      await reauthenticate(deps, { user, redirectTo: redirectTarget(c, deps) });
+      return c.json({});
+    });
+}

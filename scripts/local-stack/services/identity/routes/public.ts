@@ -1,0 +1,36 @@
+import { Hono } from "hono";
+import { providerNames } from "../config/providers.ts";
+import type { Deps } from "../core/deps.ts";
+import type { Env } from "../http/context.ts";
+
+const version = "v2.196.0-gatehouse";
+
+/** What anyone may know. */
+export function publicRoutes({ config, keys }: Deps): Hono<Env> {
+  const external = {
+    anonymous_users: false,
+    ...Object.fromEntries(providerNames.map((name) => [name, config.providers[name].enabled])),
+    email: config.GOTRUE_EXTERNAL_EMAIL_ENABLED,
+    phone: false,
+  };
+  return new Hono<Env>()
+    .get("/health", (c) =>
+      c.json({ version, name: "GoTrue", description: "GoTrue is a user registration and authentication API" }),
+    )
+    .get("/settings", (c) =>
+      c.json({
+        external,
+        disable_signup: config.GOTRUE_DISABLE_SIGNUP,
+        mailer_autoconfirm: config.GOTRUE_MAILER_AUTOCONFIRM,
+        phone_autoconfirm: false,
+        sms_provider: "",
+        saml_enabled: false,
+        saml_private_key_next_configured: false,
+        passkeys_enabled: config.GOTRUE_PASSKEY_ENABLED,
+      }),
+    )
+    .get("/.well-known/jwks.json", (c) => {
+      c.header("Cache-Control", "public, max-age=600");
+      return c.json(keys.jwks);
+    });
+}

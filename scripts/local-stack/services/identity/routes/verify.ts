@@ -1,0 +1,95 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import type { Deps } from "../core/deps.ts";
+import { parseEmail } from "../core/email-address.ts";
+import { AuthError, invalid } from "../core/errors.ts";
+import { pkcePrefix } from "../core/one-time-tokens.ts";
+import { type Credential, isVerifyType, type Redeemed, verify } from "../core/verify.ts";
+import { readJson, text } from "../http/body.ts";
+import { callerOf } from "../http/client-address.ts";
+import { type Env, type Request, requestAudience } from "../http/context.ts";
+import { asAuthError } from "../http/error-response.ts";
+import { type AddressLimits, limitAddress } from "../http/limits.ts";
+import { errorTarget, messageTarget, withQuery } from "../http/redirect-outcome.ts";
+import { redirectTarget } from "../http/redirect-to.ts";
+import { announce, fragmentUrl, tokenAnswer } from "../http/signed-in.ts";
+
+const halfWay = "Confirmation link accepted. Please proceed to confirm link sent to the other email";
+
+const body = z.looseObject({ type: text, token: text, token_hash: text, email: text, phone: text, redirect_to: text });
+
+export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
+  return new Hono<Env>()
+    .post("/verify", async (c) => {
+      limitAddress(c, { deps, limits, name: "verify" });
+      const given = await readJson(c, body);
+      if (!given.type) throw invalid("Verify requires a verification type");
+      const credential = parseCredential(given);
+      if (given.type === "sms" || given.type === "phone_change") {
+        throw new AuthError(501, "not_implemented", "The local identity server knows no phones");
+      }
+      if (!isVerifyType(given.type)) throw invalid("Invalid email verification type");
+      const redeemed = await verify(deps, {
+        type: given.type,
+        credential,
+        aud: requestAudience(c, deps),
+        caller: callerOf(c, deps),
+        yields: "session",
+      });
+      return redeemed.kind === "signed-in" ? tokenAnswer(c, redeemed.signedIn) : c.json({ msg: halfWay, code: "200" });
+    })
+    .get("/verify", async (c) => {
+      limitAddress(c, { deps, limits, name: "verify" });
+      const token = c.req.query("token") ?? "";
+      const type = c.req.query("type") ?? "";
+      if (!type) throw invalid("Verify requires a verification type");
+      if (!token) throw invalid("Verify requires a token or a token hash");
+      const pkce = token.startsWith(pkcePrefix);
+      if (pkce && (type === "email" || !isVerifyType(type))) throw invalid("Unsupported verification type");
+      const target = redirectTarget(c, deps);
+      try {
+        if (!isVerifyType(type)) throw invalid("Invalid email verification type");
+        const redeemed = await verify(deps, {
+          type,
+          credential: { hash: token },
+          aud: requestAudience(c, deps),
+          caller: callerOf(c, deps),
+          yields: pkce ? "code" : "session",
+        });
+        return c.redirect(outcomeTarget(c, { redeemed, target, type, pkce }), 303);
+      } catch (error) {
+        return c.redirect(errorTarget(target, asAuthError(error, c, deps.log), { inQuery: pkce }), 303);
+      }
+    });
+}
+
+function parseCredential(given: z.output<typeof body>): Credential {
+  const { token, token_hash: hash, email, phone } = given;
+  if (!token === !hash) throw invalid("Verify requires either a token or a token hash");
+  if (hash) {
+    if (email || phone || given.redirect_to) throw invalid("Only the token_hash and type should be provided");
+    return { hash };
+  }
+  if (phone && !email) throw new AuthError(501, "not_implemented", "The local identity server knows no phones");
+  if (!email || phone) throw invalid("Only an email address or phone number should be provided on verify");
+  try {
+    return { email: parseEmail(email), code: token };
+  } catch {
+    throw new AuthError(422, "validation_failed", "Invalid email format");
+  }
+}
+
+type Outcome = { redeemed: Redeemed; target: string; type: string; pkce: boolean };
+
+function outcomeTarget(c: Request, { redeemed, target, type, pkce }: Outcome): string {
+  switch (redeemed.kind) {
+    case "half":
+      return messageTarget(target, halfWay, { inQuery: pkce });
+    case "code":
+      return withQuery(target, { code: redeemed.code });
+    case "signed-in":
+      announce(c, redeemed.signedIn);
+      // A code with the address (`email`) turns out to be one of two.
+      return fragmentUrl(target, redeemed.signedIn, { type });
+  }
+}

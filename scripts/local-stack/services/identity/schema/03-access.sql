@@ -1,0 +1,55 @@
+-- Schema auth, third part: who may see what, and what policies ask of a request.
+
+-- No policy: only the owner and roles that bypass row security read these tables. The tables of passkeys and of
+-- OAuth client states have it off, as on Supabase.
+do $$
+declare
+  protected text;
+begin
+  foreach protected in array array[
+    'users', 'identities', 'one_time_tokens', 'audit_log_entries', 'instances', 'sessions', 'refresh_tokens',
+    'mfa_amr_claims', 'mfa_factors', 'mfa_challenges', 'flow_state', 'schema_migrations'
+  ] loop
+    execute format('alter table auth.%I enable row level security', protected);
+    execute format('grant all on auth.%I to postgres', protected);
+    execute format('grant select on auth.%I to postgres with grant option', protected);
+  end loop;
+end
+$$;
+grant all on auth.webauthn_credentials, auth.webauthn_challenges, auth.oauth_client_states to postgres;
+grant all on sequence auth.refresh_tokens_id_seq to postgres;
+
+-- The claims of the request's token: one setting with all of them, or (older) one setting a claim.
+create function auth.uid() returns uuid language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim.sub', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
+  )::uuid
+$$;
+comment on function auth.uid() is 'The user of this request, from its token; null without one.';
+
+create function auth.role() returns text language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim.role', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
+  )
+$$;
+comment on function auth.role() is 'The role that this request''s token claims.';
+
+create function auth.email() returns text language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim.email', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email'
+  )
+$$;
+comment on function auth.email() is 'The e-mail that this request''s token claims; may be out of date.';
+
+create function auth.jwt() returns jsonb language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')
+  )::jsonb
+$$;
+comment on function auth.jwt() is 'All claims of this request''s token.';
+
+grant execute on function auth.uid(), auth.role(), auth.email(), auth.jwt() to postgres;

@@ -1,0 +1,77 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { HttpBindings } from "@hono/node-server";
+import { Hono } from "hono";
+import { behaviourOf, models } from "./behaviours.ts";
+import { chatRoute } from "./chat-route.ts";
+import { embed, embeddingsRequest } from "./embeddings.ts";
+import { failureResponse, invalidKey, invalidRequest, unknownModel } from "./errors.ts";
+import { speak, speechRequest } from "./speech.ts";
+import { createTruthLog } from "./truth-log.ts";
+import { countTokens } from "./usage.ts";
+
+/**
+ * A model provider with OpenAI's wire format whose answers depend on nothing but the request. What each call has used
+ * is at `/truth`, by `x-request-id`.
+ */
+export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
+  const log = createTruthLog();
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  const expected = digest(`Bearer ${apiKey}`);
+  const app = new Hono<{ Bindings: HttpBindings }>();
+
+  app.get("/healthz", (c) => c.json({ name: "provider", status: "ok" }));
+  app.get("/truth", (c) => c.json({ calls: log.list(c.req.query("request_id")) }));
+  app.delete("/truth", (c) => {
+    log.clear();
+    return c.body(null, 204);
+  });
+
+  app.use("/v1/*", async (c, next) => {
+    if (!timingSafeEqual(digest(c.req.header("authorization") ?? ""), expected)) return invalidKey();
+    await next();
+  });
+  app.get("/v1/models", (c) => c.json({ object: "list", data: Object.keys(models).map(modelBody) }));
+  app.get("/v1/models/:id", (c) => {
+    const id = c.req.param("id");
+    return behaviourOf(id) ? c.json(modelBody(id)) : unknownModel(id);
+  });
+  app.post("/v1/chat/completions", chatRoute(log));
+
+  app.post("/v1/embeddings", async (c) => {
+    const parsed = embeddingsRequest.safeParse(await c.req.json().catch(() => undefined));
+    if (!parsed.success) return invalidRequest("The body asks for no embeddings.", "input");
+    const { failure } = behaviourOf(parsed.data.model) ?? {};
+    if (typeof failure === "number") return failureResponse(failure);
+    if (!behaviourOf(parsed.data.model)) return unknownModel(parsed.data.model);
+    const answer = embed(parsed.data);
+    record(c.req, { model: parsed.data.model, input: answer.usage.prompt_tokens });
+    return c.json(answer);
+  });
+
+  app.post("/v1/audio/speech", async (c) => {
+    const parsed = speechRequest.safeParse(await c.req.json().catch(() => undefined));
+    if (!parsed.success) return invalidRequest("The body asks for no speech.", "input");
+    if (!behaviourOf(parsed.data.model)) return unknownModel(parsed.data.model);
+    record(c.req, { model: parsed.data.model, input: countTokens(parsed.data.input) });
+    const type = parsed.data.response_format === "pcm" ? "audio/pcm;rate=24000" : "audio/wav";
+    return new Response(new Uint8Array(speak(parsed.data)), { headers: { "content-type": type } });
+  });
+
+  function record(
+    request: { path: string; header: (name: string) => string | undefined },
+    { model, input }: { model: string; input: number },
+  ): void {
+    const requestId = request.header("x-request-id") ?? null;
+    const truth = log.begin({ requestId, path: request.path, model, stream: false });
+    truth.usage = { input, cachedInput: 0, output: 0, reasoning: 0 };
+    truth.usageReported = request.path.endsWith("/embeddings");
+    truth.status = 200;
+    truth.endedAt = new Date().toISOString();
+  }
+
+  return app;
+}
+
+function modelBody(id: string) {
+  return { id, object: "model", created: 1_767_225_600, owned_by: "gatehouse-demo" };
+}

@@ -1,0 +1,82 @@
+/** How a call departs from a plain, immediate, complete answer. Chosen by the model's name, refined by the prompt. */
+export type Behaviour = {
+  /** Answered instead of a completion. */
+  failure?: 400 | 401 | 429 | 500 | 503 | "redirect" | "reset" | "hang";
+  /** Wait before the first byte, and between two chunks. */
+  firstByteMs: number;
+  paceMs: number;
+  /** What happens after half of the chunks. */
+  midway?: "cut" | "stall" | "garbage" | "error";
+  /** What is said of the usage; what was really used is in the truth log all the same. */
+  usage: "plain" | "none" | "zero" | "twice" | "cumulative";
+  cachedInput: boolean;
+  reasoning: boolean;
+  finish?: "length" | "content_filter";
+  /** Calls the first tool whatever the prompt says. */
+  callsTools: boolean;
+  /** Does not keep to the JSON schema that was asked for. */
+  breaksSchema: boolean;
+  /** Words of the answer; as many as the prompt gives reason for where absent. */
+  words?: number;
+};
+
+const plain: Behaviour = {
+  firstByteMs: 0,
+  paceMs: 0,
+  usage: "plain",
+  cachedInput: false,
+  reasoning: false,
+  callsTools: false,
+  breaksSchema: false,
+};
+
+/** Every model of the demo provider, and what its name stands for. */
+export const models: Record<string, Partial<Behaviour>> = {
+  "demo-chat": {},
+  "demo-slow": { firstByteMs: 1_500, paceMs: 50 },
+  "demo-paced": { paceMs: 20, words: 100 },
+  "demo-error-400": { failure: 400 },
+  "demo-error-401": { failure: 401 },
+  "demo-error-429": { failure: 429 },
+  "demo-error-500": { failure: 500 },
+  "demo-error-503": { failure: 503 },
+  "demo-error-midway": { midway: "error" },
+  "demo-redirect": { failure: "redirect" },
+  "demo-reset": { failure: "reset" },
+  "demo-hang": { failure: "hang" },
+  "demo-cut": { midway: "cut" },
+  "demo-stall": { midway: "stall" },
+  "demo-garbage": { midway: "garbage" },
+  "demo-no-usage": { usage: "none" },
+  "demo-zero-usage": { usage: "zero" },
+  "demo-usage-twice": { usage: "twice" },
+  "demo-usage-cumulative": { usage: "cumulative" },
+  "demo-cached": { cachedInput: true },
+  "demo-reasoning": { reasoning: true },
+  "demo-length": { finish: "length" },
+  "demo-filtered": { finish: "content_filter" },
+  "demo-tools": { callsTools: true },
+  "demo-bad-schema": { breaksSchema: true },
+  "demo-embedding": {},
+  "demo-speech": {},
+};
+
+/**
+ * What to do for a model and the last thing the user said, where `[[words=40 pace=25 first=300]]` (counts and
+ * milliseconds) refines it.
+ * @returns undefined for a model that there is not
+ */
+export function behaviourOf(model: string, prompt = ""): Behaviour | undefined {
+  const named = Object.hasOwn(models, model) ? models[model] : undefined;
+  return named && { ...plain, ...named, ...readDirective(prompt) };
+}
+
+function readDirective(prompt: string): Partial<Behaviour> {
+  const directive = prompt.match(/\[\[([^\]]*)\]\]/)?.[1] ?? "";
+  const count = (name: string) => {
+    const digits = directive.match(new RegExp(`\\b${name}=(\\d{1,5})\\b`))?.[1];
+    return digits === undefined ? undefined : Number(digits);
+  };
+  const settings = { words: count("words"), paceMs: count("pace"), firstByteMs: count("first") };
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}

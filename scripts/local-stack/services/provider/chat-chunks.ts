@@ -1,0 +1,54 @@
+import type { Choice, Completion } from "./completion.ts";
+import { completionUsage, countTokens, type Usage } from "./usage.ts";
+
+/** One event of a stream, and what has been used once it is written. */
+export type ChatChunk = { data: Record<string, unknown>; usage: Usage };
+
+const argumentSlice = 12;
+
+/** The chunks of a streamed answer without the closing usage: for each choice its role, its content, its end. */
+export function chatChunks(completion: Completion): ChatChunk[] {
+  const { input, cachedInput, reasoning } = completion.usage;
+  let written = reasoning;
+  return completion.choices.flatMap((choice, index) => {
+    const before = written;
+    const chunks = deltas(choice).map(({ delta, finish, tokens }) => {
+      written = before + tokens;
+      const choices = [{ index, delta, logprobs: null, finish_reason: finish ?? null }];
+      return { data: chunk(completion, choices), usage: { input, cachedInput, output: written, reasoning } };
+    });
+    return chunks;
+  });
+}
+
+/** The chunk that states the usage after all others. */
+export function usageChunk(completion: Completion): Record<string, unknown> {
+  return { ...chunk(completion, []), usage: completionUsage(completion.usage) };
+}
+
+type Delta = { delta: Record<string, unknown>; finish?: string; tokens: number };
+
+function deltas({ text, toolCall, finish }: Choice): Delta[] {
+  const start = { role: "assistant", content: toolCall ? null : "", refusal: null };
+  if (!toolCall) {
+    let sent = "";
+    const words = (text.match(/\s*\S+/g) ?? []).map((word) => {
+      sent += word;
+      return { delta: { content: word }, tokens: countTokens(sent) };
+    });
+    return [{ delta: start, tokens: 0 }, ...words, { delta: {}, finish, tokens: countTokens(text) }];
+  }
+  const { id, type, function: called } = toolCall;
+  const tokens = countTokens(JSON.stringify(called));
+  const slices = called.arguments.match(new RegExp(`[^]{1,${argumentSlice}}`, "g")) ?? [];
+  const opening = { index: 0, id, type, function: { name: called.name, arguments: "" } };
+  return [
+    { delta: { ...start, tool_calls: [opening] }, tokens: countTokens(called.name) },
+    ...slices.map((slice) => ({ delta: { tool_calls: [{ index: 0, function: { arguments: slice } }] }, tokens })),
+    { delta: {}, finish, tokens },
+  ];
+}
+
+function chunk({ id, created, model }: Completion, choices: unknown[]): Record<string, unknown> {
+  return { id, object: "chat.completion.chunk", created, model, system_fingerprint: "fp_demo", choices };
+}

@@ -1,0 +1,45 @@
+import { z } from "zod";
+
+const textPart = z.looseObject({ type: z.string(), text: z.string().optional(), refusal: z.string().optional() });
+const message = z.looseObject({
+  role: z.enum(["developer", "system", "user", "assistant", "tool", "function"]),
+  content: z.union([z.string(), z.array(textPart)]).nullish(),
+});
+const functionTool = z.looseObject({
+  type: z.literal("function"),
+  function: z.looseObject({ name: z.string(), parameters: z.unknown().optional() }),
+});
+
+/** The body of `POST /v1/chat/completions`, as far as the demo's answer depends on it. */
+export const chatRequest = z.looseObject({
+  model: z.string(),
+  messages: z.array(message).min(1),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
+  n: z.number().int().min(1).max(128).nullish(),
+  max_tokens: z.number().int().min(1).nullish(),
+  max_completion_tokens: z.number().int().min(1).nullish(),
+  stop: z.union([z.string(), z.array(z.string())]).nullish(),
+  tools: z.array(functionTool).nullish(),
+  tool_choice: z
+    .union([z.string(), z.looseObject({ function: z.looseObject({ name: z.string() }).optional() })])
+    .nullish(),
+  response_format: z
+    .looseObject({ type: z.string(), json_schema: z.looseObject({ schema: z.unknown().optional() }).optional() })
+    .nullish(),
+});
+
+export type ChatRequest = z.infer<typeof chatRequest>;
+export type ChatMessage = ChatRequest["messages"][number];
+
+/** A message's text; parts that hold none count as empty. */
+export function textOf({ content }: ChatMessage): string {
+  if (typeof content === "string") return content;
+  return (content ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
+}
+
+/** What the user said last. */
+export function lastPrompt({ messages }: ChatRequest): string {
+  const last = messages.findLast(({ role }) => role === "user");
+  return last ? textOf(last) : "";
+}

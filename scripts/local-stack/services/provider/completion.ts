@@ -1,0 +1,108 @@
+import { createHash } from "node:crypto";
+import type { Behaviour } from "./behaviours.ts";
+import { type ChatRequest, lastPrompt } from "./chat-request.ts";
+import { sampleOf } from "./schema-sample.ts";
+import { countTokens, inputTokens, type Usage } from "./usage.ts";
+
+export type ToolCall = { id: string; type: "function"; function: { name: string; arguments: string } };
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
+export type Choice = { text: string; toolCall?: ToolCall; finish: FinishReason };
+/** All that an answer to a chat will say: streamed or not, it is the same. */
+export type Completion = { id: string; created: number; model: string; choices: Choice[]; usage: Usage };
+
+const reasoningTokens = 64;
+
+/** Works out the answer to a chat. It depends on the request alone, and says that it is a demo. */
+export function complete(request: ChatRequest, behaviour: Behaviour): Completion {
+  const choices = Array.from({ length: request.n ?? 1 }, (_, index) => choose(request, behaviour, index));
+  const input = inputTokens(request);
+  const reasoning = behaviour.reasoning ? reasoningTokens : 0;
+  return {
+    id: `chatcmpl-demo-${fingerprint(request)}`,
+    created: Math.floor(Date.now() / 1000),
+    model: request.model,
+    choices,
+    usage: {
+      input,
+      cachedInput: behaviour.cachedInput ? Math.floor(input / 2) : 0,
+      output: outputTokens(choices) + reasoning,
+      reasoning,
+    },
+  };
+}
+
+/** Output tokens of the choices as far as they have been written. */
+export function outputTokens(choices: readonly Choice[]): number {
+  return choices.reduce(
+    (sum, { text, toolCall }) =>
+      sum + countTokens(text) + (toolCall ? countTokens(JSON.stringify(toolCall.function)) : 0),
+    0,
+  );
+}
+
+function choose(request: ChatRequest, behaviour: Behaviour, index: number): Choice {
+  const toolCall = chooseTool(request, behaviour, index);
+  if (toolCall) return { text: "", toolCall, finish: "tool_calls" };
+  const whole = answerText(request, behaviour, index);
+  const stopped = beforeStop(whole, request.stop);
+  const limit = request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY;
+  if (countTokens(stopped) > limit) return { text: firstTokens(stopped, limit), finish: "length" };
+  return { text: stopped, finish: behaviour.finish ?? "stop" };
+}
+
+function answerText(request: ChatRequest, behaviour: Behaviour, index: number): string {
+  const format = request.response_format;
+  if (format?.type === "json_schema")
+    return JSON.stringify(
+      behaviour.breaksSchema ? { demo: "not what was asked for" } : sampleOf(format.json_schema?.schema),
+    );
+  if (format?.type === "json_object") return JSON.stringify({ demo: true, prompt: lastPrompt(request) });
+  if (behaviour.words !== undefined)
+    return Array.from({ length: behaviour.words }, (_, word) => (word === 0 ? "[demo]" : `word${word}`)).join(" ");
+  const last = request.messages.at(-1);
+  const subject =
+    last?.role === "tool" ? `The tool answered: ${String(last.content)}` : `You said: ${lastPrompt(request)}`;
+  return `[demo] This answer comes from the local demo provider, not from a model.${index > 0 ? ` Choice ${index}.` : ""} ${subject}`;
+}
+
+/**
+ * Whether the answer is a tool call: where one is required or named by `tool_choice`, where the prompt says
+ * `call <name>`, or where the model is made for it; never straight after a tool's result.
+ */
+function chooseTool(request: ChatRequest, behaviour: Behaviour, index: number): ToolCall | undefined {
+  const { tools, tool_choice: choice } = request;
+  if (!tools || tools.length === 0 || choice === "none") return undefined;
+  const named = typeof choice === "object" ? choice?.function?.name : undefined;
+  const asked = tools.find(({ function: { name } }) => lastPrompt(request).includes(`call ${name}`));
+  const afterResult = request.messages.at(-1)?.role === "tool";
+  const eager = choice === "required" || behaviour.callsTools ? tools[0] : undefined;
+  const tool =
+    tools.find((candidate) => candidate.function.name === named) ?? (afterResult ? undefined : (asked ?? eager));
+  if (!tool) return undefined;
+  const { name, parameters } = tool.function;
+  const id = `call_demo_${fingerprint({ request, index })}`;
+  return {
+    id,
+    type: "function",
+    function: { name, arguments: JSON.stringify(sampleOf(parameters ?? { type: "object" })) },
+  };
+}
+
+function beforeStop(text: string, stop: ChatRequest["stop"]): string {
+  const marks = typeof stop === "string" ? [stop] : (stop ?? []);
+  const ends = marks.map((mark) => text.indexOf(mark)).filter((at) => at >= 0);
+  return ends.length > 0 ? text.slice(0, Math.min(...ends)) : text;
+}
+
+function firstTokens(text: string, tokens: number): string {
+  let kept = "";
+  for (const character of text) {
+    if (countTokens(kept + character) > tokens) break;
+    kept += character;
+  }
+  return kept;
+}
+
+function fingerprint(value: unknown): string {
+  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 24);
+}

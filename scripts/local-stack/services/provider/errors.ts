@@ -1,0 +1,50 @@
+import type { Behaviour } from "./behaviours.ts";
+
+type Failure = { status: 400 | 401 | 404 | 429 | 500 | 503; type: string; code: string | null; message: string };
+
+const failures: Record<Extract<Behaviour["failure"], number>, Failure> = {
+  400: {
+    status: 400,
+    type: "invalid_request_error",
+    code: "demo_bad_request",
+    message: "The demo refuses this request.",
+  },
+  401: { status: 401, type: "invalid_request_error", code: "invalid_api_key", message: "The demo refuses this key." },
+  429: { status: 429, type: "requests", code: "rate_limit_exceeded", message: "The demo's rate limit is reached." },
+  500: {
+    status: 500,
+    type: "server_error",
+    code: null,
+    message: "The demo had an error while processing the request.",
+  },
+  503: { status: 503, type: "server_error", code: null, message: "The demo is overloaded." },
+};
+
+/** A failure as OpenAI words it. */
+export function errorBody({ type, code, message }: Failure, param: string | null = null) {
+  return { error: { message, type, param, code } };
+}
+
+/** The answer that a model made for failing gives. */
+export function failureResponse(status: keyof typeof failures): Response {
+  const headers: HeadersInit = status === 429 ? { "retry-after": "1" } : {};
+  return Response.json(errorBody(failures[status]), { status, headers });
+}
+
+export function invalidKey(): Response {
+  return failureResponse(401);
+}
+
+export function invalidRequest(message: string, param: string | null): Response {
+  const failure = { status: 400, type: "invalid_request_error", code: null, message } as const;
+  return Response.json(errorBody(failure, param), { status: 400 });
+}
+
+export function unknownModel(model: string): Response {
+  const message = `The demo has no model ${JSON.stringify(model)}.`;
+  const failure = { status: 404, type: "invalid_request_error", code: "model_not_found", message } as const;
+  return Response.json(errorBody(failure, "model"), { status: 404 });
+}
+
+/** What a stream that fails after it has begun says instead of its rest. */
+export const midwayError = errorBody(failures[500]);

@@ -1,0 +1,231 @@
+import { once } from "node:events";
+import { createAdaptorServer, type ServerType } from "@hono/node-server";
+import OpenAI from "openai";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { createProvider } from "./app.ts";
+import type { Truth } from "./truth-log.ts";
+import { countTokens } from "./usage.ts";
+
+const apiKey = "provider-key";
+const prompt = "Grüße an alle";
+let server: ServerType;
+let origin: string;
+let client: OpenAI;
+
+beforeAll(async () => {
+  server = createAdaptorServer({ fetch: createProvider({ apiKey }).fetch });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  origin = `http://127.0.0.1:${address.port}`;
+  client = new OpenAI({ apiKey, baseURL: `${origin}/v1`, maxRetries: 0 });
+});
+
+afterAll(() => server.close());
+afterEach(() => vi.restoreAllMocks());
+beforeEach(() => fetch(`${origin}/truth`, { method: "DELETE" }));
+
+async function truth(): Promise<Truth[]> {
+  const answer = await fetch(`${origin}/truth`);
+  return ((await answer.json()) as { calls: Truth[] }).calls;
+}
+
+const chat = (model: string, extra: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming> = {}) =>
+  client.chat.completions.create({ model, messages: [{ role: "user", content: prompt }], ...extra });
+
+async function streamed(model: string, { signal, leaveAfter }: { signal?: AbortController; leaveAfter?: number } = {}) {
+  const stream = await client.chat.completions.create(
+    { model, messages: [{ role: "user", content: prompt }], stream: true, stream_options: { include_usage: true } },
+    { signal: signal?.signal },
+  );
+  const chunks: OpenAI.ChatCompletionChunk[] = [];
+  for await (const chunk of stream) {
+    chunks.push(chunk);
+    if (chunks.length === leaveAfter) signal?.abort();
+  }
+  const text = chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
+  return { chunks, text, usage: chunks.at(-1)?.usage };
+}
+
+describe("chat", () => {
+  test("an answer is marked as a demo, the same every time, and counted by the documented rule", async () => {
+    const [first, second] = [await chat("demo-chat"), await chat("demo-chat")];
+    const text = first.choices[0]?.message.content ?? "";
+    expect(text).toContain("[demo]");
+    expect(text).toContain(prompt);
+    expect(second.choices).toEqual(first.choices);
+    expect(first.usage).toMatchObject({
+      prompt_tokens: countTokens(prompt) + 3,
+      completion_tokens: countTokens(text),
+      total_tokens: countTokens(prompt) + 3 + countTokens(text),
+    });
+  });
+
+  test("streamed and not streamed say the same and cost the same", async () => {
+    const whole = await chat("demo-chat");
+    const { chunks, text, usage } = await streamed("demo-chat");
+    expect(text).toBe(whole.choices[0]?.message.content);
+    expect(usage).toEqual(whole.usage);
+    expect(chunks[0]?.choices[0]?.delta).toMatchObject({ role: "assistant", content: "" });
+    expect(chunks.at(-2)?.choices[0]?.finish_reason).toBe("stop");
+    expect(chunks.at(-1)?.choices).toEqual([]);
+  });
+
+  test("without include_usage no chunk speaks of usage", async () => {
+    const stream = await client.chat.completions.create({
+      model: "demo-chat",
+      messages: [{ role: "user", content: prompt }],
+      stream: true,
+    });
+    for await (const chunk of stream) expect(chunk).not.toHaveProperty("usage");
+  });
+
+  test("an answer that just fits its limit stops, one token less is a length", async () => {
+    const { usage } = await chat("demo-chat");
+    const fits = usage?.completion_tokens ?? 0;
+    expect((await chat("demo-chat", { max_completion_tokens: fits })).choices[0]?.finish_reason).toBe("stop");
+    const short = await chat("demo-chat", { max_completion_tokens: fits - 1 });
+    expect(short.choices[0]?.finish_reason).toBe("length");
+    expect(short.usage?.completion_tokens).toBe(fits - 1);
+  });
+
+  test("tools are called when the prompt, the choice or the model asks for it, and not after their result", async () => {
+    const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+    const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather", parameters } }];
+    const idle = await chat("demo-chat", { tools });
+    expect(idle.choices[0]?.finish_reason).toBe("stop");
+    const called = await chat("demo-tools", { tools });
+    const [call] = called.choices[0]?.message.tool_calls ?? [];
+    expect(call).toMatchObject({ type: "function", function: { name: "weather", arguments: '{"city":"demo"}' } });
+    expect((await chat("demo-chat", { tools, tool_choice: "required" })).choices[0]?.finish_reason).toBe("tool_calls");
+    const after = await client.chat.completions.create({
+      model: "demo-tools",
+      tools,
+      messages: [
+        { role: "user", content: "call weather" },
+        { role: "assistant", tool_calls: call ? [call] : [] },
+        { role: "tool", tool_call_id: call?.id ?? "", content: "sunny" },
+      ],
+    });
+    expect(after.choices[0]?.message.content).toContain("sunny");
+    const stream = client.chat.completions.stream({
+      model: "demo-tools",
+      tools,
+      messages: [{ role: "user", content: prompt }],
+    });
+    expect((await stream.finalMessage()).tool_calls).toMatchObject([{ function: { arguments: '{"city":"demo"}' } }]);
+  });
+
+  test("a JSON schema is kept to, except by the model that is made to break it", async () => {
+    const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
+    const response_format = { type: "json_schema", json_schema: { name: "sum", schema } } as const;
+    const kept = await chat("demo-chat", { response_format });
+    expect(JSON.parse(kept.choices[0]?.message.content ?? "")).toEqual({ sum: 1 });
+    const broken = await chat("demo-bad-schema", { response_format });
+    expect(JSON.parse(broken.choices[0]?.message.content ?? "")).not.toHaveProperty("sum");
+  });
+
+  test("cached and reasoning tokens are stated as parts of the whole", async () => {
+    expect((await chat("demo-cached")).usage).toMatchObject({
+      prompt_tokens: countTokens(prompt) + 3,
+      prompt_tokens_details: { cached_tokens: Math.floor((countTokens(prompt) + 3) / 2) },
+    });
+    const { usage } = await streamed("demo-reasoning");
+    expect(usage?.completion_tokens_details?.reasoning_tokens).toBe(64);
+    expect(usage?.completion_tokens).toBeGreaterThan(64);
+  });
+});
+
+describe("mishaps", () => {
+  test.each([400, 401, 429, 500, 503])("demo-error-%i answers that status in OpenAI's shape", async (status) => {
+    await expect(chat(`demo-error-${status}`)).rejects.toMatchObject({
+      status,
+      error: { message: expect.any(String) },
+    });
+  });
+
+  test("an unknown model is 404, a wrong key 401, a body that is no chat 400", async () => {
+    await expect(chat("gpt-unknown")).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    await expect(client.withOptions({ apiKey: "wrong" }).models.list()).rejects.toMatchObject({ status: 401 });
+    await expect(chat("demo-chat", { messages: [] })).rejects.toMatchObject({ status: 400, param: "messages" });
+  });
+
+  test.each(["demo-cut", "demo-reset", "demo-error-midway", "demo-garbage"])(
+    "the stream of %s fails",
+    async (model) => {
+      vi.spyOn(console, "error").mockReturnValue();
+      await expect(streamed(model)).rejects.toThrow();
+    },
+  );
+
+  test("usage that is not stated, stated as zero or twice is still known to the truth log", async () => {
+    expect((await streamed("demo-no-usage")).usage).toBeUndefined();
+    expect((await streamed("demo-zero-usage")).usage).toMatchObject({ total_tokens: 0 });
+    expect((await streamed("demo-usage-twice")).chunks.filter(({ usage }) => usage)).toHaveLength(2);
+    const calls = await truth();
+    expect(calls.map(({ usageReported }) => usageReported)).toEqual([false, true, true]);
+    expect(new Set(calls.map(({ usage }) => usage.output)).size).toBe(1);
+    expect(calls[0]?.usage.output).toBeGreaterThan(0);
+  });
+});
+
+describe("the truth log", () => {
+  test("names a call by its request id and says what was used when the client left", async () => {
+    const signal = new AbortController();
+    expect((await streamed("demo-paced", { signal, leaveAfter: 10 })).chunks).toHaveLength(10);
+    await vi.waitFor(async () => expect((await truth())[0]?.endedAt).not.toBeNull());
+    const [left] = await truth();
+    expect(left).toMatchObject({ model: "demo-paced", stream: true, aborted: true, usageReported: false });
+    const whole = await chat("demo-paced");
+    expect(left?.usage.output).toBeGreaterThan(0);
+    expect(left?.usage.output).toBeLessThan(whole.usage?.completion_tokens ?? 0);
+  });
+
+  test("a connection that the demo cuts is not taken for a client that left", async () => {
+    await expect(streamed("demo-cut")).rejects.toThrow();
+    await vi.waitFor(async () => expect((await truth())[0]).toMatchObject({ aborted: false, status: 200 }));
+  });
+
+  test("can be asked for one request", async () => {
+    await client.chat.completions.create(
+      { model: "demo-chat", messages: [{ role: "user", content: prompt }] },
+      { headers: { "x-request-id": "mine" } },
+    );
+    await chat("demo-chat");
+    const answer = await fetch(`${origin}/truth?request_id=mine`);
+    expect(await answer.json()).toMatchObject({ calls: [{ requestId: "mine", status: 200, aborted: false }] });
+  });
+});
+
+describe("other kinds of models", () => {
+  test("embeddings are unit vectors that depend on the text alone, in both encodings", async () => {
+    const ask = (encoding_format: "float" | "base64") =>
+      client.embeddings.create({ model: "demo-embedding", input: ["a", "b"], dimensions: 12, encoding_format });
+    const [a, b] = (await ask("float")).data.map(({ embedding }) => embedding);
+    expect(a).toHaveLength(12);
+    expect(Math.hypot(...(a ?? []))).toBeCloseTo(1);
+    expect(a).not.toEqual(b);
+    const encoded = (await ask("base64")).data[0]?.embedding as unknown as string;
+    const decoded = new Float32Array(new Uint8Array(Buffer.from(encoded, "base64")).buffer);
+    expect([...decoded]).toEqual(a);
+  });
+
+  test("speech is 24 kHz mono 16-bit, with a RIFF header or raw", async () => {
+    const ask = async (response_format: "wav" | "pcm") => {
+      const answer = await client.audio.speech.create({
+        model: "demo-speech",
+        voice: "alloy",
+        input: "Hello",
+        response_format,
+      });
+      return { type: answer.headers.get("content-type"), bytes: Buffer.from(await answer.arrayBuffer()) };
+    };
+    const [wav, pcm] = [await ask("wav"), await ask("pcm")];
+    expect(wav.type).toBe("audio/wav");
+    expect(pcm.type).toBe("audio/pcm;rate=24000");
+    expect(wav.bytes.subarray(0, 4).toString()).toBe("RIFF");
+    expect(wav.bytes.readUInt32LE(24)).toBe(24_000);
+    expect(wav.bytes.subarray(44)).toEqual(pcm.bytes);
+  });
+});

@@ -1,0 +1,44 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+
+/** 24 kHz, mono, 16 bits little endian. */
+const sampleRate = 24_000;
+const secondsPerCharacter = 0.05;
+const amplitude = 0.2 * 0x7fff;
+
+/** The body of `POST /v1/audio/speech`. */
+export const speechRequest = z.looseObject({
+  model: z.string(),
+  input: z.string().min(1).max(10_000),
+  voice: z.string().default("alloy"),
+  response_format: z.enum(["wav", "pcm"]).nullish(),
+});
+
+/** A tone as long as the text is, and as high as the voice's name says: it is plainly no speech, and always the same. */
+export function speak({ input, voice, response_format: format }: z.infer<typeof speechRequest>): Buffer {
+  const pitchHz = 220 + (createHash("sha256").update(voice).digest()[0] ?? 0);
+  const samples = Math.round([...input].length * secondsPerCharacter * sampleRate);
+  const pcm = Buffer.alloc(samples * 2);
+  for (let i = 0; i < samples; i++) {
+    pcm.writeInt16LE(Math.round(amplitude * Math.sin((2 * Math.PI * pitchHz * i) / sampleRate)), i * 2);
+  }
+  return format === "pcm" ? pcm : Buffer.concat([wavHeader(pcm.length), pcm]);
+}
+
+/** RIFF/WAVE header for linear PCM. */
+function wavHeader(bytes: number): Buffer {
+  const header = Buffer.alloc(44);
+  header.write("RIFF", 0, "ascii");
+  header.writeUInt32LE(36 + bytes, 4);
+  header.write("WAVEfmt ", 8, "ascii");
+  header.writeUInt32LE(16, 16);
+  header.writeUInt16LE(1, 20);
+  header.writeUInt16LE(1, 22);
+  header.writeUInt32LE(sampleRate, 24);
+  header.writeUInt32LE(sampleRate * 2, 28);
+  header.writeUInt16LE(2, 32);
+  header.writeUInt16LE(16, 34);
+  header.write("data", 36, "ascii");
+  header.writeUInt32LE(bytes, 40);
+  return header;
+}

@@ -1,0 +1,54 @@
+import type { Usage } from "./usage.ts";
+
+/** What really happened in a call, to compare with what was made of it. */
+export type Truth = {
+  /** `x-request-id` of the call, where it had one. */
+  requestId: string | null;
+  path: string;
+  model: string;
+  stream: boolean;
+  startedAt: string;
+  endedAt: string | null;
+  /** HTTP status that was sent; null where the call ended without one. */
+  status: number | null;
+  /** Used so far: at the end, or when the client left or the answer was cut. */
+  usage: Usage;
+  /** Whether the answer stated its usage. */
+  usageReported: boolean;
+  /** The client left before the end. */
+  aborted: boolean;
+};
+
+/** Older entries make room for newer ones. */
+const capacity = 10_000;
+
+export type TruthLog = {
+  begin: (call: Pick<Truth, "requestId" | "path" | "model" | "stream">) => Truth;
+  list: (requestId?: string) => Truth[];
+  clear: () => void;
+};
+
+/** The last calls, oldest first. An entry is there from the call's first moment and is completed as it goes on. */
+export function createTruthLog(): TruthLog {
+  let entries: Truth[] = [];
+  return {
+    begin(call) {
+      const entry: Truth = {
+        ...call,
+        startedAt: new Date().toISOString(),
+        endedAt: null,
+        status: null,
+        usage: { input: 0, cachedInput: 0, output: 0, reasoning: 0 },
+        usageReported: false,
+        aborted: false,
+      };
+      entries.push(entry);
+      if (entries.length > capacity) entries = entries.slice(-capacity / 2);
+      return entry;
+    },
+    list: (requestId) => entries.filter((entry) => requestId === undefined || entry.requestId === requestId),
+    clear() {
+      entries = [];
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { type ChatRequest, textOf } from "./chat-request.ts";
+
+/** What a call has used, whatever is said about it. */
+export type Usage = { input: number; cachedInput: number; output: number; reasoning: number };
+
+const tokensPerMessage = 3;
+const tokensPerImage = 85;
+const tokensPerAudio = 100;
+
+/** The demo's tokeniser: one token for every four bytes of UTF-8, begun ones included. */
+export function countTokens(text: string): number {
+  return Math.ceil(Buffer.byteLength(text) / 4);
+}
+
+/**
+ * Input tokens of a chat: its text, 3 for each message, 85 for each image and 100 for each audio part; tools and tool
+ * calls count as their JSON.
+ */
+export function inputTokens({ messages, tools }: ChatRequest): number {
+  const ofMessages = messages.map((message) => {
+    const parts = Array.isArray(message.content) ? message.content : [];
+    const images = parts.filter(({ type }) => type === "image_url").length;
+    const audio = parts.filter(({ type }) => type === "input_audio").length;
+    const calls = message.tool_calls ? countTokens(JSON.stringify(message.tool_calls)) : 0;
+    return countTokens(textOf(message)) + tokensPerMessage + images * tokensPerImage + audio * tokensPerAudio + calls;
+  });
+  const ofTools = tools && tools.length > 0 ? countTokens(JSON.stringify(tools)) : 0;
+  return ofMessages.reduce((sum, count) => sum + count, ofTools);
+}
+
+/** Usage as chat completions state it; reasoning is part of the output. */
+export function completionUsage({ input, cachedInput, output, reasoning }: Usage) {
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: cachedInput, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: reasoning, audio_tokens: 0 },
+  };
+}

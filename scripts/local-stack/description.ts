@@ -37,20 +37,25 @@ export function renderTable(description: StackDescription, stream: NodeJS.WriteS
   const rows: [string, string][] = [
     ["Web", base],
     ["Mailbox", mail.web],
-    ["Supabase", `${supabase.url}  (publishable key ${supabase.publishableKey})`],
+    ["Supabase", supabase.url],
+    ["Publishable key", supabase.publishableKey],
     ["Postgres", supabase.dbUrl],
-    ["AI gateway", `${ai}/v1  (models are served by a demo provider unless you set another)`],
+    ["AI gateway", `${ai}/v1`],
+    ["AI key", aiKey],
     ...users.map(({ role, email, password }): [string, string] => [
       role === "admin" ? "Sign in (admin)" : "Sign in",
-      `${email}  password ${password}`,
+      `${email}  ${password}`,
     ]),
-    ...(aiKey ? ([["AI key", aiKey]] satisfies [string, string][]) : []),
   ];
-  const lines = rows.map(([name, value]) => `  ${label(name)}  ${value}`);
-  const call = aiKey ? ["", "  Try it:", ...curlLines(ai, aiKey).map((line) => `    ${line}`)] : [];
-  return ["", "Gatehouse is ready. Ctrl-C stops it.", "", ...lines, ...call, ""].join("\n");
+  const lines = rows.filter(([, value]) => value !== "").map(([name, value]) => `  ${label(name)}  ${value}`);
+  const call = aiKey ? ["", "Ask the demo model:", "", ...curlLines(ai, aiKey)] : [];
+  return ["", "Gatehouse is ready. Ctrl-C stops it.", "", ...lines, ...call, "", ""].join("\n");
 }
 
 function curlLines(ai: string, aiKey: string): string[] {
-  return [`curl ${ai}/v1/models -H 'Authorization: Bearer ${aiKey}'`];
+  const body = { model: "demo-chat", messages: [{ role: "user", content: "Hello" }] };
+  return [
+    `curl ${ai}/v1/chat/completions -H 'Authorization: Bearer ${aiKey}' \\`,
+    `  -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`,
+  ].map((line) => `  ${line}`);
 }

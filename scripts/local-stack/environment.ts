@@ -70,15 +70,21 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
       );
     }
   }
-  if (settings.NODE_ENV === "production") {
-    for (const [name, value] of Object.entries(settings)) {
-      if (typeof value === "string" && value.startsWith(examplePrefix)) {
-        faults.push(`${name} still has the example's value, which production refuses: set a secret of your own.`);
-      }
-    }
-  }
+  if (settings.NODE_ENV === "production") faults.push(...exampleFaults(settings));
   if (faults.length > 0) refuse(origin, faults);
   return { settings, all };
+}
+
+function exampleFaults(settings: Environment["settings"]): string[] {
+  return Object.entries(settings)
+    .filter(([, value]) => typeof value === "string" && value.startsWith(examplePrefix))
+    .map(([name]) => `${name} still has the example's value, which production refuses: set a secret of your own.`);
+}
+
+/** @throws StackError when a secret still has the value that `.env.example` gives it */
+export function refuseExamples({ settings }: Environment): void {
+  const faults = exampleFaults(settings);
+  if (faults.length > 0) refuse("the environment", faults);
 }
 
 function refuse(origin: string, faults: readonly string[]): never {

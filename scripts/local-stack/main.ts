@@ -1,15 +1,19 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { renderTable } from "./description.ts";
-import { prepareEmbedded, type Stack } from "./embedded.ts";
+import { planEmbedded } from "./embedded.ts";
 import { readEnvironment } from "./environment.ts";
 import { messageOf, StackError } from "./errors.ts";
+import { planHosted, withSupabaseStatus } from "./hosted.ts";
 import { onStopRequest } from "./lifecycle.ts";
 import { readOptions, usage } from "./options.ts";
+import type { RunRecord } from "./runner/run-record.ts";
+import { openDataDir, type Stack } from "./stack.ts";
 
 const root = path.resolve(fileURLToPath(new URL("../..", import.meta.url)));
 
 let stack: Stack | undefined;
+let record: RunRecord | undefined;
 let ending: Promise<void> | undefined;
 
 /** Stops what runs and ends this process; the first call decides how. */
@@ -17,6 +21,7 @@ function end(exitCode: number, message?: string): Promise<void> {
   ending ??= (async () => {
     if (message) process.stderr.write(`\n${message}\n`);
     await stack?.stop().catch((error: unknown) => process.stderr.write(`${messageOf(error)}\n`));
+    record?.remove();
     process.exit(exitCode);
   })();
   return ending;
@@ -44,14 +49,12 @@ try {
       process.exit(1);
     },
   });
-  const environment = readEnvironment(root, options);
-  stack = await prepareEmbedded({
-    root,
-    options,
-    environment,
-    terminal,
-    onGiveUp: (error) => void end(1, describeError(error)),
-  });
+  const given = readEnvironment(root, options);
+  const environment = options.supabase ? withSupabaseStatus(root, given) : given;
+  const start = { root, options, environment, terminal, onGiveUp: (error: Error) => void end(1, describeError(error)) };
+  const opened = await openDataDir(start);
+  record = opened.record;
+  stack = await (environment.settings.SUPABASE_URL ? planHosted : planEmbedded)(start, opened);
   const description = await stack.start();
   if (ending === undefined) {
     process.stdout.write(

@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { codeOf, StackError } from "./errors.ts";
@@ -18,22 +19,25 @@ export type PortName = keyof typeof defaultPorts;
 export type Ports = Record<PortName, number>;
 export type TakenPort = { name: PortName; port: number; owner: string | undefined; chosen: number };
 
-const loopback = "127.0.0.1";
 const highestPort = 65_535;
+/** "Any port" is one below those that systems give to outgoing connections, which could take it before we do. */
+const anyPort = { from: 10_000, to: 32_000 };
 
-/** Listens for a moment. @returns the port, or undefined when it is taken */
-function tryPort(port: number): Promise<number | undefined> {
+/** Listens for a moment, on both loopback addresses, since browsers may try either for localhost. */
+async function isFree(port: number): Promise<boolean> {
+  return (await canListen(port, "127.0.0.1")) && (await canListen(port, "::1"));
+}
+
+function canListen(port: number, host: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", (error) => {
       const code = codeOf(error);
-      if (code === "EADDRINUSE" || code === "EACCES") resolve(undefined);
+      if (code === "EADDRINUSE" || code === "EACCES") resolve(false);
+      else if (host === "::1") resolve(true);
       else reject(error);
     });
-    server.listen({ port, host: loopback, exclusive: true }, () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address ? address.port : undefined));
-    });
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
   });
 }
 
@@ -78,22 +82,23 @@ export async function choosePorts(wished: Ports): Promise<{ ports: Ports; taken:
   const ports: Partial<Ports> = {};
   const taken: TakenPort[] = [];
   const names = Object.keys(wished) as PortName[];
-  const used = new Set<number>();
+  const reserved = new Set(names.map((name) => wished[name]));
   for (const name of names) {
     const wish = wished[name];
-    let chosen: number | undefined;
-    for (let port = wish; chosen === undefined; port += wish === 0 ? 0 : 1) {
-      if (port > highestPort)
-        throw new StackError(`No free port for ${name} from ${wish} up. Choose others: --ports auto`);
-      if (port !== 0 && (used.has(port) || (port !== wish && names.some((other) => wished[other] === port)))) continue;
-      const free = await tryPort(port);
-      if (free !== undefined && !used.has(free)) chosen = free;
-    }
+    const chosen =
+      wish !== 0 && (await isFree(wish)) ? wish : await nextFree(wish || randomInt(anyPort.from, anyPort.to));
     if (wish !== 0 && chosen !== wish) taken.push({ name, port: wish, owner: portOwner(wish), chosen });
-    used.add(chosen);
     ports[name] = chosen;
+    reserved.add(chosen);
   }
   return { ports: ports as Ports, taken };
+
+  async function nextFree(from: number): Promise<number> {
+    for (let port = from; port <= highestPort; port += 1) {
+      if (!reserved.has(port) && (await isFree(port))) return port;
+    }
+    throw new StackError(`There is no free port from ${from} up. Choose others: --ports auto`);
+  }
 }
 
 /** What to tell the person at the terminal about a taken port. */

@@ -169,12 +169,19 @@ export async function describeServices(context: ServiceContext): Promise<Service
       health: { url: `${addresses.functions}/healthz` },
       ...limits,
     },
-    webService(context),
+    describeWeb({ root, port: ports.web, dev, dependsOn: ["gateway"], env: webEnvironment(context) }),
   ];
 }
 
-function webService({ root, ports, addresses, secrets, environment, dev }: ServiceContext): Service {
-  const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
+/** The web server, on whatever project `env` names. */
+export function describeWeb(options: {
+  root: string;
+  port: number;
+  dev: boolean;
+  dependsOn: string[];
+  env: Record<string, string>;
+}): Service {
+  const { root, port, dev, dependsOn, env } = options;
   return {
     kind: "service",
     name: "web",
@@ -183,22 +190,31 @@ function webService({ root, ports, addresses, secrets, environment, dev }: Servi
     cwd: root,
     env: {
       APP_NAME: "web",
-      ...environment.all,
-      NODE_ENV: dev ? "development" : (environment.settings.NODE_ENV ?? "production"),
+      NODE_ENV: "production",
+      ...env,
+      ...(dev ? { NODE_ENV: "development" } : {}),
       HOST: host,
-      PORT: String(ports.web),
-      BASE_URL: addresses.base,
-      SUPABASE_URL: addresses.supabase,
-      SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
-      SUPABASE_SECRET_KEY: secrets.secretKey,
-      AI_URL: `${addresses.supabase}/functions`,
-      MAILBOX_URL: addresses.mailbox,
-      WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
+      PORT: String(port),
     },
-    port: ports.web,
-    dependsOn: ["gateway", ...(dev ? [] : ["build"])],
-    health: { url: `http://${host}:${ports.web}/healthz` },
+    port,
+    dependsOn: [...dependsOn, "build"],
+    health: { url: `http://${host}:${port}/healthz` },
     ...limits,
+  };
+}
+
+/** The web server's environment on the embedded stack. Example values give way to secrets of the stack's own. */
+function webEnvironment({ addresses, secrets, environment }: ServiceContext): Record<string, string> {
+  const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
+  return {
+    ...environment.all,
+    BASE_URL: addresses.base,
+    SUPABASE_URL: addresses.supabase,
+    SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
+    SUPABASE_SECRET_KEY: secrets.secretKey,
+    AI_URL: `${addresses.supabase}/functions`,
+    MAILBOX_URL: addresses.mailbox,
+    WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
   };
 }
 

@@ -26,7 +26,7 @@ export function createRun(options: {
   log: Log;
   record: RunRecord;
   onGiveUp: (error: Error) => void;
-  onChange: () => void;
+  onChange: (processes: OwnedProcess[]) => void;
 }): Run {
   const { steps, log, record, onGiveUp, onChange } = options;
   const watch = startWatch();
@@ -37,7 +37,7 @@ export function createRun(options: {
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
   const note = () => {
     record.update(processes(), watch.identity());
-    onChange();
+    onChange(processes());
   };
 
   for (const step of steps) {

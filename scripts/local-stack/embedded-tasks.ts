@@ -1,0 +1,86 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+import pg from "pg";
+import { databaseUrl } from "./addresses.ts";
+import { ensureBuild } from "./build.ts";
+import { type DemoData, seedDemo } from "./demo-seed.ts";
+import { applyMigrations, applySqlFile } from "./migrations.ts";
+import type { Log } from "./runner/log.ts";
+import type { Task } from "./runner/service.ts";
+import { bootstrapCluster, initialiseCluster } from "./services/postgres/cluster.ts";
+import type { ServiceContext } from "./services.ts";
+
+/** The web server's build, when it is missing or old. */
+export function buildTask(root: string, log: Log): Task {
+  return {
+    kind: "task",
+    name: "build",
+    dependsOn: [],
+    run: async () => {
+      await ensureBuild({ root, logFile: log.fileOf("build") });
+    },
+  };
+}
+
+/** What the embedded stack does between its services' starts. `onDemo` gets the demo data once it is there. */
+export function describeTasks(
+  context: Pick<ServiceContext, "root" | "ports" | "addresses" | "secrets" | "placement">,
+  { dataDir, log, onDemo }: { dataDir: string; log: Log; onDemo: (data: DemoData) => void },
+): Task[] {
+  const { root, ports, addresses, secrets, placement } = context;
+  const dbUrl = databaseUrl("postgres", secrets, ports.postgres);
+  return [
+    {
+      kind: "task",
+      name: "cluster",
+      dependsOn: [],
+      run: async () => {
+        await initialiseCluster({ dataDir: placement.dataDir, passwords: secrets.passwords, placement });
+      },
+    },
+    {
+      kind: "task",
+      name: "bootstrap",
+      dependsOn: ["postgres"],
+      run: () => bootstrapCluster({ port: ports.postgres, passwords: secrets.passwords }),
+    },
+    {
+      kind: "task",
+      name: "migrations",
+      // The identity backend makes its own schema, which ours refer to.
+      dependsOn: ["bootstrap", "identity"],
+      run: async () => {
+        const applied = await applyMigrations({ dbUrl, directory: path.join(root, "supabase/migrations") });
+        if (applied.length > 0) log.say("migrations", `applied ${applied.length}, up to ${applied.at(-1)}`);
+        await letGatewayIn(dbUrl, secrets.passwords.gateway);
+      },
+    },
+    {
+      kind: "task",
+      name: "seed",
+      dependsOn: ["migrations"],
+      run: async () => {
+        const file = path.join(root, "supabase/seed.sql");
+        if (existsSync(file)) await applySqlFile({ dbUrl, file });
+      },
+    },
+    {
+      kind: "task",
+      name: "demo",
+      dependsOn: ["gateway", "seed"],
+      run: async () => onDemo(await seedDemo({ dataDir, supabaseUrl: addresses.supabase, dbUrl, secrets })),
+    },
+    buildTask(root, log),
+  ];
+}
+
+/** The migrations make the functions' login role without a password; this stack gives it its own. */
+async function letGatewayIn(dbUrl: string, password: string): Promise<void> {
+  const client = new pg.Client({ connectionString: dbUrl });
+  await client.connect();
+  try {
+    await client.query(`alter role gateway password ${client.escapeLiteral(password)}`);
+  } finally {
+    await client.end();
+  }
+}

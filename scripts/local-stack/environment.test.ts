@@ -1,0 +1,62 @@
+import { readFileSync } from "node:fs";
+import { parseEnv } from "node:util";
+import { expect, test } from "vitest";
+import { examplePrefix, parseEnvironment } from "./environment.ts";
+
+const project = {
+  SUPABASE_URL: "https://abc.supabase.co/",
+  SUPABASE_PUBLISHABLE_KEY: "sb_publishable_a",
+  SUPABASE_SECRET_KEY: "sb_secret_a",
+};
+
+test("nothing set is fine, and an empty value counts as not set", () => {
+  expect(parseEnvironment({}).settings).toEqual({});
+  expect(parseEnvironment({ SUPABASE_URL: "", IDENTITY_BIN: "", PORT: "" }).settings).toEqual({});
+});
+
+test("a whole project is taken, without a trailing slash", () => {
+  expect(parseEnvironment(project).settings.SUPABASE_URL).toBe("https://abc.supabase.co");
+});
+
+test.each(["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"])(
+  "a project without %s is named in one message",
+  (name) => {
+    expect(() => parseEnvironment({ ...project, [name]: "" }, ".env")).toThrow(
+      new RegExp(`^The settings in \\.env do not work:\n {2}${name} is not set, but SUPABASE_URL is: add .*[^\n]$`),
+    );
+  },
+);
+
+test("keys without a project's URL name the URL", () => {
+  expect(() => parseEnvironment({ SUPABASE_SECRET_KEY: "sb_secret_a" })).toThrow(
+    /SUPABASE_URL is not set, but SUPABASE_SECRET_KEY is/,
+  );
+});
+
+test.each([
+  ["SUPABASE_URL", "abc.supabase.co"],
+  ["SUPABASE_DB_URL", "https://abc.supabase.co"],
+  ["PORT", "70000"],
+  ["NODE_ENV", "prod"],
+  ["IDENTITY_BIN", "/nowhere/auth"],
+  ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "x".repeat(31)],
+])("a bad %s is named", (name, value) => {
+  expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(new RegExp(`\n {2}${name} `));
+});
+
+test("an account secret of 32 characters is long enough", () => {
+  expect(() => parseEnvironment({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "x".repeat(32) })).not.toThrow();
+});
+
+test(".env.example works as it is, and its secrets are refused in production", () => {
+  const example = parseEnv(readFileSync(".env.example", "utf8"));
+  expect(() => parseEnvironment(example)).not.toThrow();
+  const secrets = Object.keys(example).filter((name) => /SECRET|_KEY$/.test(name));
+  expect(secrets).toContain("WEB_MULTI_ACCOUNT_SESSION_SECRET");
+  for (const name of secrets) {
+    expect(example[name]).toMatch(new RegExp(`^${examplePrefix}`));
+    expect(() => parseEnvironment({ ...example, NODE_ENV: "production" })).toThrow(
+      `${name} still has the example's value`,
+    );
+  }
+});

@@ -1,0 +1,71 @@
+import path from "node:path";
+import { webOrigin } from "./addresses.ts";
+import { buildTask } from "./embedded-tasks.ts";
+import { type Environment, parseEnvironment, refuseExamples } from "./environment.ts";
+import { StackError } from "./errors.ts";
+import { findMissingMigrations } from "./missing-migrations.ts";
+import type { Step } from "./runner/service.ts";
+import { describeWeb } from "./services.ts";
+import { createStack, findPorts, type Opened, type Stack, type StartOptions } from "./stack.ts";
+import { readSupabaseStatus } from "./supabase-status.ts";
+
+/** The environment with the address and keys of what `supabase start` runs here. */
+export function withSupabaseStatus(root: string, environment: Environment): Environment {
+  return parseEnvironment({ ...environment.all, ...readSupabaseStatus(root) }, "supabase status");
+}
+
+/**
+ * Plans a run on a Supabase project that is there already: the web server alone. Nothing is applied or seeded.
+ * @throws StackError naming the migrations that the project lacks
+ */
+export async function planHosted(start: StartOptions, opened: Opened): Promise<Stack> {
+  const { root, options, environment, onGiveUp } = start;
+  const { settings, all } = environment;
+  if (!options.dev) refuseExamples(environment);
+  const url = settings.SUPABASE_URL ?? "";
+  const publishableKey = settings.SUPABASE_PUBLISHABLE_KEY ?? "";
+  const secretKey = settings.SUPABASE_SECRET_KEY ?? "";
+  const project = { url, secretKey, dbUrl: settings.SUPABASE_DB_URL };
+  const missing = await findMissingMigrations(path.join(root, "supabase/migrations"), project);
+  if (missing.length > 0) {
+    throw new StackError(
+      [
+        `The Supabase project at ${url} lacks ${missing.length} of this version's migrations:`,
+        ...missing.map((name) => `  ${name}`),
+        "Apply them as the project's operator, then start again: npx supabase db push",
+      ].join("\n"),
+    );
+  }
+
+  const ports = await findPorts({ ...start, options: { ...options, without: new Set(unused) } }, opened.log);
+  const base = webOrigin(settings, ports.web);
+  const web = describeWeb({
+    root,
+    port: ports.web,
+    dev: options.dev,
+    dependsOn: [],
+    env: { ...all, ...(settings.NODE_ENV ? { NODE_ENV: settings.NODE_ENV } : {}), BASE_URL: base },
+  });
+  const steps: Step[] = options.without.has("web") ? [] : [web, ...(options.dev ? [] : [buildTask(root, opened.log)])];
+  return createStack(opened, {
+    steps,
+    url: base,
+    describe: (services) => ({
+      base,
+      ai: all.AI_URL ?? `${url}/functions`,
+      supabase: { url, publishableKey, secretKey, dbUrl: settings.SUPABASE_DB_URL ?? "" },
+      mail: { smtp: "", web: all.MAILBOX_URL ?? "" },
+      provider: "",
+      users: [],
+      workspaceId: "",
+      aiKey: "",
+      gatewayDbUrl: "",
+      services,
+    }),
+    onGiveUp,
+    onStop: () => undefined,
+  });
+}
+
+/** Ports of the embedded stack, which nobody listens on here. */
+const unused = ["gateway", "postgres", "mail", "smtp", "identity", "functions", "provider"];

@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { addressesOf, wishedWebPort } from "./addresses.ts";
+import { readOptions } from "./options.ts";
+import { defaultPorts } from "./ports.ts";
+import { statusSettings } from "./supabase-status.ts";
+
+test("without options the known ports and .local are used", () => {
+  expect(readOptions([])).toMatchObject({ ports: defaultPorts, dataDir: ".local", json: false, dev: false });
+});
+
+test("ports are moved together or chosen freely", () => {
+  expect(readOptions(["--port-offset", "100"]).ports.web).toBe(3100);
+  expect(Object.values(readOptions(["--ports", "auto"]).ports).every((port) => port === 0)).toBe(true);
+});
+
+test.each([
+  [["--port", "1"], "--port"],
+  [["--ports", "some"], "auto"],
+  [["--port-offset", "many"], "--port-offset"],
+  [["--without", "web,databse"], "databse"],
+  [["--supabase"], "--dev"],
+  [["extra"], "extra"],
+])("%j is refused with a message", (args, named) => {
+  expect(() => readOptions(args)).toThrow(named);
+});
+
+test("an address on this machine follows the port, another is kept", () => {
+  const ports = { ...defaultPorts, web: 3456 };
+  expect(addressesOf(ports, {}).base).toBe("http://localhost:3456");
+  expect(addressesOf(ports, { BASE_URL: "http://web.gatehouse.localhost:3000/" }).base).toBe(
+    "http://web.gatehouse.localhost:3456",
+  );
+  expect(addressesOf(ports, { BASE_URL: "https://example.com" }).base).toBe("https://example.com");
+  expect(wishedWebPort({ BASE_URL: "http://localhost:4000" })).toBe(4000);
+  expect(wishedWebPort({ BASE_URL: "https://example.com:4000" })).toBeUndefined();
+});
+
+test("what supabase status says becomes our settings", () => {
+  const status = 'API_URL="http://127.0.0.1:54321"\nDB_URL="postgresql://postgres:p@127.0.0.1:54322/postgres"\n';
+  expect(
+    statusSettings(`${status}PUBLISHABLE_KEY="sb_publishable_a"\nSECRET_KEY="sb_secret_a"\nANON_KEY="jwt"\n`),
+  ).toEqual({
+    SUPABASE_URL: "http://127.0.0.1:54321",
+    SUPABASE_PUBLISHABLE_KEY: "sb_publishable_a",
+    SUPABASE_SECRET_KEY: "sb_secret_a",
+    SUPABASE_DB_URL: "postgresql://postgres:p@127.0.0.1:54322/postgres",
+  });
+  expect(() => statusSettings(status)).toThrow("SUPABASE_PUBLISHABLE_KEY");
+});

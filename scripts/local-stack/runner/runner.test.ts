@@ -1,0 +1,95 @@
+import { spawn } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { runInOrder, stopRounds } from "./graph.ts";
+import { isLoud } from "./log.ts";
+import { endGroups, isAlive, startOf } from "./processes.ts";
+import type { Service, Step } from "./service.ts";
+import { recentDeaths, restartWindowMs } from "./supervise.ts";
+
+const task = (name: string, dependsOn: string[] = []): Step => ({ kind: "task", name, dependsOn, run: async () => {} });
+const service = (name: string, dependsOn: string[] = []): Service => ({
+  kind: "service",
+  name,
+  dependsOn,
+  command: "true",
+  args: [],
+  env: {},
+  cwd: "/",
+  port: 1,
+  health: { check: async () => {} },
+  startLimitMs: 1,
+  stopSignal: "SIGTERM",
+  stopLimitMs: 1,
+});
+
+test("steps start after those they depend on, side by side otherwise", async () => {
+  const begun: string[] = [];
+  const open = new Set<string>();
+  let most = 0;
+  await runInOrder([task("c", ["a", "b"]), task("a"), task("b"), task("d", ["c", "left out"])], async ({ name }) => {
+    begun.push(name);
+    open.add(name);
+    most = Math.max(most, open.size);
+    await sleep(5);
+    open.delete(name);
+  });
+  expect(begun).toEqual(["a", "b", "c", "d"]);
+  expect(most).toBe(2);
+});
+
+test("after a failure nothing more begins", async () => {
+  const begun: string[] = [];
+  const run = runInOrder([task("a"), task("b", ["a"])], async ({ name }) => {
+    begun.push(name);
+    throw new Error(`${name} failed`);
+  });
+  await expect(run).rejects.toThrow("a failed");
+  expect(begun).toEqual(["a"]);
+});
+
+test("steps that wait for each other are refused", async () => {
+  await expect(runInOrder([task("a", ["b"]), task("b", ["a"])], async () => {})).rejects.toThrow("a → b → a");
+});
+
+test("services stop before what they depend on, through tasks too", () => {
+  const steps = [service("db"), task("migrations", ["db"]), service("api", ["migrations"]), service("mail")];
+  expect(stopRounds(steps)).toEqual([["api"], ["db", "mail"]]);
+});
+
+test("deaths count for a minute", () => {
+  const now = 1_000_000;
+  expect(recentDeaths([now - restartWindowMs, now - restartWindowMs + 1, now], now)).toBe(2);
+});
+
+test.each([
+  ["listening on 3000", false],
+  ["Error: no such file", true],
+  ["WARN disk is nearly full", true],
+  ['{"level":"info","error":null}', false],
+  ['{"level":"warning","msg":"x"}', true],
+  ['{"level":50,"msg":"x"}', true],
+  ["{ not json, an error", true],
+])("%s is for the terminal: %s", (line, loud) => {
+  expect(isLoud(line)).toBe(loud);
+});
+
+test("leftovers are ended, those that ignore the signal too, and a reused pid is left alone", async () => {
+  const stubborn = spawn(
+    process.execPath,
+    ["-e", "process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1e6)"],
+    {
+      detached: true,
+      stdio: ["ignore", "pipe", "ignore"],
+    },
+  );
+  await new Promise((resolve) => stubborn.stdout.once("data", resolve));
+  const pid = stubborn.pid ?? 0;
+  const startedAt = startOf(pid) ?? "";
+  const owned = { pid, startedAt, name: "stubborn", stopSignal: "SIGTERM" } as const;
+
+  expect(await endGroups([{ ...owned, startedAt: `${startedAt}0` }], 200)).toEqual([]);
+  expect(isAlive(owned)).toBe(true);
+  expect(await endGroups([owned], 200)).toEqual([owned]);
+  expect(isAlive(owned)).toBe(false);
+});

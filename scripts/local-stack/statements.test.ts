@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { createdTables } from "./missing-migrations.ts";
+import { excerpt, leadingComments, lineAt, SqlSyntaxError, splitStatements } from "./statements.ts";
+
+const texts = async (sql: string) => (await splitStatements(sql)).map((statement) => statement.text);
+
+test("semicolons in strings, bodies and comments end no statement", async () => {
+  const body = "create function f() returns text language sql as $$ select ';' ; $$";
+  expect(await texts(`select 'a;b'; -- c;d\n/* e;f */ ${body};\nselect 1;`)).toEqual([
+    "select 'a;b'",
+    `-- c;d\n/* e;f */ ${body}`,
+    "select 1",
+  ]);
+});
+
+test("a SQL-standard body is one statement", async () => {
+  const body = "create function f() returns int language sql begin atomic select 1; select 2; end";
+  expect(await texts(`${body};select 3`)).toEqual([body, "select 3"]);
+});
+
+test("comments alone make no statement", async () => {
+  expect(await texts("-- nothing\n/* here */\n")).toEqual([]);
+});
+
+test("offsets count characters, also after those of several bytes", async () => {
+  const sql = "select 'Zoë 🦉';\n\n\nselect 2;";
+  const [, second] = await splitStatements(sql);
+  expect(second?.text).toBe("select 2");
+  expect(lineAt(sql, second?.offset ?? 0)).toBe(4);
+});
+
+test("a syntax error tells its line", async () => {
+  const split = splitStatements("select '🦉';\n\ncreate tabel x ();\nselect 1;");
+  await expect(split).rejects.toThrow(SqlSyntaxError);
+  await expect(split).rejects.toMatchObject({ line: 3, message: 'syntax error at or near "tabel"' });
+});
+
+test("an excerpt begins after the comments and is short", () => {
+  const text = `-- why\n/* and\nhow */\n${Array.from({ length: 9 }, (_, line) => `line ${line}`).join("\n")}`;
+  expect(text.slice(leadingComments(text))).toMatch(/^line 0/);
+  expect(excerpt(text, 2)).toBe("line 0\nline 1\n…");
+});
+
+test("the tables of a migration are found, partitions aside", async () => {
+  expect(
+    await createdTables(
+      "create table ai.runs (at date) partition by range (at); create table ai.runs_rest partition of ai.runs default;" +
+        "create table profiles (id uuid); create view public.v as select 1",
+    ),
+  ).toEqual([
+    { schema: "ai", table: "runs" },
+    { schema: "public", table: "profiles" },
+  ]);
+});

@@ -1,0 +1,114 @@
+import { execFile, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { chromium } from "playwright";
+
+/** How to launch a Chromium. */
+export interface ChromiumLaunch {
+  executablePath: string;
+  args: string[];
+  env: Record<string, string>;
+}
+
+/** Quiet, without what needs a desktop or the network; the sandbox does not start as root or in most containers. */
+const args = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+const systemNames = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const macApplications = [
+  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+  "/Applications/Chromium.app/Contents/MacOS/Chromium",
+];
+
+/**
+ * Finds a Chromium for the browser tests: `PLAYWRIGHT_CHROMIUM_PATH`, the system's, Playwright's own download, else the
+ * one that the npm package @sparticuz/chromium carries, unpacked below node_modules.
+ * @throws Error that says what to do, where there is none
+ */
+export async function findChromium(): Promise<ChromiumLaunch> {
+  const named = process.env.PLAYWRIGHT_CHROMIUM_PATH;
+  if (named) {
+    if (!runs(named)) throw new Error(`PLAYWRIGHT_CHROMIUM_PATH is set to ${named}, which does not run.`);
+    return { executablePath: named, args, env: inherited() };
+  }
+  const own = chromium.executablePath();
+  const found = [...systemPaths(), ...(existsSync(own) ? [own] : [])].find(runs);
+  if (found) return { executablePath: found, args, env: inherited() };
+  if (process.platform === "linux" && process.arch === "x64") return unpackFromNpm();
+  throw new Error(
+    "The browser tests need a Chromium, and there is none: install Chrome or Chromium, or run " +
+      "`npx playwright install chromium`, or set PLAYWRIGHT_CHROMIUM_PATH.",
+  );
+}
+
+function systemPaths(): string[] {
+  const directories = (process.env.PATH ?? "").split(path.delimiter).filter((directory) => directory !== "");
+  const candidates = directories.flatMap((directory) => systemNames.map((name) => path.join(directory, name)));
+  return [...candidates, ...(process.platform === "darwin" ? macApplications : [])].filter((file) => existsSync(file));
+}
+
+/** Some systems have only a stub that says how to install the browser. */
+function runs(executablePath: string): boolean {
+  return spawnSync(executablePath, ["--version"], { stdio: "ignore", timeout: 20_000 }).status === 0;
+}
+
+/**
+ * Unpacks the npm package's Chromium and its libraries once a version. It unpacks into the temporary directory, and
+ * with its libraries only where it takes itself to be in AWS Lambda, so that is what a process of its own is told.
+ */
+async function unpackFromNpm(): Promise<ChromiumLaunch> {
+  const packageRoot = path.resolve("node_modules/@sparticuz/chromium");
+  const { version } = JSON.parse(await readFile(path.join(packageRoot, "package.json"), "utf8")) as { version: string };
+  const cache = path.resolve("node_modules/.cache");
+  const home = path.join(cache, `chromium-${version}`);
+  const executablePath = path.join(home, "chromium");
+  if (!existsSync(executablePath)) {
+    await mkdir(cache, { recursive: true });
+    const partial = await mkdtemp(path.join(cache, "chromium-partial-"));
+    try {
+      await promisify(execFile)(
+        process.execPath,
+        ["--input-type=module", "--eval", 'import c from "@sparticuz/chromium"; await c.executablePath();'],
+        {
+          env: {
+            ...process.env,
+            TMPDIR: partial,
+            AWS_EXECUTION_ENV: "AWS_Lambda_nodejs22.x",
+            AWS_LAMBDA_JS_RUNTIME: "nodejs22.x",
+          },
+        },
+      );
+      // Its font configuration names the temporary directory of Lambda.
+      const fontConfig = path.join(partial, "fonts/fonts.conf");
+      const fonts = (await readFile(fontConfig, "utf8")).replaceAll("/tmp/fonts", path.join(home, "fonts"));
+      await writeFile(fontConfig, fonts);
+      // Another process may have been first; its result is as good.
+      await rename(partial, home).catch((error: unknown) => {
+        if (!existsSync(executablePath)) throw error;
+      });
+    } finally {
+      await rm(partial, { recursive: true, force: true });
+    }
+  }
+  const env = {
+    ...inherited(),
+    LD_LIBRARY_PATH: [path.join(home, "al2023/lib"), process.env.LD_LIBRARY_PATH ?? ""].filter(Boolean).join(":"),
+    FONTCONFIG_PATH: path.join(home, "fonts"),
+  };
+  return { executablePath, args, env };
+}
+
+function inherited(): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}

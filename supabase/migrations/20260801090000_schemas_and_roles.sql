@@ -24,6 +24,10 @@ alter default privileges for role postgres in schema public revoke execute on fu
 -- Only the global default can take execute from public; a schema's default can merely add to it.
 alter default privileges for role postgres revoke execute on functions from public;
 
+-- The service role is our server. A project may be set to expose nothing by default, so it is said here.
+alter default privileges for role postgres in schema public
+  grant select, insert, update, delete on tables to service_role;
+alter default privileges for role postgres in schema public grant usage, select on sequences to service_role;
 alter default privileges for role postgres in schema private
   grant select, insert, update, delete on tables to service_role;
 alter default privileges for role postgres in schema private grant usage, select on sequences to service_role;

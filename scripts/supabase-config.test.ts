@@ -1,0 +1,85 @@
+import { execFile } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
+
+const root = path.resolve(import.meta.dirname, "..");
+const config = readFileSync(path.join(root, "supabase/config.toml"), "utf8");
+const timeLimitMs = 60_000;
+
+/** Runs `supabase start` in a copy, with neither Docker nor network nor the developer's home within its reach. */
+function supabaseStart(configText: string): Promise<string> {
+  const workdir = mkdtempSync(path.join(tmpdir(), "gatehouse-config-"));
+  mkdirSync(path.join(workdir, "supabase"));
+  for (const part of ["functions", "templates", "migrations"])
+    cpSync(path.join(root, "supabase", part), path.join(workdir, "supabase", part), { recursive: true });
+  writeFileSync(path.join(workdir, "supabase/config.toml"), configText);
+  const nowhere = "http://127.0.0.1:9";
+  return new Promise((resolve) => {
+    execFile(
+      path.join(root, "node_modules/.bin/supabase"),
+      ["start", "--workdir", workdir],
+      {
+        timeout: timeLimitMs,
+        env: {
+          NODE_ENV: process.env.NODE_ENV,
+          PATH: process.env.PATH,
+          HOME: workdir,
+          DOCKER_HOST: `unix://${workdir}/no-docker.sock`,
+          HTTP_PROXY: nowhere,
+          HTTPS_PROXY: nowhere,
+          DO_NOT_TRACK: "1",
+          SUPABASE_TELEMETRY_DISABLED: "1",
+        },
+      },
+      (_, stdout, stderr) => {
+        rmSync(workdir, { recursive: true, force: true });
+        resolve(stdout + stderr);
+      },
+    );
+  });
+}
+
+describe("supabase/config.toml", () => {
+  test("is accepted by the Supabase CLI, which then lacks nothing but Docker", { timeout: timeLimitMs }, async () => {
+    const output = await supabaseStart(config);
+    expect(output).toContain("Cannot connect to the Docker daemon");
+    expect(output).not.toMatch(/invalid config|deprecated|WARN/i);
+  });
+
+  test("would be refused by the Supabase CLI with a mistake in it", { timeout: timeLimitMs }, async () => {
+    const output = await supabaseStart(config.replace("major_version = 17", "major_version = 3"));
+    expect(output).not.toContain("Cannot connect to the Docker daemon");
+  });
+
+  test("names each function's folder, and leaves the credential to the function", () => {
+    const folders = readdirSync(path.join(root, "supabase/functions"), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
+      .map((entry) => entry.name);
+    const sections = [...config.matchAll(/^\[functions\.([\w-]+)\]\nverify_jwt = (true|false)$/gm)];
+    expect(sections.map(([, name]) => name).sort()).toEqual(folders.sort());
+    expect(sections.filter(([, , verify]) => verify === "true")).toEqual([]);
+  });
+
+  test("names a template for each mail that the identity backend sends", () => {
+    const named = [...config.matchAll(/^content_path = "\.\/supabase\/templates\/([\w.]+)"$/gm)].map(
+      ([, file]) => file,
+    );
+    expect(named.sort()).toEqual(readdirSync(path.join(root, "supabase/templates")).sort());
+  });
+});
+
+describe("the mail templates", () => {
+  test.for([
+    ["confirmation", "signup"],
+    ["recovery", "recovery"],
+    ["magic_link", "magiclink"],
+    ["invite", "invite"],
+    ["email_change", "email_change"],
+  ])("%s links to the page that asks before it verifies", ([file, type]) => {
+    const template = readFileSync(path.join(root, `supabase/templates/${file}.html`), "utf8");
+    expect(template).toContain(`{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&type=${type}`);
+    expect(template).not.toContain("ConfirmationURL");
+  });
+});

@@ -7,7 +7,7 @@ import { identityEnvironment } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
 import type { Secrets } from "./secrets.ts";
-import { denoArguments, denoArguments } from "./services/functions/deno-arguments.ts";
+import { denoArguments } from "./services/functions/deno-arguments.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
 import type { Placement } from "./services/postgres/placement.ts";
 

@@ -1,0 +1,72 @@
+/**
+ * Text of the gateway's credentials (api.md, Area B, Credentials):
+ * prefix, 12 lookup characters, `_`, 32 random bytes in base64url, 6 checksum characters.
+ */
+const prefixes = { key: "ttr_ai_", app_token: "ttr_app_" } as const;
+
+/** Which credential a text claims to be; the names are those of `ai.runs.credential_source`. */
+export type AiCredentialKind = keyof typeof prefixes;
+
+/** A new credential. `text` is shown once and never stored; `lookup` is no secret; `hash` is what the database keeps. */
+export type NewAiCredential = { text: string; lookup: string; hash: Uint8Array<ArrayBuffer> };
+
+const secretBytes = 32;
+const lookupLength = 12;
+const checksumLength = 6;
+/** 32 characters, none easily taken for another, so that a random byte picks one without bias. */
+const lookupAlphabet = "abcdefghijkmnpqrstuvwxyz23456789";
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const shape = /^(ttr_ai_|ttr_app_)[A-Za-z0-9]{12}_[A-Za-z0-9_-]{43}[0-9A-Za-z]{6}$/;
+
+/** Makes a `ttr_ai_` key. */
+export function createAiKey(): Promise<NewAiCredential> {
+  return createAiCredential("key");
+}
+
+/** Makes a credential of a kind from the platform's random source. */
+export async function createAiCredential(kind: AiCredentialKind): Promise<NewAiCredential> {
+  const lookup = [...crypto.getRandomValues(new Uint8Array(lookupLength))]
+    .map((byte) => lookupAlphabet.charAt(byte % lookupAlphabet.length))
+    .join("");
+  const body = `${prefixes[kind]}${lookup}_${base64url(crypto.getRandomValues(new Uint8Array(secretBytes)))}`;
+  const text = body + checksum(body);
+  return { text, lookup, hash: await hashAiCredential(text) };
+}
+
+/**
+ * Which kind of credential a text is, by its shape and checksum alone.
+ * @returns undefined for a text that nothing of ours ever made, so that mistyped ones never reach the database
+ */
+export function aiCredentialKind(text: string): AiCredentialKind | undefined {
+  const prefix = shape.exec(text)?.[1];
+  if (!prefix || checksum(text.slice(0, -checksumLength)) !== text.slice(-checksumLength)) return undefined;
+  return prefix === prefixes.key ? "key" : "app_token";
+}
+
+/** SHA-256 of a credential's text. The secret has 256 bits of its own, so that no slow hash is needed. */
+export async function hashAiCredential(text: string): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+}
+
+function base64url(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replaceAll("=", "");
+}
+
+/** CRC-32 (ISO 3309, as in zlib) of a text in base 62. It finds slips of the hand, and protects nothing. */
+function checksum(text: string): string {
+  let crc = 0xffffffff;
+  for (let index = 0; index < text.length; index++) {
+    crc ^= text.charCodeAt(index);
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  let rest = (crc ^ 0xffffffff) >>> 0;
+  let digits = "";
+  for (let place = 0; place < checksumLength; place++) {
+    digits = base62.charAt(rest % 62) + digits;
+    rest = Math.floor(rest / 62);
+  }
+  return digits;
+}

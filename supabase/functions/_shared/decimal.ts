@@ -1,0 +1,50 @@
+/** An exact decimal: `units` × 10^-`scale`. Money never passes through a float. */
+export type Decimal = { units: bigint; scale: number };
+
+const shape = /^(-?)(\d+)(?:\.(\d+))?$/;
+
+/**
+ * Reads a decimal as Postgres writes `numeric`.
+ * @throws RangeError for any other text
+ */
+export function parseDecimal(text: string): Decimal {
+  const [, sign, whole, fraction = ""] = shape.exec(text) ?? [];
+  if (whole === undefined) throw new RangeError("not a decimal");
+  const units = BigInt(whole + fraction);
+  return { units: sign ? -units : units, scale: fraction.length };
+}
+
+/** The product, exactly. */
+export function multiply(one: Decimal, other: Decimal): Decimal {
+  return { units: one.units * other.units, scale: one.scale + other.scale };
+}
+
+/** The sum, exactly. */
+export function add(one: Decimal, other: Decimal): Decimal {
+  const scale = Math.max(one.scale, other.scale);
+  return { units: atScale(one, scale) + atScale(other, scale), scale };
+}
+
+/** Rounds to so many decimals, ties to the even digit, as `ai.round_half_even` does. */
+export function roundHalfEven(value: Decimal, scale: number): Decimal {
+  if (value.scale <= scale) return { units: atScale(value, scale), scale };
+  const divisor = 10n ** BigInt(value.scale - scale);
+  const size = value.units < 0n ? -value.units : value.units;
+  const quotient = size / divisor;
+  const twiceRest = (size % divisor) * 2n;
+  const up = twiceRest > divisor || (twiceRest === divisor && quotient % 2n === 1n);
+  const rounded = up ? quotient + 1n : quotient;
+  return { units: value.units < 0n ? -rounded : rounded, scale };
+}
+
+/** The shortest text of a decimal: no trailing zeros. It is a JSON number as it stands. */
+export function formatDecimal({ units, scale }: Decimal): string {
+  const digits = (units < 0n ? -units : units).toString().padStart(scale + 1, "0");
+  const fraction = digits.slice(digits.length - scale).replace(/0+$/, "");
+  const whole = digits.slice(0, digits.length - scale);
+  return `${units < 0n ? "-" : ""}${whole}${scale > 0 && fraction ? `.${fraction}` : ""}`;
+}
+
+function atScale(value: Decimal, scale: number): bigint {
+  return value.units * 10n ** BigInt(scale - value.scale);
+}

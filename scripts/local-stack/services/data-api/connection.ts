@@ -8,6 +8,8 @@ import { jsonWireTypes } from "./wire-types.ts";
 
 const poolSize = 20;
 const connectTimeoutSeconds = 5;
+/** How long a query in progress may go on when the connection is closed. */
+const closeTimeoutSeconds = 1;
 /** A schema that was read less than this ago is not read again because a request names something unknown. */
 const reloadCooldownMs = 1_000;
 
@@ -102,6 +104,10 @@ export class RequestRoleConnection extends PostgresConnection {
       if (!response) throw error;
       return response as T;
     }
+  }
+
+  override async close(): Promise<void> {
+    await this.driver.end({ timeout: closeTimeoutSeconds });
   }
 
   private async load(): Promise<Introspection> {

@@ -178,5 +178,6 @@ create policy delete_own on public.workspace_members
 grant select, delete on public.workspace_members to authenticated;
 grant update (role_id) on public.workspace_members to authenticated;
 
-create policy select_fellow on public.profiles
+-- Its name sorts after select_own, which is cheaper and so is asked first.
+create policy select_shared_workspace on public.profiles
   for select to authenticated using (id in (select private.my_fellow_ids()));

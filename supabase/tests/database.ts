@@ -105,14 +105,16 @@ export async function createUser(
 /** Starts a session and answers the claims of its token: AAL1 by password, or AAL2 where a factor lifted it. */
 export async function signIn(
   db: Database,
-  { userId, factorId, notAfter }: { userId: string; factorId?: string; notAfter?: Date },
+  { userId, factorId }: { userId: string; factorId?: string | undefined },
 ): Promise<Claims> {
   const sessionId = randomUUID();
   const aal = factorId ? "aal2" : "aal1";
-  await db.query(
-    "insert into auth.sessions (id, user_id, aal, factor_id, not_after, created_at) values ($1, $2, $3, $4, $5, now())",
-    [sessionId, userId, aal, factorId ?? null, notAfter ?? null],
-  );
+  await db.query("insert into auth.sessions (id, user_id, aal, factor_id, created_at) values ($1, $2, $3, $4, now())", [
+    sessionId,
+    userId,
+    aal,
+    factorId ?? null,
+  ]);
   const second = await currentSecond(db);
   const amr = [{ method: "password", timestamp: second - 2 }];
   if (factorId) amr.unshift({ method: "totp", timestamp: second - 1 });
@@ -154,9 +156,8 @@ export async function join(
 /** Inserts a mobile approval that is bound to a session. Seconds count from 1970. */
 export async function bindApproval(
   db: Database,
-  options: { claims: Claims; factorId: string; secondFactorAt: number; validUntil?: number; boundTo?: string },
+  { claims, factorId, secondFactorAt }: { claims: Claims; factorId: string; secondFactorAt: number },
 ): Promise<string> {
-  const { claims, factorId, secondFactorAt } = options;
   const now = await currentSecond(db);
   const row = await one<{ id: string }>(db, {
     sql: `insert into private.login_challenges (
@@ -168,15 +169,7 @@ export async function bindApproval(
             to_timestamp(greatest($4::float8, $6::float8)), gen_random_uuid(), $5, to_timestamp($4::float8),
             $2, now(), to_timestamp($7::float8)
           ) returning id`,
-    values: [
-      claims.sub,
-      options.boundTo ?? claims.session_id,
-      randomBytes(32),
-      secondFactorAt,
-      factorId,
-      now,
-      options.validUntil ?? now + 3600,
-    ],
+    values: [claims.sub, claims.session_id, randomBytes(32), secondFactorAt, factorId, now, now + 3600],
   });
   return row.id;
 }

@@ -93,11 +93,13 @@ describe("a session", () => {
 
   test("sees nothing from its last moment on", async ({ db }) => {
     const user = await createUser(db);
-    const second = await currentSecond(db);
-    const past = await signIn(db, { userId: user.id, notAfter: new Date(second * 1000) });
-    const future = await signIn(db, { userId: user.id, notAfter: new Date((second + 60) * 1000) });
-    expect(await seesOwnProfile(db, past)).toBe(false);
-    expect(await seesOwnProfile(db, future)).toBe(true);
+    const claims = await signIn(db, { userId: user.id });
+    const endAt = (moment: string) =>
+      db.query(`update auth.sessions set not_after = ${moment} where id = $1`, [claims.session_id]);
+    await endAt("now()");
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+    await endAt("now() + interval '1 microsecond'");
+    expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
   test("cannot be borrowed from another account", async ({ db }) => {
@@ -170,10 +172,28 @@ describe("a bound mobile approval", () => {
 
   test("ends at its time", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
-    await bindApproval(db, { claims, factorId, secondFactorAt: second, validUntil: second });
+    const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    const endAt = (moment: string) =>
+      db.query(`update private.login_challenges set valid_until = ${moment} where id = $1`, [id]);
+    await endAt("now()");
     expect(await seesOwnProfile(db, claims)).toBe(false);
-    await bindApproval(db, { claims, factorId, secondFactorAt: second, validUntil: second + 1 });
+    await endAt("now() + interval '1 microsecond'");
     expect(await seesOwnProfile(db, claims)).toBe(true);
+  });
+
+  test("counts for nothing with somebody else's factor", async ({ db }) => {
+    const { claims, second } = await setting(db);
+    const other = await createUser(db);
+    const factorId = await enrollFactor(db, { userId: other.id });
+    await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    expect(await seesOwnProfile(db, claims)).toBe(false);
+  });
+
+  test("counts for nothing with a factor that is not verified", async ({ db }) => {
+    const { claims, second } = await setting(db);
+    const factorId = await enrollFactor(db, { userId: claims.sub, status: "unverified" });
+    await bindApproval(db, { claims, factorId, secondFactorAt: second });
+    expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
   test("ends with the approver's factor", async ({ db }) => {

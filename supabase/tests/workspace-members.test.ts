@@ -1,5 +1,5 @@
 import { Client } from "pg";
-import { describe, expect } from "vitest";
+import { describe, expect, vi } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createActor, createWorkspace, failureOf, matrix, type WorkspaceRole } from "./actors.ts";
 import { type Claims, type Database, one, test } from "./database.ts";
@@ -32,6 +32,9 @@ const remove = (db: Database, actor: Claims, { target, workspaceId }: { target: 
       workspaceId,
     ]),
   );
+
+const processOf = async (client: Client): Promise<number> =>
+  (await client.query("select pg_backend_pid() as id")).rows[0].id;
 
 describe("workspace members", () => {
   test.for(matrix)("are read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
@@ -154,6 +157,7 @@ describe("workspace members", () => {
     const connectionString = readStack().supabase.dbUrl;
     const clients = [new Client({ connectionString }), new Client({ connectionString })] as const;
     await Promise.all(clients.map((client) => client.connect()));
+    const secondProcess = await processOf(clients[1]);
     const { rows } = await clients[0].query(`
       with users as (
         insert into auth.users (id, aud, role, email)
@@ -178,9 +182,18 @@ describe("workspace members", () => {
           workspaceId,
           user,
         ]);
-      const results = await Promise.allSettled([leave(clients[0], first), leave(clients[1], second)]);
-      expect(results.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+      await clients[0].query("begin");
+      await leave(clients[0], first);
+      // Sees the first owner still there, unless it waits for the outcome.
+      const later = failureOf(() => leave(clients[1], second));
+      await vi.waitFor(async () => {
+        const waits = await clients[0].query("select cardinality(pg_blocking_pids($1)) = 1 as yes", [secondProcess]);
+        expect(waits.rows).toEqual([{ yes: true }]);
+      });
+      await clients[0].query("commit");
+      expect(await later).toMatchObject({ code: "PT409" });
     } finally {
+      await clients[0].query("rollback");
       await clients[0].query("delete from public.workspaces where id = $1 or created_by = any ($2)", [
         workspaceId,
         [first, second],

@@ -3,7 +3,12 @@ import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { authCallTimeoutMs, dataTimeoutMs } from "./limits.ts";
-import { type SessionCookieScope, sessionCookieAttributes } from "./session-cookie.ts";
+import {
+  readSessionCookie,
+  type SessionCookieScope,
+  sessionCookieAttributes,
+  writeSessionCookie,
+} from "./session-cookie.ts";
 
 /**
  * Headers of a call to the identity backend for one visitor: their address, so that visitors do not share our server's
@@ -32,8 +37,11 @@ export function createAuthClient({ env, jar, scope, clientAddress }: AuthClientO
     cookies: {
       encode: "tokens-only",
       getAll: () => jar.getAll(),
-      setAll: (cookies) => {
+      setAll: async (cookies) => {
         for (const { name, value, options } of cookies) jar.set(name, value, options);
+        // auth-js stores whatever the backend answered, an identity provider's own tokens included.
+        const session = await readSessionCookie(jar, scope);
+        if (session) writeSessionCookie(jar, scope, session);
       },
     },
     cookieOptions: { ...sessionCookieAttributes(scope), name: scope.name },

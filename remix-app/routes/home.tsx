@@ -20,7 +20,7 @@ export default function HomePage() {
   const { user, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
   return (
     <AppPage user={user} title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
-      <div className="grid items-start gap-6 lg:grid-cols-2">
+      <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="Workspaces" lead="Keys, credits and usage live in a workspace.">
           <WorkspaceList workspaces={workspaces} />
         </Card>

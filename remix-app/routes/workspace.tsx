@@ -30,7 +30,7 @@ export default function WorkspacePage() {
   ] as const;
   return (
     <AppPage user={user} title={workspace.name}>
-      <div className="grid items-start gap-6 lg:grid-cols-2">
+      <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="About this workspace">
           <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-8 gap-y-2">
             {facts.map(([term, value]) => (

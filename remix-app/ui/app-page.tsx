@@ -29,11 +29,11 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
       </a>
       <header className="border-line border-b bg-surface">
         <div className="mx-auto flex h-14 w-full max-w-5xl items-center gap-4 px-4 sm:gap-8">
-          <Link to="/" className="rounded-button">
-            <span className="sr-only sm:not-sr-only">
+          <Link to="/" className="inline-flex items-center rounded-button">
+            <span className="sr-only sm:not-sr-only sm:inline-flex">
               <Mark />
             </span>
-            <span aria-hidden="true" className="sm:hidden">
+            <span aria-hidden="true" className="inline-flex sm:hidden">
               <Mark nameless />
             </span>
           </Link>

@@ -13,7 +13,7 @@ export function Card({
   children: ReactNode;
 }) {
   return (
-    <section className="rounded-card border border-line bg-surface">
+    <section className="min-w-0 rounded-card border border-line bg-surface">
       <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3 px-4 pt-4 sm:px-5 sm:pt-5">
         <div className="min-w-0 space-y-1">
           <h2 className="font-semibold text-large">{title}</h2>

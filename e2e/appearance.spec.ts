@@ -1,0 +1,34 @@
+import { expect, expectAccessible, test } from "./test.ts";
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled, colorScheme: "light" });
+
+    test("the appearance follows the system until it is chosen, and stays chosen", async ({ page }) => {
+      await page.goto("/login?returnUrl=%2Fworkspaces");
+      const background = async () => {
+        await page.waitForLoadState();
+        return page.locator("body").evaluate((body) => getComputedStyle(body).backgroundColor);
+      };
+      const light = await background();
+      await page.getByRole("button", { name: "Dark" }).click();
+      await expect(page).toHaveURL("/login?returnUrl=%2Fworkspaces");
+      await expect(page.getByRole("button", { name: "Dark" })).toHaveAttribute("aria-pressed", "true");
+      const dark = await background();
+      expect(dark).not.toBe(light);
+      await page.goto("/signup");
+      expect(await background()).toBe(dark);
+      await page.getByRole("button", { name: "Follow the system" }).click();
+      await expect(page.getByRole("button", { name: "Follow the system" })).toHaveAttribute("aria-pressed", "true");
+      expect(await background()).toBe(light);
+    });
+  });
+}
+
+test("an unknown address is a page with a way out and a request id", async ({ page }) => {
+  const response = await page.goto("/no/such/page");
+  expect(response?.status()).toBe(404);
+  await expect(page.getByRole("heading", { name: "There is nothing here" })).toBeVisible();
+  await expect(page.getByText(response?.headers()["x-request-id"] ?? "missing")).toBeVisible();
+  await expectAccessible(page);
+});

@@ -1,0 +1,113 @@
+import type { Page } from "playwright/test";
+import { confirmationLink, mailsTo } from "./mailbox.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled });
+    const checkPage = async (page: Page) => {
+      if (javaScriptEnabled) await expectAccessible(page);
+      await expectFitsSmallScreens(page);
+    };
+
+    test("a newcomer signs up, confirms by mail, signs out and signs in", async ({ page, newcomer }) => {
+      await page.goto("/signup");
+      await checkPage(page);
+      await page.getByLabel("E-mail").fill(newcomer.email);
+      await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
+      await page.getByRole("button", { name: "Create account" }).click();
+
+      await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+      await expect(page.getByText(newcomer.email)).toBeVisible();
+      expect(page.url()).not.toContain("@");
+      await checkPage(page);
+
+      const link = await confirmationLink(newcomer.email);
+      await page.request.get(link);
+      await page.request.head(link);
+      await page.goto(link);
+      await expect(page.getByRole("heading", { name: "Confirm your e-mail" })).toBeVisible();
+      await checkPage(page);
+      await page.getByRole("button", { name: "Confirm and sign in" }).click();
+
+      await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+      await expect(page.getByRole("link", { name: /workspace/ }).filter({ hasText: "Personal" })).toBeVisible();
+      await checkPage(page);
+
+      await page.getByRole("button", { name: "Account menu" }).click();
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
+      await page.goto("/");
+      await expect(page).toHaveURL("/login");
+
+      await signIn(page, newcomer);
+      await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+
+      await page.goto(link);
+      await page.getByRole("button", { name: "Confirm and sign in" }).click();
+      await expect(page.getByRole("heading", { name: "This link no longer works" })).toBeVisible();
+      await checkPage(page);
+    });
+  });
+}
+
+test("the destination survives sign-up and its mail", async ({ page, newcomer }) => {
+  await page.goto("/workspaces?from=invitation");
+  await page.getByRole("link", { name: "Create an account" }).click();
+  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
+  await page.getByRole("button", { name: "Create account" }).click();
+  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await page.goto(await confirmationLink(newcomer.email));
+  await page.getByRole("button", { name: "Confirm and sign in" }).click();
+  await expect(page).toHaveURL("/workspaces?from=invitation");
+});
+
+test("a known address gets the answer that an unknown one gets, and no mail", async ({ page, member }) => {
+  await page.goto("/signup");
+  await page.getByLabel("E-mail").fill(member.email);
+  await page.getByLabel("Password", { exact: true }).fill("another password 1234");
+  await page.getByRole("button", { name: "Create account" }).click();
+  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  expect(await mailsTo(member.email)).toHaveLength(0);
+
+  await signIn(page, member);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+});
+
+test("the link is sent again on request, to whoever asks for whatever address", async ({ page, newcomer }) => {
+  await page.goto("/signup");
+  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
+  await page.getByRole("button", { name: "Create account" }).click();
+  await confirmationLink(newcomer.email);
+  // The backend lets one mail a second through to an address.
+  await page.waitForTimeout(1_100);
+  await page.getByRole("button", { name: "Send the link again" }).click();
+  await expect(page.getByRole("status")).toContainText("a new link is on its way");
+  await page.goto(await confirmationLink(newcomer.email, { after: 1 }));
+  await page.getByRole("button", { name: "Confirm and sign in" }).click();
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+});
+
+test("an account that was never confirmed is led to its mail, not let in", async ({ page, newcomer }) => {
+  await page.goto("/signup");
+  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
+  await page.getByRole("button", { name: "Create account" }).click();
+  await signIn(page, newcomer);
+  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(page.getByText("has yet to be confirmed")).toBeVisible();
+});
+
+test("a weak password is refused at its field, and the address stays", async ({ page, newcomer }) => {
+  await page.goto("/signup");
+  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Password", { exact: true }).fill("seven77");
+  await page.getByRole("button", { name: "Create account" }).click();
+  await expect(page.getByRole("alert")).toContainText("at least 8 characters");
+  await expect(page.getByLabel("Password", { exact: true })).toHaveAttribute("aria-invalid", "true");
+  await expect(page.getByLabel("E-mail")).toHaveValue(newcomer.email);
+  await expect(page.getByLabel("Password", { exact: true })).toHaveValue("");
+  await expectAccessible(page);
+});

@@ -1,0 +1,85 @@
+import AxeBuilder from "@axe-core/playwright";
+import { createClient } from "@supabase/supabase-js";
+import { test as base, expect, type Page } from "playwright/test";
+import { readStack } from "../scripts/test/stack.ts";
+
+export interface Person {
+  email: string;
+  password: string;
+}
+
+interface Fixtures {
+  /** Someone with no account yet. An account made for the address is deleted afterwards. */
+  newcomer: Person;
+  /** Someone with a confirmed account, deleted afterwards. */
+  member: Person;
+}
+
+const stack = readStack();
+const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
+  auth: { persistSession: false, autoRefreshToken: false },
+}).auth;
+
+function makePerson(): Person {
+  const id = crypto.randomUUID();
+  return { email: `${id.slice(0, 8)}@e2e.gatehouse.test`, password: `correct horse ${id.slice(-12)}` };
+}
+
+async function deleteAccount({ email }: Person): Promise<void> {
+  for (let page = 1; ; page += 1) {
+    const { data, error } = await admin.listUsers({ page, perPage: 200 });
+    if (error) throw error;
+    const user = data.users.find((candidate) => candidate.email === email);
+    if (user) await admin.deleteUser(user.id);
+    if (user || data.users.length < 200) return;
+  }
+}
+
+export const test = base.extend<Fixtures>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  newcomer: async ({}, use) => {
+    const person = makePerson();
+    await use(person);
+    await deleteAccount(person);
+  },
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  member: async ({}, use) => {
+    const person = makePerson();
+    const { data, error } = await admin.createUser({ ...person, email_confirm: true });
+    if (error) throw error;
+    await use(person);
+    await admin.deleteUser(data.user.id);
+  },
+});
+
+export { expect };
+
+/** Signs in on the sign-in page, wherever it leads. */
+export async function signIn(page: Page, { email, password }: Person, { at = "/login" } = {}): Promise<void> {
+  await page.goto(at);
+  await page.getByLabel("E-mail").fill(email);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+/** Expects a page without any violation that axe can find, in light and in dark. axe needs the page to run scripts. */
+export async function expectAccessible(page: Page): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted))));
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    const found = violations.map(
+      ({ id, nodes }) => `${id} (${colorScheme}): ${nodes.map((node) => node.html).join(" ")}`,
+    );
+    expect(found).toEqual([]);
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+}
+
+/** Expects a page that needs no sideways scrolling in a window 320 px wide. */
+export async function expectFitsSmallScreens(page: Page): Promise<void> {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 320, height: 640 });
+  expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(320);
+  if (before) await page.setViewportSize(before);
+}

@@ -1,4 +1,4 @@
-import { accessSync, chmodSync, constants, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { codeOf, messageOf, StackError } from "./errors.ts";
 
@@ -9,7 +9,7 @@ import { codeOf, messageOf, StackError } from "./errors.ts";
  */
 export function prepareDataDir(dataDir: string): void {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o755 });
+    makeDirectory(dataDir);
     accessSync(dataDir, constants.W_OK | constants.X_OK);
     const probe = path.join(dataDir, `.write-${process.pid}`);
     writeFileSync(probe, "");
@@ -31,4 +31,12 @@ export function prepareDataDir(dataDir: string): void {
         "Make the directory writable for you, or choose another: npm start -- --data-dir <directory>",
     );
   }
+}
+
+/** Like a recursive mkdir, which never returns in Node where a file system refuses with ENOENT, as /proc does. */
+function makeDirectory(directory: string): void {
+  if (existsSync(directory) && statSync(directory).isDirectory()) return;
+  const parent = path.dirname(directory);
+  if (!existsSync(parent)) makeDirectory(parent);
+  mkdirSync(directory, { mode: 0o755 });
 }

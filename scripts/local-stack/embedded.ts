@@ -12,7 +12,8 @@ import { describeServices } from "./services.ts";
 import { createStack, findPorts, type Opened, type Stack, type StartOptions } from "./stack.ts";
 import { serveTemplates } from "./templates.ts";
 
-const demoNeeds = ["gateway", "identity", "postgres"];
+const databaseTasks = ["cluster", "bootstrap", "migrations", "seed", "demo"];
+const demoNeeds = ["gateway", "identity"];
 
 /** Plans the embedded stack: secrets, ports, services and what happens between their starts. */
 export async function planEmbedded(start: StartOptions, opened: Opened): Promise<Stack> {
@@ -57,6 +58,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
 function chooseSteps(steps: readonly Step[], { without, dev }: Options): Step[] {
   const left = new Set(without);
   if (dev || without.has("web")) left.add("build");
+  if (without.has("postgres")) for (const name of databaseTasks) left.add(name);
   if (demoNeeds.some((name) => without.has(name))) left.add("demo");
   return steps.filter((step) => !left.has(step.name));
 }

@@ -91,16 +91,32 @@ function refuse(origin: string, faults: readonly string[]): never {
   throw new StackError([`The settings in ${origin} do not work:`, ...faults.map((fault) => `  ${fault}`)].join("\n"));
 }
 
+/** What any process may need of our own environment; nothing of it is a setting of the product. */
+export const inheritedNames = [
+  "PATH",
+  "HOME",
+  "TMPDIR",
+  "LANG",
+  "TZ",
+  "SSL_CERT_FILE",
+  "NODE_EXTRA_CA_CERTS",
+  "DENO_DIR",
+  "XDG_CACHE_HOME",
+];
+
+const isForTests = (name: string) =>
+  inheritedNames.includes(name) || name === "IDENTITY_BIN" || name.startsWith("GOTRUE_");
+
 /**
- * Reads the environment, and `.env` in `directory` where there is one; what the environment sets wins.
- * With `embedded`, `.env` and the address of a project are left out.
+ * Reads the environment, and `.env` in `directory` where there is one; what the environment sets wins. With
+ * `embedded` both are left out but for the identity backend's settings, so that tests run the same everywhere, and
+ * never on somebody's project.
  */
 export function readEnvironment(directory: string, { embedded }: { embedded: boolean }): Environment {
-  const file = path.join(directory, ".env");
   if (embedded) {
-    const left = Object.entries(process.env).filter(([name]) => !name.startsWith("SUPABASE_"));
-    return parseEnvironment(Object.fromEntries(left));
+    return parseEnvironment(Object.fromEntries(Object.entries(process.env).filter(([name]) => isForTests(name))));
   }
+  const file = path.join(directory, ".env");
   if (!existsSync(file)) return parseEnvironment(process.env);
   return parseEnvironment({ ...parseEnv(readFileSync(file, "utf8")), ...process.env }, ".env and the environment");
 }

@@ -7,7 +7,7 @@ export const usage = `npm start -- [options]
   --json              print the stack's description as JSON, and nothing else, on standard output
   --dev               the web server and the functions reload what changes
   --supabase          with --dev: use what \`supabase start\` runs, as \`supabase status\` tells it
-  --embedded          the embedded stack in any case: .env and SUPABASE_* are left out
+  --embedded          the embedded stack in any case, without the settings of .env and the environment
   --data-dir DIR      where data, secrets and logs are kept (default .local)
   --ports auto        any free ports instead of the known ones
   --port-offset N     the known ports plus N

@@ -23,7 +23,7 @@ function remove(dataDir: string): void {
     if (!ours.test(name)) continue;
     const full = path.join(dataDir, name);
     if (name.startsWith("test-")) remove(full);
-    if (name.startsWith("postgres")) rmSync(reachableDataDir(full), { recursive: true, force: true });
+    if (name.startsWith("postgres")) rmSync(path.dirname(reachableDataDir(full)), { recursive: true, force: true });
     rmSync(full, { recursive: true, force: true });
   }
 }

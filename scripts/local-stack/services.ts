@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import pg from "pg";
 import { type Addresses, databaseUrl, host } from "./addresses.ts";
-import { type Environment, examplePrefix } from "./environment.ts";
+import { type Environment, examplePrefix, inheritedNames } from "./environment.ts";
 import { identityEnvironment } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
@@ -27,21 +27,8 @@ export type ServiceContext = {
 const seconds = 1_000;
 const limits = { startLimitMs: 30 * seconds, stopSignal: "SIGTERM", stopLimitMs: 8 * seconds } as const;
 
-/** What any process may need of our own environment, and nothing that was set for the product. */
-const inherited = [
-  "PATH",
-  "HOME",
-  "TMPDIR",
-  "LANG",
-  "TZ",
-  "SSL_CERT_FILE",
-  "NODE_EXTRA_CA_CERTS",
-  "DENO_DIR",
-  "XDG_CACHE_HOME",
-];
-
 function plainEnvironment(all: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(all).filter(([name]) => inherited.includes(name)));
+  return Object.fromEntries(Object.entries(all).filter(([name]) => inheritedNames.includes(name)));
 }
 
 /** The npm package's own binary, so that signals reach Deno and not a wrapper. */

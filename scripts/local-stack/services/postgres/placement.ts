@@ -1,6 +1,18 @@
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { StackError } from "../../errors.ts";
 
@@ -73,7 +85,6 @@ function copyPrograms(programs: { initdb: string; postgres: string }): { initdb:
   if (!existsSync(target)) {
     const draft = `${target}.${process.pid}`;
     mkdirSync(reachableRoot, { recursive: true, mode: 0o755 });
-    chmodSync(reachableRoot, 0o755);
     cpSync(native, draft, { recursive: true, verbatimSymlinks: true });
     try {
       renameSync(draft, target);
@@ -85,10 +96,26 @@ function copyPrograms(programs: { initdb: string; postgres: string }): { initdb:
   return { initdb: path.join(target, "bin/initdb"), postgres: path.join(target, "bin/postgres") };
 }
 
-/** Where the data of `dataDir` goes when the account that Postgres runs as cannot reach it. */
+/** Where the cluster of `dataDir` goes when the account that Postgres runs as cannot reach it. */
 export function reachableDataDir(dataDir: string): string {
+  return path.join(reachableHome(dataDir), "postgres");
+}
+
+function reachableHome(dataDir: string): string {
   const id = createHash("sha256").update(path.resolve(dataDir)).digest("hex").slice(0, 16);
   return path.join(reachableRoot, `data-${id}`);
+}
+
+const originFile = "origin";
+
+/** Removes what was kept here for data directories that are gone by now. */
+function removeAbandoned(): void {
+  if (!existsSync(reachableRoot)) return;
+  for (const name of readdirSync(reachableRoot)) {
+    const origin = path.join(reachableRoot, name, originFile);
+    if (!existsSync(origin) || existsSync(path.dirname(readFileSync(origin, "utf8")))) continue;
+    rmSync(path.join(reachableRoot, name), { recursive: true, force: true });
+  }
 }
 
 /**
@@ -109,10 +136,13 @@ export async function placeCluster(dataDir: string): Promise<Placement> {
     const notice = reachesPrograms ? {} : { notice: `its programs were copied to ${reachableRoot}` };
     return { ...programs, dataDir, user, ...notice };
   }
+  if (readdirSync(dataDir).length === 0) rmdirSync(dataDir);
+  removeAbandoned();
   const elsewhere = reachableDataDir(dataDir);
-  mkdirSync(elsewhere, { recursive: true, mode: 0o700 });
-  chmodSync(reachableRoot, 0o755);
+  mkdirSync(elsewhere, { recursive: true, mode: 0o755 });
+  chmodSync(elsewhere, 0o700);
   chownSync(elsewhere, user.uid, user.gid);
+  writeFileSync(path.join(reachableHome(dataDir), originFile), dataDir, { mode: 0o600 });
   if (!canUse(elsewhere, user)) {
     throw new StackError(
       `Postgres cannot run as root, and the account it runs as reaches neither ${dataDir} nor ${elsewhere}.\n` +

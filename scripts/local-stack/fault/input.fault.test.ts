@@ -1,0 +1,174 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import path from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { defaultPorts } from "../ports.ts";
+import {
+  eventually,
+  newDataDir,
+  processesOf,
+  readDescription,
+  type StackProcess,
+  startRunner,
+} from "./stack-process.ts";
+
+const onlyMail = ["--without", "web,gateway,functions,provider,identity,postgres"];
+const auto = ["--embedded", "--ports", "auto"];
+
+let place: Awaited<ReturnType<typeof newDataDir>>;
+const runners: StackProcess[] = [];
+
+beforeEach(async () => {
+  place = await newDataDir();
+});
+afterEach(async () => {
+  for (const runner of runners.splice(0)) {
+    runner.child.kill("SIGTERM");
+    await runner.ended();
+  }
+  await place.remove();
+});
+
+function start(...[options, dataDir = place.dataDir]: [Parameters<typeof startRunner>[1]?, string?]): StackProcess {
+  const runner = startRunner(dataDir, options);
+  runners.push(runner);
+  return runner;
+}
+
+function reset(dataDir: string) {
+  return spawnSync(process.execPath, ["scripts/local-stack/reset.ts", "--data-dir", dataDir], { encoding: "utf8" });
+}
+
+test("a taken port is named with its owner, and the next free one used", async () => {
+  const server = createServer();
+  const offset = await new Promise<number>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(defaultPorts.mail + 4_321, "127.0.0.1", () => resolve(4_321));
+  });
+  try {
+    const runner = start({ args: ["--embedded", "--port-offset", String(offset), ...onlyMail] });
+    const { mail } = await runner.ready();
+    const taken = defaultPorts.mail + offset;
+    expect(runner.said()).toMatch(
+      new RegExp(`port ${taken} for mail is taken( by \\S+ \\(${process.pid}\\))?; using ${new URL(mail.web).port}`),
+    );
+    expect(new URL(mail.web).port).not.toBe(String(taken));
+  } finally {
+    server.close();
+  }
+});
+
+test("the JSON alone is on standard output, and stack.json is for its owner only", async () => {
+  const runner = start({ args: [...auto, ...onlyMail] });
+  expect(await runner.ready()).toEqual(readDescription(place.dataDir));
+  expect(statSync(path.join(place.dataDir, "stack.json")).mode & 0o777).toBe(0o600);
+  expect(statSync(path.join(place.dataDir, "secrets.json")).mode & 0o777).toBe(0o600);
+});
+
+test("a second start on the same data names the first, and reset waits for its end", async () => {
+  const first = start({ args: [...auto, ...onlyMail] });
+  const { base } = await first.ready();
+  const second = start({ args: [...auto, ...onlyMail] });
+  expect(await second.ended()).toBe(1);
+  expect(second.said()).toContain(`process ${first.pid}, ${base}`);
+  const refused = reset(place.dataDir);
+  expect(refused.status).toBe(1);
+  expect(refused.stderr).toContain(`process ${first.pid}, ${base}`);
+
+  first.child.kill("SIGTERM");
+  expect(await first.ended()).toBe(0);
+  expect(reset(place.dataDir).status).toBe(0);
+  expect(existsSync(path.join(place.dataDir, "secrets.json"))).toBe(false);
+});
+
+test("a service that keeps dying takes the stack down with its last words", async () => {
+  const runner = start({ args: [...auto, ...onlyMail] });
+  await runner.ready();
+  const killed = new Set<number>();
+  for (let death = 1; death <= 4; death += 1) {
+    const pid = await eventually("a process to kill", () => {
+      const now = readDescription(place.dataDir).services.find(({ name }) => name === "mail")?.pid;
+      return now && !killed.has(now) ? now : undefined;
+    });
+    killed.add(pid);
+    process.kill(pid, "SIGKILL");
+  }
+  expect(await runner.ended()).toBe(1);
+  expect(runner.said()).toMatch(/mail (does not stay up|was ended by SIGKILL, and died 4 times in 60 s)/);
+  expect(runner.said()).toContain(path.join(place.dataDir, "logs/mail.log"));
+  expect(processesOf(place.dataDir, [...killed])).toEqual([]);
+});
+
+test.each([
+  ["a file in its place", () => path.join(place.dataDir, "file"), "in the way"],
+  [
+    "a place where nothing can be made",
+    () => (existsSync("/proc/self") ? "/proc/gatehouse" : "/dev/null/gatehouse"),
+    "",
+  ],
+])("an unwritable data directory is named: %s", async (_, dataDirOf, reason) => {
+  writeFileSync(path.join(place.dataDir, "file"), "");
+  const runner = start({ args: auto }, dataDirOf());
+  expect(await runner.ended()).toBe(1);
+  expect(runner.said().trim()).toMatch(/^The stack cannot keep its data in \S+: .*\n.*--data-dir <directory>$/);
+  expect(runner.said()).toContain(dataDirOf());
+  expect(runner.said()).toContain(reason);
+});
+
+test("a directory without write permission is named; root, whom no mode stops, may use it", async () => {
+  const dataDir = path.join(place.dataDir, "closed");
+  mkdirSync(dataDir);
+  chmodSync(dataDir, 0o500);
+  const runner = start({ args: [...auto, ...onlyMail] }, dataDir);
+  if (process.getuid?.() === 0) {
+    await runner.ready();
+  } else {
+    expect(await runner.ended()).toBe(1);
+    expect(runner.said()).toContain(`${dataDir}: you may not write there`);
+  }
+  chmodSync(dataDir, 0o700);
+});
+
+test("a half-filled environment gets one message", async () => {
+  const runner = start({
+    args: ["--ports", "auto"],
+    env: {
+      BASE_URL: "",
+      SUPABASE_URL: "https://abc.supabase.co",
+      SUPABASE_PUBLISHABLE_KEY: "sb_publishable_a",
+      SUPABASE_SECRET_KEY: "",
+    },
+  });
+  expect(await runner.ended()).toBe(1);
+  expect(runner.said().trim().split("\n")).toEqual([
+    expect.stringMatching(/^The settings in .* do not work:$/),
+    expect.stringMatching(/^ {2}SUPABASE_SECRET_KEY is not set, but SUPABASE_URL is: /),
+  ]);
+});
+
+test("a start that was cut short is taken up again; damaged data is named, and never deleted", async () => {
+  const args = [...auto, "--without", "web,gateway,functions,provider,identity,mail"];
+  const cluster = path.join(place.dataDir, "postgres");
+  mkdirSync(`${cluster}.new/base`, { recursive: true });
+  writeFileSync(`${cluster}.new/PG_VERSION`, "17\n");
+  mkdirSync(cluster);
+  writeFileSync(path.join(cluster, "PG_VERSION"), "17\n");
+
+  const refused = start({ args });
+  expect(await refused.ended()).toBe(1);
+  expect(refused.said()).toContain(`${cluster} is not a whole Postgres data directory.`);
+  expect(refused.said()).toContain("npm run reset");
+  expect(existsSync(path.join(cluster, "PG_VERSION"))).toBe(true);
+
+  rmSync(cluster, { recursive: true });
+  const runner = start({ args });
+  await eventually("a new cluster", () => (/postgres +│ up/.test(runner.said()) ? true : undefined));
+
+  const other = path.join(place.dataDir, "other");
+  mkdirSync(other);
+  writeFileSync(path.join(other, "secrets.json"), "{");
+  const damaged = start({ args }, other);
+  expect(await damaged.ended()).toBe(1);
+  expect(damaged.said()).toContain(`${other}/secrets.json is damaged`);
+});

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { StackDescription } from "../description.ts";
+
+const readyLimitMs = 60_000;
+const pollMs = 50;
+
+/** A runner started by a test, as a person would start it. */
+export type StackProcess = {
+  child: ChildProcess;
+  pid: number;
+  /** Everything it said to people so far. */
+  said: () => string;
+  /** Resolves with the printed JSON once it is ready. */
+  ready: () => Promise<StackDescription>;
+  /** Resolves with the exit code once it has ended; null when a signal ended it. */
+  ended: () => Promise<number | null>;
+};
+
+/** A new data directory below `.local/`, and how to remove it. */
+export async function newDataDir(): Promise<{ dataDir: string; remove: () => Promise<void> }> {
+  mkdirSync(".local", { recursive: true });
+  const dataDir = await mkdtemp(path.resolve(".local/test-fault-"));
+  return { dataDir, remove: () => rm(dataDir, { recursive: true, force: true }) };
+}
+
+/** Starts the runner on `dataDir` with ports of its own unless `args` say otherwise. */
+export function startRunner(
+  dataDir: string,
+  { args = ["--embedded", "--ports", "auto"], env = {} }: { args?: string[]; env?: Record<string, string> } = {},
+): StackProcess {
+  const child = spawn(process.execPath, ["scripts/local-stack/main.ts", "--json", "--data-dir", dataDir, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...env },
+  });
+  let output = "";
+  let said = "";
+  child.stdout.on("data", (chunk) => {
+    output += chunk;
+  });
+  child.stderr.on("data", (chunk) => {
+    said += chunk;
+  });
+  const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+  return {
+    child,
+    pid: child.pid ?? 0,
+    said: () => said,
+    ended: () => ended,
+    async ready() {
+      const deadline = Date.now() + readyLimitMs;
+      while (Date.now() < deadline && child.exitCode === null) {
+        if (output.endsWith("}\n")) return JSON.parse(output) as StackDescription;
+        await sleep(pollMs);
+      }
+      throw new Error(`The stack did not become ready:\n${said}`);
+    },
+  };
+}
+
+/** What the running stack says of itself now. */
+export function readDescription(dataDir: string): StackDescription {
+  return JSON.parse(readFileSync(path.join(dataDir, "stack.json"), "utf8")) as StackDescription;
+}
+
+/** Waits until `probe` gives something, and fails with `what` when it does not in time. */
+export async function eventually<T>(
+  what: string,
+  probe: () => Promise<T | undefined> | T | undefined,
+  limitMs = 15_000,
+): Promise<T> {
+  const deadline = Date.now() + limitMs;
+  while (Date.now() < deadline) {
+    const found = await Promise.resolve()
+      .then(probe)
+      .catch(() => undefined);
+    if (found !== undefined) return found;
+    await sleep(pollMs);
+  }
+  throw new Error(`Not within ${limitMs / 1000} s: ${what}`);
+}
+
+/**
+ * Processes that belong to the stack on `dataDir`: they have its path or one of its ports in their command line or
+ * environment. Linux only; elsewhere those of `pids` that are alive.
+ */
+export function processesOf(dataDir: string, pids: readonly number[]): number[] {
+  if (!existsSync("/proc/self")) return pids.filter(isAlive);
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
+    .map(Number)
+    .filter((pid) => pids.includes(pid) || mentions(pid, dataDir))
+    .filter(isAlive);
+}
+
+function mentions(pid: number, text: string): boolean {
+  return ["cmdline", "environ"].some((file) => {
+    try {
+      return readFileSync(`/proc/${pid}/${file}`, "utf8").includes(text);
+    } catch {
+      return false;
+    }
+  });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !existsSync("/proc/self") || !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}

@@ -19,7 +19,16 @@ export default defineConfig({
         },
       },
       { test: { name: "sql", include: [sql], exclude: generated, globalSetup } },
-      { test: { name: "contract", include: [contract], exclude: generated, globalSetup, testTimeout: 20_000 } },
+      {
+        test: {
+          name: "contract",
+          include: [contract],
+          exclude: generated,
+          globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
+          testTimeout: 20_000,
+          hookTimeout: 30_000,
+        },
+      },
       { test: { name: "integration", include: [integration], exclude: generated, globalSetup, testTimeout: 30_000 } },
       {
         test: {

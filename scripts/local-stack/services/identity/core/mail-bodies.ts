@@ -2,7 +2,7 @@ import type { MailKind } from "../config/mail-texts.ts";
 
 /** A link into the web app, which asks for a click before it redeems the token: mail scanners follow links. */
 function confirmLink(type: string): string {
-  return `{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}{{ if .RedirectQuery }}&amp;redirect_to={{ .RedirectQuery }}{{ end }}`;
+  return `{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}{{ if .Elsewhere }}&amp;next={{ .Elsewhere }}{{ end }}`;
 }
 
 function body({ title, text, type, action, after }: Record<"title" | "text" | "type" | "action" | "after", string>) {

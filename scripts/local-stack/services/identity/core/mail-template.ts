@@ -6,20 +6,28 @@ type Node =
   | { kind: "value"; path: string[] }
   | { kind: "if"; path: string[]; then: Node[]; otherwise: Node[] };
 
+/** Makes a value safe for the place that it stands in; `before` is what has been rendered up to it. */
+type Quote = (value: string, before: string) => string;
+
 /**
  * Renders the part of Go's template language that mails use: `{{ .Name }}`, `{{ .Data.key }}`,
  * `{{ if .Name }}…{{ else }}…{{ end }}`, and `-` at the braces.
  * @throws Error naming what it does not understand
  */
-export function renderTemplate(template: string, data: TemplateData, quote: (value: string) => string): string {
+export function renderTemplate(template: string, data: TemplateData, quote: Quote): string {
   const trimmed = template.replace(/\s*\{\{-\s/g, "{{ ").replace(/\s-\}\}\s*/g, " }}");
   const tokens = trimmed.split(/(\{\{.*?\}\})/s);
-  const nodes = parse(tokens, false);
-  return render(nodes, data, quote);
+  return render(parse(tokens, false), { data, quote, before: "" });
 }
 
-/** For texts and attribute values in HTML. */
-export function escapeHtml(value: string): string {
+/** For HTML, as Go's html/template: in the query of a link's address, values are percent-encoded. */
+export function quoteHtml(value: string, before: string): string {
+  const address = /(?:href|src|action)\s*=\s*"([^"]*)$/i.exec(before)?.[1];
+  if (address === "" && !/^(?:https?:|mailto:|[/?#]|[^:]*$)/i.test(value)) return "#";
+  return escapeHtml(address && /[?#]/.test(address) ? encodeURIComponent(value) : value);
+}
+
+function escapeHtml(value: string): string {
   const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;" };
   return value.replace(/[&<>"']/g, (character) => entities[character] ?? character);
 }
@@ -69,13 +77,19 @@ function lookUp(path: string[], data: TemplateData): unknown {
   );
 }
 
-function render(nodes: Node[], data: TemplateData, quote: (value: string) => string): string {
-  return nodes
-    .map((node) => {
-      if (node.kind === "text") return node.text;
-      const value = lookUp(node.path, data);
-      if (node.kind === "value") return quote(value === undefined || value === null ? "" : String(value));
-      return render(value ? node.then : node.otherwise, data, quote);
-    })
-    .join("");
+function render(nodes: Node[], { data, quote, before }: { data: TemplateData; quote: Quote; before: string }): string {
+  let rendered = before;
+  for (const node of nodes) {
+    if (node.kind === "text") {
+      rendered += node.text;
+      continue;
+    }
+    const value = lookUp(node.path, data);
+    if (node.kind === "value") {
+      rendered += quote(value === undefined || value === null ? "" : String(value), rendered);
+    } else {
+      rendered += render(value ? node.then : node.otherwise, { data, quote, before: rendered });
+    }
+  }
+  return rendered.slice(before.length);
 }

@@ -2,7 +2,7 @@ import { createTransport } from "nodemailer";
 import type { Config } from "../config/config.ts";
 import type { MailKind } from "../config/mail-texts.ts";
 import { builtInBodies } from "./mail-bodies.ts";
-import { escapeHtml, renderTemplate, type TemplateData } from "./mail-template.ts";
+import { quoteHtml, renderTemplate, type TemplateData } from "./mail-template.ts";
 
 /** How long a fetched template is used before it is asked for again; and how long after a failure. */
 const templateMaxAgeMs = 600_000;
@@ -24,7 +24,7 @@ export function openMailer(config: Config, { log, clock }: { log: (line: string)
     from: { name: config.GOTRUE_SMTP_SENDER_NAME, address: config.GOTRUE_SMTP_ADMIN_EMAIL },
     to: { name: "", address: to },
     subject: renderTemplate(config.mailTexts[kind].subject, data, (value) => value.replace(/[\r\n]/g, " ")),
-    html: renderTemplate(await bodies(kind), data, escapeHtml),
+    html: renderTemplate(await bodies(kind), data, quoteHtml),
   });
   if (!config.GOTRUE_SMTP_HOST) {
     return { send: async (mail) => void (await render(mail)), close: () => undefined };
@@ -53,7 +53,7 @@ function templateSource(config: Config, { log, clock }: { log: (line: string) =>
     const url = bodyUrl.startsWith("http") ? bodyUrl : config.GOTRUE_SITE_URL + bodyUrl;
     try {
       const template = await fetchTemplate(url);
-      renderTemplate(template, {}, escapeHtml);
+      renderTemplate(template, {}, quoteHtml);
       cache.set(kind, { template, untilMs: nowMs + templateMaxAgeMs });
       return template;
     } catch (error) {

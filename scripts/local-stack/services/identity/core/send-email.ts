@@ -90,7 +90,7 @@ async function send({ deps, redirectTo }: MailOptions, message: Message): Promis
         TokenHash: hash,
         Data: user.raw_user_meta_data ?? {},
         RedirectTo: redirectTo,
-        RedirectQuery: redirectTo === GOTRUE_SITE_URL ? "" : encodeURIComponent(redirectTo),
+        Elsewhere: redirectTo === GOTRUE_SITE_URL ? "" : redirectTo,
       },
     });
   } catch (error) {

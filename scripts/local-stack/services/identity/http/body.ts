@@ -10,13 +10,24 @@ const maxDepth = 500;
  * Reads the body once.
  * @throws AuthError 413 request_entity_too_large, 400 bad_json
  */
-export async function readBody(c: Request): Promise<unknown> {
+async function readBody(c: Request): Promise<unknown> {
   const known = c.get("body");
   if (known !== undefined) return known;
   const isForm = c.req.header("content-type")?.startsWith("application/x-www-form-urlencoded");
   const body = parseJson(isForm ? "" : await readText(c));
   c.set("body", body);
   return body;
+}
+
+/** As `readJson`; undefined when there is no body. */
+export async function readOptionalJson<Schema extends z.ZodType>(
+  c: Request,
+  schema: Schema,
+): Promise<z.output<Schema> | undefined> {
+  const content = await readText(c);
+  if (!content) return undefined;
+  c.set("body", parseJson(content));
+  return readJson(c, schema);
 }
 
 /**

@@ -15,7 +15,7 @@ import { isAllowedRedirect } from "../core/redirect-target.ts";
 import { findUserById, type User } from "../core/users.ts";
 import { loadWireUser, wireUser } from "../core/wire-user.ts";
 import { requireAdmin } from "../http/bearer.ts";
-import { flag, metadata, optionalText, readBody, readJson, text } from "../http/body.ts";
+import { flag, metadata, optionalText, readJson, readOptionalJson, text } from "../http/body.ts";
 import { type Env, type Request, requestAudience } from "../http/context.ts";
 import { redirectTarget } from "../http/redirect-to.ts";
 
@@ -105,8 +105,8 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
     .delete("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);
       const user = await requirePathUser(c, deps);
-      const soft = c.req.raw.body ? await wantsSoftDelete(c) : false;
-      await deleteUserAsAdmin(deps, user, { soft });
+      const given = await readOptionalJson(c, deleteBody);
+      await deleteUserAsAdmin(deps, user, { soft: given?.should_soft_delete ?? false });
       return c.json({});
     })
     .post("/admin/generate_link", async (c) => {
@@ -123,12 +123,6 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
       });
       return c.json(link);
     });
-}
-
-async function wantsSoftDelete(c: Request): Promise<boolean> {
-  if (c.req.header("content-length") === "0") return false;
-  await readBody(c);
-  return (await readJson(c, deleteBody)).should_soft_delete;
 }
 
 function pageNumber(value: string | undefined, fallback: number): number {

@@ -1,0 +1,152 @@
+import { randomUUID } from "node:crypto";
+import { SignJWT } from "jose";
+import { describe, expect, test } from "vitest";
+import { forgeToken, inAnHour, newAccount, newSession } from "./support/accounts.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { target } from "./support/target.ts";
+
+const userClaims = (id: string) => ({ sub: id, aud: "authenticated", role: "authenticated", exp: inAnHour() });
+
+describe("a user's bearer token", () => {
+  test("opens GET /user", async () => {
+    const { account, accessToken } = await newSession();
+    expect(expectOk(await call("GET /user", { bearer: accessToken }))).toMatchObject({ id: account.id });
+  });
+
+  test("missing: 401 no_authorization", async () => {
+    expectRefusal(await call("GET /user"), 401, "no_authorization");
+  });
+
+  test.each(["Basic abc", "Bearer", "Bearer a b"])("%s is none: 401 no_authorization", async (header) => {
+    expectRefusal(await call("GET /user", { headers: { Authorization: header } }), 401, "no_authorization");
+  });
+
+  test("the scheme's case does not matter", async () => {
+    const { accessToken } = await newSession();
+    expectOk(await call("GET /user", { headers: { Authorization: `bearer ${accessToken}` } }));
+  });
+
+  test("no JWT: 403 bad_jwt", async () => {
+    expectRefusal(await call("GET /user", { bearer: "sb_publishable_x" }), 403, "bad_jwt");
+  });
+
+  test("a changed payload: 403 bad_jwt", async () => {
+    const { accessToken } = await newSession();
+    const [head, , signature] = accessToken.split(".");
+    const payload = Buffer.from(JSON.stringify(userClaims(randomUUID()))).toString("base64url");
+    expectRefusal(await call("GET /user", { bearer: `${head}.${payload}.${signature}` }), 403, "bad_jwt");
+  });
+
+  test("expired: 403 bad_jwt, not 401", async () => {
+    const { id } = await newAccount();
+    const bearer = await forgeToken({ ...userClaims(id), exp: inAnHour() - 3_660 });
+    expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
+  });
+
+  test("signed with another secret: 403 bad_jwt", async () => {
+    const { id } = await newAccount();
+    const bearer = await forgeToken(userClaims(id), "another-secret-that-is-long-enough-too");
+    expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
+  });
+
+  test("alg none: 403 bad_jwt", async () => {
+    const { id } = await newAccount();
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    const bearer = `${part({ alg: "none", typ: "JWT" })}.${part(userClaims(id))}.`;
+    expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
+  });
+
+  test("an algorithm that no key is for: 403 bad_jwt", async () => {
+    const { id } = await newAccount();
+    const bearer = await new SignJWT(userClaims(id))
+      .setProtectedHeader({ alg: "HS512" })
+      .sign(new TextEncoder().encode(target.jwtSecret));
+    expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
+  });
+
+  test("HS256 with the public key as its secret: 403 bad_jwt", async () => {
+    const { id } = await newAccount();
+    const { text } = await call("GET /.well-known/jwks.json");
+    const bearer = await new SignJWT(userClaims(id))
+      .setProtectedHeader({ alg: "HS256", kid: JSON.parse(text).keys[0].kid })
+      .sign(new TextEncoder().encode(JSON.stringify(JSON.parse(text).keys[0])));
+    expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
+  });
+
+  test("HS256 with the shared secret is accepted", async () => {
+    const { id } = await newAccount();
+    expectOk(await call("GET /user", { bearer: await forgeToken(userClaims(id)) }));
+  });
+
+  test("without sub: 403 bad_jwt", async () => {
+    expectRefusal(await call("GET /user", { bearer: target.serviceKey }), 403, "bad_jwt");
+  });
+
+  test("sub that is no UUID: 400 bad_jwt", async () => {
+    const bearer = await forgeToken(userClaims("someone"));
+    expectRefusal(await call("GET /user", { bearer }), 400, "bad_jwt");
+  });
+
+  test("user gone: 403 user_not_found", async () => {
+    const { account, accessToken } = await newSession();
+    expectOk(await admin(`DELETE /admin/users/${account.id}`));
+    expectRefusal(await call("GET /user", { bearer: accessToken }), 403, "user_not_found");
+  });
+
+  test("session ended: 403 session_not_found", async () => {
+    const { accessToken } = await newSession();
+    expectOk(await call("POST /logout", { bearer: accessToken }), 204);
+    expectRefusal(await call("GET /user", { bearer: accessToken }), 403, "session_not_found");
+  });
+
+  test("banned: 403 user_banned", async () => {
+    const { account, accessToken } = await newSession();
+    expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } }));
+    expectRefusal(await call("GET /user", { bearer: accessToken }), 403, "user_banned");
+  });
+
+  test("the issuer is not checked", async () => {
+    const { id } = await newAccount();
+    expectOk(await call("GET /user", { bearer: await forgeToken({ ...userClaims(id), iss: "https://other.test" }) }));
+  });
+
+  test("an audience that is not the request's: 400 validation_failed", async () => {
+    const { accessToken } = await newSession();
+    const answer = await call("GET /user", { bearer: accessToken, headers: { "X-JWT-AUD": "other" } });
+    expectRefusal(answer, 400, "validation_failed");
+  });
+});
+
+describe("an administrator's bearer token", () => {
+  test("of role service_role opens /admin", async () => {
+    expectOk(await admin("GET /admin/users?per_page=1"));
+  });
+
+  test("of role supabase_admin does too", async () => {
+    const bearer = await forgeToken({ role: "supabase_admin", exp: inAnHour() });
+    expectOk(await call("GET /admin/users?per_page=1", { bearer }));
+  });
+
+  test("missing: 401 no_authorization", async () => {
+    expectRefusal(await call("GET /admin/users"), 401, "no_authorization");
+  });
+
+  test("a user's token: 403 not_admin", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await call("GET /admin/users", { bearer: accessToken }), 403, "not_admin");
+  });
+
+  test("role anon: 403 not_admin", async () => {
+    const bearer = await forgeToken({ role: "anon", exp: inAnHour() });
+    expectRefusal(await call("POST /admin/generate_link", { bearer, body: {} }), 403, "not_admin");
+  });
+
+  test("one that names a session needs that session: 403 session_not_found", async () => {
+    const { account, id, accessToken } = await newSession();
+    const claims = { sub: account.id, role: "service_role", session_id: id, exp: inAnHour() };
+    const bearer = await forgeToken(claims);
+    expectOk(await call("GET /admin/users?per_page=1", { bearer }));
+    expectOk(await call("POST /logout", { bearer: accessToken }), 204);
+    expectRefusal(await call("GET /admin/users?per_page=1", { bearer }), 403, "session_not_found");
+  });
+});

@@ -1,0 +1,105 @@
+import { describe, expect, test } from "vitest";
+import { newEmail } from "./support/accounts.ts";
+import { type CallOptions, call, expectRefusal } from "./support/http.ts";
+
+const wrongSignIn = (options: CallOptions = {}) =>
+  call("POST /token?grant_type=password", { body: { email: newEmail(), password: "wrong" }, ...options });
+
+describe("error bodies by API version", () => {
+  test.each(["2024-01-01", "2024-05-31", "2199-01-01"])(
+    "%s: code and message, and the version echoed",
+    async (version) => {
+      const answer = await wrongSignIn({ version });
+      expect(answer.body).toEqual({ code: "invalid_credentials", message: expect.any(String) });
+      expect(answer.headers.get("x-supabase-api-version")).toBe("2024-01-01");
+    },
+  );
+
+  test.each([null, "2023-12-31", "yesterday", "20240101"])(
+    "%s: the older shape, and no version echoed",
+    async (version) => {
+      const answer = await wrongSignIn({ version });
+      expect(answer.body).toEqual({ code: 400, error_code: "invalid_credentials", msg: expect.any(String) });
+      expect(answer.headers.has("x-supabase-api-version")).toBe(false);
+    },
+  );
+
+  test("a success echoes no version", async () => {
+    const answer = await call("GET /health");
+    expect(answer.headers.has("x-supabase-api-version")).toBe(false);
+  });
+
+  test("x-sb-error-code carries the code in both", async () => {
+    expect((await wrongSignIn()).headers.get("x-sb-error-code")).toBe("invalid_credentials");
+    expect((await wrongSignIn({ version: null })).headers.get("x-sb-error-code")).toBe("invalid_credentials");
+  });
+
+  test("a weak password's reasons are in both; its code is in the header of the older only", async () => {
+    const body = { email: newEmail(), password: "short" };
+    const newer = await call("POST /signup", { body });
+    expect(newer.body).toMatchObject({ code: "weak_password", weak_password: { reasons: ["length"] } });
+    expect(newer.headers.has("x-sb-error-code")).toBe(false);
+    const older = await call("POST /signup", { body, version: null });
+    expect(older.body).toMatchObject({ error_code: "weak_password", weak_password: { reasons: ["length"] } });
+    expect(older.headers.get("x-sb-error-code")).toBe("weak_password");
+  });
+});
+
+describe("bodies", () => {
+  const json = { "Content-Type": "application/json" };
+
+  test.each(["", "{", "[]", '"text"', '{"email":5}', '{"data":[]}', '{"email":{}}'])(
+    "%s is bad_json",
+    async (rawBody) => {
+      expectRefusal(await call("POST /signup", { rawBody, headers: json }), 400, "bad_json");
+    },
+  );
+
+  test("a form is bad_json", async () => {
+    const rawBody = new URLSearchParams({ email: newEmail(), password: "correct horse 1" });
+    expectRefusal(await call("POST /signup", { rawBody }), 400, "bad_json");
+  });
+
+  test("unknown fields are passed over", async () => {
+    const answer = await wrongSignIn({ body: { email: newEmail(), password: "wrong", more: [1, { deep: null }] } });
+    expectRefusal(answer, 400, "invalid_credentials");
+  });
+
+  test("null is as good as absent", async () => {
+    expectRefusal(await call("POST /recover", { body: { email: null } }), 400, "validation_failed");
+  });
+
+  test("just under one MiB is read, over it refused", async () => {
+    const body = (bytes: number) => {
+      const bare = JSON.stringify({ email: newEmail(), password: "wrong", pad: "" });
+      return bare.replace('"pad":""', `"pad":"${"x".repeat(bytes - bare.length)}"`);
+    };
+    const send = (bytes: number) => call("POST /token?grant_type=password", { rawBody: body(bytes), headers: json });
+    expectRefusal(await send(1_048_576), 400, "invalid_credentials");
+    expectRefusal(await send(1_048_577), 413, "request_entity_too_large");
+  });
+});
+
+describe("CORS", () => {
+  test("a browser may read what an error's meaning hangs on", async () => {
+    const answer = await wrongSignIn({ headers: { Origin: "http://localhost:3000" } });
+    const exposed = (answer.headers.get("access-control-expose-headers") ?? "").toLowerCase().split(/,\s*/);
+    expect(exposed).toEqual(expect.arrayContaining(["x-total-count", "link", "x-supabase-api-version"]));
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+  });
+
+  test("a preflight allows the client's headers, and apikey where configured", async () => {
+    const answer = await call("OPTIONS /token", {
+      headers: {
+        Origin: "http://localhost:3000",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "apikey,authorization,content-type,x-client-info,x-supabase-api-version",
+      },
+    });
+    expect(answer.status).toBe(204);
+    const allowed = (answer.headers.get("access-control-allow-headers") ?? "").toLowerCase().split(/,\s*/);
+    expect(allowed).toEqual(
+      expect.arrayContaining(["apikey", "authorization", "content-type", "x-client-info", "x-supabase-api-version"]),
+    );
+  });
+});

@@ -1,0 +1,67 @@
+import { decodeProtectedHeader } from "jose";
+import { describe, expect, test } from "vitest";
+import { newSession } from "./support/accounts.ts";
+import { admin, call, expectOk } from "./support/http.ts";
+
+describe("GET /health", () => {
+  test("names the service", async () => {
+    const body = expectOk(await call("GET /health"));
+    expect(body).toMatchObject({ name: "GoTrue", version: expect.any(String), description: expect.any(String) });
+  });
+});
+
+describe("GET /settings", () => {
+  test("tells which ways to sign in are on, each provider by name", async () => {
+    const body = expectOk(await call("GET /settings"));
+    expect(body.external).toMatchObject({ email: true, google: false, github: false, azure: false, keycloak: false });
+    expect(Object.values(body.external).every((value) => typeof value === "boolean")).toBe(true);
+  });
+
+  test("tells how sign-up goes and whether passkeys are on", async () => {
+    const body = expectOk(await call("GET /settings"));
+    expect(body).toMatchObject({
+      disable_signup: false,
+      mailer_autoconfirm: false,
+      phone_autoconfirm: false,
+      sms_provider: "",
+      saml_enabled: false,
+      passkeys_enabled: true,
+    });
+    expect(body).toHaveProperty("saml_private_key_next_configured");
+  });
+});
+
+describe("GET /.well-known/jwks.json", () => {
+  test("holds public keys alone, for verification, and may be cached for ten minutes", async () => {
+    const answer = await call("GET /.well-known/jwks.json");
+    const { keys } = expectOk(answer);
+    expect(keys).toHaveLength(1);
+    expect(keys[0]).toMatchObject({ kty: "EC", crv: "P-256", alg: "ES256", use: "sig", key_ops: ["verify"] });
+    expect(keys[0]).not.toHaveProperty("d");
+    expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
+  });
+
+  test("a shared secret is never among them", async () => {
+    const answer = await call("GET /.well-known/jwks.json");
+    expect(answer.text).not.toContain('"oct"');
+    expect(answer.text).not.toContain('"k":');
+  });
+
+  test("a user's token names the key that it is signed with", async () => {
+    const { keys } = expectOk(await call("GET /.well-known/jwks.json"));
+    const { accessToken } = await newSession();
+    expect(decodeProtectedHeader(accessToken)).toMatchObject({ alg: "ES256", kid: keys[0].kid });
+  });
+});
+
+describe("unknown addresses", () => {
+  test("are a plain-text 404", async () => {
+    const answer = await call("GET /no-such-route");
+    expect(answer.status).toBe(404);
+    expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
+  });
+
+  test("below /admin too", async () => {
+    expect((await admin("GET /admin/no-such-route")).status).toBe(404);
+  });
+});

@@ -1,0 +1,121 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import path from "node:path";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { MailDev } from "maildev";
+import pg from "pg";
+import {
+  bootstrapCluster,
+  type ClusterPasswords,
+  clusterCommand,
+  initialiseCluster,
+} from "../../services/postgres/cluster.ts";
+import { freePort, type Surroundings, startServer } from "./servers.ts";
+
+/**
+ * Gives the suite a server to face, unless IDENTITY_URL names one: a Postgres, a mailbox and a server of its own.
+ * What the tests need to know goes into the environment, as it would come from outside.
+ */
+export default async function setup(): Promise<(() => Promise<void>) | undefined> {
+  if (process.env.IDENTITY_URL) return undefined;
+  const endings: (() => Promise<unknown>)[] = [];
+  const stop = async () => {
+    for (const end of endings.reverse()) await end();
+  };
+  try {
+    const database = await startPostgres(endings);
+    const mail = await startMail(endings);
+    const secret = randomBytes(32).toString("hex");
+    const surroundings: Surroundings = {
+      authDbUrl: database.authDbUrl,
+      smtpPort: mail.smtpPort,
+      jwtSecret: secret,
+      jwtKeys: JSON.stringify(await makeKeys(secret)),
+    };
+    const server = await startServer(surroundings);
+    endings.push(server.stop);
+    Object.assign(process.env, {
+      IDENTITY_URL: server.url,
+      IDENTITY_SERVICE_KEY: await new SignJWT({ role: "service_role" })
+        .setProtectedHeader({ alg: "HS256" })
+        .setIssuedAt()
+        .setExpirationTime("1d")
+        .sign(new TextEncoder().encode(secret)),
+      IDENTITY_JWT_SECRET: secret,
+      IDENTITY_DB_URL: database.dbUrl,
+      IDENTITY_MAIL_URL: mail.url,
+      IDENTITY_SURROUNDINGS: JSON.stringify(surroundings),
+    });
+    return stop;
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function startPostgres(endings: (() => Promise<unknown>)[]) {
+  await mkdir(".local", { recursive: true });
+  const directory = await mkdtemp(path.resolve(".local/contract-"));
+  endings.push(() => rm(directory, { recursive: true, force: true }));
+  const dataDir = path.join(directory, "postgres");
+  const port = await freePort();
+  const password = randomBytes(12).toString("hex");
+  const passwords: ClusterPasswords = {
+    postgres: password,
+    authenticator: password,
+    supabase_auth_admin: password,
+    supabase_admin: password,
+  };
+  await initialiseCluster({ dataDir, passwords });
+  const { command, args, uid, gid } = await clusterCommand({ dataDir, port });
+  const child = spawn(command, [...args, "-c", "fsync=off"], { uid, gid, stdio: "ignore" });
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  endings.push(() => {
+    child.kill("SIGINT");
+    return exited;
+  });
+  const url = (role: string) => `postgres://${role}:${password}@127.0.0.1:${port}/postgres`;
+  await untilItAnswers(url("supabase_admin"));
+  await bootstrapCluster({ port, passwords });
+  return { dbUrl: url("postgres"), authDbUrl: `${url("supabase_auth_admin")}?search_path=auth` };
+}
+
+async function untilItAnswers(connectionString: string): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const client = new pg.Client({ connectionString });
+    try {
+      await client.connect();
+      return await client.end();
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+  throw new Error("Postgres did not start");
+}
+
+async function startMail(endings: (() => Promise<unknown>)[]) {
+  const smtpPort = await freePort();
+  const webPort = await freePort();
+  const mail = new MailDev({
+    smtp: smtpPort,
+    web: webPort,
+    ip: "127.0.0.1",
+    webIp: "127.0.0.1",
+    maxEmails: 5_000,
+    hideExtensions: ["STARTTLS"],
+    silent: true,
+  });
+  await mail.start();
+  endings.push(() => mail.stop());
+  return { smtpPort, url: `http://127.0.0.1:${webPort}` };
+}
+
+async function makeKeys(secret: string) {
+  const { privateKey } = await generateKeyPair("ES256", { extractable: true });
+  const signing = await exportJWK(privateKey);
+  return [
+    { ...signing, alg: "ES256", kid: "signing", use: "sig", key_ops: ["sign", "verify"] },
+    { kty: "oct", alg: "HS256", kid: "shared", k: Buffer.from(secret).toString("base64url"), key_ops: ["verify"] },
+  ];
+}

@@ -1,0 +1,63 @@
+import { expect } from "vitest";
+import { target } from "./target.ts";
+
+export const codesVersion = "2024-01-01";
+
+export type CallOptions = {
+  body?: unknown;
+  /** Sent as it is, in place of a body in JSON. */
+  rawBody?: BodyInit;
+  bearer?: string | undefined;
+  headers?: Record<string, string>;
+  /** X-Supabase-Api-Version; null sends none. */
+  version?: string | null;
+  /** Another server than the suite's. */
+  url?: string;
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are whatever the server under test says, and asserted field by field
+export type Answer = { status: number; headers: Headers; body: any; text: string; location: string };
+
+/** One request; redirects are not followed. `route` is a method and a path: `POST /signup`. */
+export async function call(route: string, options: CallOptions = {}): Promise<Answer> {
+  const [method = "GET", path = "/"] = route.split(" ");
+  const version = options.version === undefined ? codesVersion : options.version;
+  const response = await fetch(`${options.url ?? target.url}${path}`, {
+    method,
+    redirect: "manual",
+    headers: {
+      ...(version ? { "X-Supabase-Api-Version": version } : {}),
+      ...(options.bearer ? { Authorization: `Bearer ${options.bearer}` } : {}),
+      ...(options.body === undefined ? {} : { "Content-Type": "application/json" }),
+      ...options.headers,
+    },
+    ...(options.rawBody !== undefined ? { body: options.rawBody } : {}),
+    ...(options.body !== undefined ? { body: JSON.stringify(options.body) } : {}),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: isJson && text ? JSON.parse(text) : undefined,
+    location: response.headers.get("location") ?? "",
+  };
+}
+
+/** As an administrator. */
+export function admin(route: string, options: CallOptions = {}): Promise<Answer> {
+  return call(route, { bearer: target.serviceKey, ...options });
+}
+
+/** Asserts a refusal, in the shape of version 2024-01-01. */
+export function expectRefusal(answer: Answer, status: number, code: string): void {
+  expect({ status: answer.status, code: answer.body?.code }, answer.text).toEqual({ status, code });
+  expect(answer.body.message).toEqual(expect.any(String));
+}
+
+/** Asserts a success. @returns its body */
+export function expectOk(answer: Answer, status = 200) {
+  expect(answer.status, answer.text).toBe(status);
+  return answer.body;
+}

@@ -1,0 +1,27 @@
+import { z } from "zod";
+import { target } from "./target.ts";
+
+const mailShape = z.array(
+  z.looseObject({ id: z.string(), subject: z.string(), html: z.string().optional(), time: z.string().optional() }),
+);
+
+export type Mail = { id: string; subject: string; html: string; code: string; tokenHash: string };
+
+/** All mails to an address, oldest first. */
+export async function mailsTo(email: string): Promise<Mail[]> {
+  const response = await fetch(`${target.mailUrl}/api/email?to.address=${encodeURIComponent(email)}`);
+  return mailShape.parse(await response.json()).map(({ id, subject, html }) => {
+    const [code = "", tokenHash = ""] = subject.split(" ");
+    return { id, subject, html: html ?? "", code, tokenHash };
+  });
+}
+
+/** The mail to an address that comes after `count` others. Codes and hashes are read from its subject. */
+export async function nextMail(email: string, count = 0): Promise<Mail> {
+  for (let attempt = 0; attempt < 100; attempt++) {
+    const mail = (await mailsTo(email))[count];
+    if (mail) return mail;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`No mail number ${count + 1} came to ${email}`);
+}

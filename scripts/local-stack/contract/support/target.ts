@@ -1,0 +1,39 @@
+import { z } from "zod";
+
+const environment = z.object({
+  IDENTITY_URL: z.url(),
+  IDENTITY_SERVICE_KEY: z.string().min(1),
+  IDENTITY_JWT_SECRET: z.string().min(1),
+  IDENTITY_DB_URL: z.string().min(1),
+  IDENTITY_MAIL_URL: z.url(),
+});
+
+/** The server under test. Nothing here tells whose it is. */
+export type Target = {
+  url: string;
+  /** A token of role service_role. */
+  serviceKey: string;
+  /** The secret of the HS256 tokens that it accepts. */
+  jwtSecret: string;
+  /** Its database, as a role that may read and write schema auth: to look, and to make rows older. */
+  dbUrl: string;
+  /** A maildev with the mails that it sends. */
+  mailUrl: string;
+};
+
+/** @throws Error naming each variable that is missing */
+export function readTarget(): Target {
+  const parsed = environment.safeParse(process.env);
+  if (!parsed.success) {
+    throw new Error(`Unset IDENTITY_URL, or set all of these too: ${z.prettifyError(parsed.error)}`);
+  }
+  return {
+    url: parsed.data.IDENTITY_URL.replace(/\/$/, ""),
+    serviceKey: parsed.data.IDENTITY_SERVICE_KEY,
+    jwtSecret: parsed.data.IDENTITY_JWT_SECRET,
+    dbUrl: parsed.data.IDENTITY_DB_URL,
+    mailUrl: parsed.data.IDENTITY_MAIL_URL,
+  };
+}
+
+export const target = readTarget();

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { quoteHtml, renderTemplate } from "./mail-template.ts";
+
+const render = (template: string, data: Record<string, unknown>) => renderTemplate(template, data, quoteHtml);
+
+test("values are escaped, nested ones found, missing ones empty", () => {
+  expect(render("{{ .Email }}|{{ .Data.name }}|{{.Nothing}}", { Email: '<a>&"', Data: { name: "N" } })).toBe(
+    "&lt;a&gt;&amp;&#34;|N|",
+  );
+});
+
+test("a value in a link's query is percent-encoded, elsewhere not", () => {
+  const link = render(
+    '<a href="{{ .SiteURL }}/auth/confirm?type=signup&next={{ .RedirectTo }}">{{ .RedirectTo }}</a>',
+    {
+      SiteURL: "http://localhost:3000",
+      RedirectTo: "http://localhost:3000/a?b=1&c=2",
+    },
+  );
+  expect(link).toBe(
+    '<a href="http://localhost:3000/auth/confirm?type=signup&next=http%3A%2F%2Flocalhost%3A3000%2Fa%3Fb%3D1%26c%3D2">http://localhost:3000/a?b=1&amp;c=2</a>',
+  );
+});
+
+test("a link that starts with a script address is emptied", () => {
+  expect(render('<a href="{{ .Data.url }}">x</a>', { Data: { url: "javascript:alert(1)" } })).toBe('<a href="#">x</a>');
+});
+
+test("if takes one branch, else the other, and they nest", () => {
+  const template = "{{ if .A }}a{{ if .B }}b{{ else }}c{{ end }}{{ else }}d{{ end }}e";
+  expect(render(template, { A: true, B: true })).toBe("abe");
+  expect(render(template, { A: true })).toBe("ace");
+  expect(render(template, {})).toBe("de");
+});
+
+test("own keys alone are looked up", () => {
+  expect(render("{{ .Data.constructor }}", { Data: {} })).toBe("");
+});
+
+test.each(["{{ if .A }}", "{{ end }}", "{{ .A | html }}", "{{ range .A }}{{ end }}"])("%s is refused", (template) => {
+  expect(() => render(template, {})).toThrow();
+});

@@ -1,0 +1,47 @@
+import { describe, expect, test } from "vitest";
+import { maxBodyBytes, readLimitedBody } from "./body-limit.ts";
+
+function streamed(bytes: number): Request {
+  let left = bytes;
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const size = Math.min(left, 10_000);
+      left -= size;
+      if (size === 0) controller.close();
+      else controller.enqueue(new Uint8Array(size));
+    },
+  });
+  return new Request("http://localhost/", { method: "POST", body, duplex: "half" } as RequestInit);
+}
+
+describe("a body", () => {
+  test("of 64 KiB passes, and of one byte more does not, counted", async () => {
+    expect((await readLimitedBody(streamed(maxBodyBytes)))?.byteLength).toBe(65_536);
+    expect(await readLimitedBody(streamed(maxBodyBytes + 1))).toBeNull();
+  });
+
+  test("declared too long is refused unread", async () => {
+    const request = new Request("http://localhost/", {
+      method: "POST",
+      body: "short",
+      headers: { "content-length": String(maxBodyBytes + 1) },
+    });
+    expect(await readLimitedBody(request)).toBeNull();
+    expect(request.bodyUsed).toBe(false);
+  });
+
+  test("declared too short is counted all the same", async () => {
+    const request = streamed(maxBodyBytes + 1);
+    request.headers.set("content-length", "1");
+    expect(await readLimitedBody(request)).toBeNull();
+  });
+
+  test("with a length that is no number is refused", async () => {
+    const request = new Request("http://localhost/", { method: "POST", body: "x", headers: { "content-length": "x" } });
+    expect(await readLimitedBody(request)).toBeNull();
+  });
+
+  test("that is not there is empty", async () => {
+    expect((await readLimitedBody(new Request("http://localhost/")))?.byteLength).toBe(0);
+  });
+});

@@ -1,0 +1,32 @@
+import { describe, expect, test } from "vitest";
+import { clientAddress } from "./client-address.ts";
+
+const remoteAddress = "10.0.0.9";
+const address = (forwarded: string | null, trustedProxyHops: number, peer = remoteAddress) =>
+  clientAddress(new Headers(forwarded === null ? {} : { "x-forwarded-for": forwarded }), {
+    remoteAddress: peer,
+    trustedProxyHops,
+  });
+
+describe("the caller's address", () => {
+  test("is the peer's without a trusted proxy, whatever the header says", () => {
+    expect(address("6.6.6.6", 0)).toBe(remoteAddress);
+  });
+
+  test("is the entry of the outermost trusted proxy, never one further left", () => {
+    expect(address("6.6.6.6, 203.0.113.7", 1)).toBe("203.0.113.7");
+    expect(address("6.6.6.6, 203.0.113.7, 10.0.0.1", 2)).toBe("203.0.113.7");
+  });
+
+  test("is the nearest known where the header is short, missing or no address", () => {
+    expect(address("203.0.113.7", 3)).toBe("203.0.113.7");
+    expect(address(null, 1)).toBe(remoteAddress);
+    expect(address("unknown", 1)).toBe(remoteAddress);
+    expect(address("203.0.113.7:1234", 1)).toBe(remoteAddress);
+  });
+
+  test("is written one way: IPv4 behind IPv6 as IPv4", () => {
+    expect(address(null, 0, "::ffff:203.0.113.7")).toBe("203.0.113.7");
+    expect(address("2001:db8::1", 1)).toBe("2001:db8::1");
+  });
+});

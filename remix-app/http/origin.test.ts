@@ -1,0 +1,11 @@
+import { expect, test } from "vitest";
+import { requestOrigin } from "./origin.ts";
+
+const origins: [string, string] = ["https://app.example.com", "http://localhost:3000"];
+
+test("our origin is the configured one that Host names, and otherwise the first", () => {
+  expect(requestOrigin("localhost:3000", origins)).toBe("http://localhost:3000");
+  expect(requestOrigin("app.example.com", origins)).toBe("https://app.example.com");
+  expect(requestOrigin("evil.example", origins)).toBe("https://app.example.com");
+  expect(requestOrigin(null, origins)).toBe("https://app.example.com");
+});

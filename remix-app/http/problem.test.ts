@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { parseProblem, problem } from "./problem.ts";
+
+test("a problem has RFC 9457's members, our code and the request id", async () => {
+  const response = problem("REAUTH_REQUIRED", { requestId: "r-1", members: { requiresReauth: true } });
+  expect(response.status).toBe(401);
+  expect(response.headers.get("content-type")).toBe("application/problem+json");
+  expect(response.headers.get("cache-control")).toBe("private, no-store");
+  expect(await response.json()).toEqual({
+    type: "urn:gatehouse:problem:reauth-required",
+    title: "Sign in again to continue",
+    status: 401,
+    detail: "Sign in again to continue",
+    code: "REAUTH_REQUIRED",
+    requestId: "r-1",
+    requiresReauth: true,
+  });
+});
+
+test("a problem is read back from an error's text, and nothing else is", async () => {
+  const text = await problem("NOT_FOUND", { requestId: "r-2" }).text();
+  expect(parseProblem(text)?.code).toBe("NOT_FOUND");
+  for (const other of ["", "null", "{}", '{"code":"ELSE"}', "<html>", 7, null]) expect(parseProblem(other)).toBeNull();
+});

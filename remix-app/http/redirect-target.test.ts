@@ -1,0 +1,103 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { redirectTarget } from "./redirect-target.ts";
+
+const origin = "https://app.example.com";
+const fallback = "/home";
+const sanitise = (input: unknown) => redirectTarget(input, { origin, fallback });
+
+const cases = 20_000;
+/** Text made of the pieces that have led redirects astray. */
+const hostileText = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom(
+        ..."/ // \\ . .. ./ ../ @ : ; ? # & = % %2f %2F %5c %00 %09 %0a %0d \t \n \r \u0000 \u00a0 \u2028 \ufeff".split(
+          " ",
+        ),
+        ...["https:", "http:", "HTTPS:", "javascript:", "data:", "//", "evil.example", "localhost", "user@", " "],
+        ...["app.example.com", "app.example.com.evil.example", "app.example.com@evil.example", origin, ":443", ":8443"],
+        "\ud800",
+        "ⓔ",
+        "。",
+      ),
+      fc.string({ unit: "binary", maxLength: 4 }),
+    ),
+    { maxLength: 12 },
+  )
+  .map((pieces) => pieces.join(""));
+
+describe("a redirect target", () => {
+  test("stays on our origin, as browsers read it, whatever the input", () => {
+    fc.assert(
+      fc.property(hostileText, (input) => {
+        const target = sanitise(input);
+        expect(new URL(target, `${origin}/some/page`).origin).toBe(origin);
+        expect(new URL(target, "http://other.example/").origin).toBe("http://other.example");
+        expect(target).toMatch(/^\/(?![/\\])/);
+        expect(target).not.toMatch(/[\s\\\p{Cc}]/u);
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("does not change when it is sanitised again", () => {
+    fc.assert(
+      fc.property(hostileText, (input) => {
+        const once = sanitise(input);
+        expect(sanitise(once)).toBe(once);
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("is kept where it is an ordinary path of ours", () => {
+    const segment = fc.stringMatching(/^[a-z0-9_~-]{1,12}$/);
+    fc.assert(
+      fc.property(fc.array(segment, { maxLength: 5 }), fc.option(segment), (segments, query) => {
+        const path = `/${segments.join("/")}${query === null ? "" : `?q=${query}`}`;
+        expect(sanitise(path)).toBe(path);
+        expect(sanitise(`${origin}${path}`)).toBe(path);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test.each([
+    ["https://evil.example/"],
+    ["//evil.example"],
+    ["/\\evil.example"],
+    ["\\\\evil.example"],
+    ["/.//evil.example"],
+    ["/x/..//evil.example"],
+    ["/%2e//evil.example"],
+    ["/\t/evil.example"],
+    ["\u0000/x"],
+    ["/x\u0085"],
+    ["javascript:alert(1)"],
+    ["https:evil.example"],
+    [`${origin}.evil.example/`],
+    [`${origin}@evil.example/`],
+    [`${origin}//evil.example`],
+    ["https://user@app.example.com/"],
+    ["relative"],
+    [""],
+    [null],
+    [undefined],
+    [42],
+    [["/x"]],
+  ])("falls back for %j", (input) => {
+    expect(sanitise(input)).toBe(fallback);
+  });
+
+  test("keeps what is encoded encoded", () => {
+    expect(sanitise("/%2F%2Fevil.example")).toBe("/%2F%2Fevil.example");
+    expect(sanitise("/a/../b?next=//evil.example#top")).toBe("/b?next=//evil.example#top");
+  });
+
+  test("may be 2,048 characters long, and no longer", () => {
+    expect(sanitise(`/${"a".repeat(2_047)}`)).toHaveLength(2_048);
+    expect(sanitise(`/${"a".repeat(2_048)}`)).toBe(fallback);
+    expect(sanitise(`/${"ü".repeat(2_000)}`)).toBe(fallback);
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, test } from "vitest";
+import { originAllowed } from "./same-origin.ts";
+
+const own = "https://app.example.com";
+const request = (method: string, headers: Record<string, string> = {}) => new Request(own, { method, headers });
+
+describe("a request that changes state", () => {
+  test.each(["POST", "PUT", "PATCH", "DELETE"])("by %s needs our origin", (method) => {
+    expect(originAllowed(request(method), [own])).toBe(false);
+    expect(originAllowed(request(method, { origin: own }), [own])).toBe(true);
+    expect(originAllowed(request(method, { "sec-fetch-site": "same-origin" }), [own])).toBe(true);
+  });
+
+  test.each(["same-site", "cross-site", "none", "", "SAME-ORIGIN"])("is refused with Sec-Fetch-Site %j", (site) => {
+    expect(originAllowed(request("POST", { "sec-fetch-site": site, origin: own }), [own])).toBe(false);
+  });
+
+  test.each([
+    "null",
+    "https://evil.example",
+    "http://app.example.com",
+    `${own}:8443`,
+    `${own}.evil.example`,
+    `${own}/`,
+  ])("is refused with Origin %s", (origin) => {
+    expect(originAllowed(request("POST", { origin }), [own])).toBe(false);
+  });
+
+  test("is not helped by Host or X-Forwarded-Host", () => {
+    const headers = { origin: "https://evil.example", "x-forwarded-host": "evil.example", host: "evil.example" };
+    expect(originAllowed(request("POST", headers), [own])).toBe(false);
+  });
+
+  test("may carry any configured origin", () => {
+    expect(originAllowed(request("POST", { origin: "https://b.example" }), [own, "https://b.example"])).toBe(true);
+  });
+
+  test("with an Authorization header comes from no browser's own accord", () => {
+    expect(originAllowed(request("POST", { authorization: "Bearer x" }), [own])).toBe(true);
+  });
+});
+
+test.each(["GET", "HEAD", "OPTIONS"])("%s may come from anywhere", (method) => {
+  expect(originAllowed(request(method, { "sec-fetch-site": "cross-site" }), [own])).toBe(true);
+});

@@ -6,27 +6,48 @@ insert into ai.plans (id, name, payer, markup, initial_credits, requests_per_min
   ('team', 'Team', 'workspace', 1.2, 100000, 60000, 1000000000)
 on conflict (id) do nothing;
 
-insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit) values
-  ('demo-chat', 'chat', 'Demo chat', 'gatehouse-demo', 128000, 32768),
-  ('demo-slow', 'chat', 'Demo: slow', 'gatehouse-demo', 128000, 32768),
-  ('demo-error-500', 'chat', 'Demo: answers 500', 'gatehouse-demo', 128000, 32768),
-  ('demo-error-429', 'chat', 'Demo: answers 429', 'gatehouse-demo', 128000, 32768),
-  ('demo-cut', 'chat', 'Demo: stream is cut', 'gatehouse-demo', 128000, 32768),
-  ('demo-stall', 'chat', 'Demo: stream stalls', 'gatehouse-demo', 128000, 32768),
-  ('demo-no-usage', 'chat', 'Demo: reports no usage', 'gatehouse-demo', 128000, 32768),
-  ('demo-zero-usage', 'chat', 'Demo: reports zero usage', 'gatehouse-demo', 128000, 32768),
-  ('demo-cached', 'chat', 'Demo: cached input', 'gatehouse-demo', 128000, 32768),
-  ('demo-reasoning', 'chat', 'Demo: reasoning tokens', 'gatehouse-demo', 128000, 32768),
-  ('demo-length', 'chat', 'Demo: stops at the limit', 'gatehouse-demo', 128000, 32768),
-  ('demo-fallback', 'chat', 'Demo: first route fails', 'gatehouse-demo', 128000, 32768)
+insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit)
+select m.id, 'chat', m.name, 'gatehouse-demo', 128000, 32768
+from (
+  values
+    ('demo-chat', 'Demo chat'),
+    ('demo-slow', 'Demo: slow'),
+    ('demo-paced', 'Demo: evenly paced'),
+    ('demo-error-400', 'Demo: refuses with 400'),
+    ('demo-error-401', 'Demo: refuses our key'),
+    ('demo-error-429', 'Demo: answers 429'),
+    ('demo-error-500', 'Demo: answers 500'),
+    ('demo-error-503', 'Demo: answers 503'),
+    ('demo-error-midway', 'Demo: stream ends in an error'),
+    ('demo-redirect', 'Demo: redirects'),
+    ('demo-reset', 'Demo: resets the connection'),
+    ('demo-hang', 'Demo: never answers'),
+    ('demo-cut', 'Demo: stream is cut'),
+    ('demo-stall', 'Demo: stream stalls'),
+    ('demo-garbage', 'Demo: sends garbage'),
+    ('demo-no-usage', 'Demo: reports no usage'),
+    ('demo-zero-usage', 'Demo: reports zero usage'),
+    ('demo-usage-twice', 'Demo: reports usage twice'),
+    ('demo-usage-cumulative', 'Demo: reports usage as it goes'),
+    ('demo-cached', 'Demo: cached input'),
+    ('demo-reasoning', 'Demo: reasoning tokens'),
+    ('demo-length', 'Demo: stops at the limit'),
+    ('demo-filtered', 'Demo: stops at a filter'),
+    ('demo-tools', 'Demo: always calls a tool'),
+    ('demo-bad-schema', 'Demo: breaks its schema'),
+    ('demo-fallback', 'Demo: first route fails'),
+    ('demo-all-fail', 'Demo: every route fails')
+) as m (id, name)
 on conflict (id) do nothing;
 
 insert into ai.model_routes (model_id, position, provider_id, provider_model)
-select m.id, 1, 'demo', case m.id when 'demo-fallback' then 'demo-error-500' else m.id end
+select m.id, 1, 'demo', case when m.id in ('demo-fallback', 'demo-all-fail') then 'demo-error-500' else m.id end
 from ai.models m
 where m.owned_by = 'gatehouse-demo'
 union all
-select 'demo-fallback', 2, 'demo', 'demo-chat'
+values
+  ('demo-fallback', 2, 'demo', 'demo-chat'),
+  ('demo-all-fail', 2, 'demo', 'demo-error-429')
 on conflict (model_id, position) do nothing;
 
 insert into ai.model_prices (

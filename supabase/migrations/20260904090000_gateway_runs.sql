@@ -23,7 +23,6 @@ create table ai.runs (
   status text not null default 'running' check (status in ('running', 'succeeded', 'failed', 'cancelled')),
   http_status smallint,
   error_code text,
-  finish_reason text,
   usage_source text check (usage_source in ('provider', 'provider_partial', 'estimated_partial', 'unavailable')),
   input_tokens bigint not null default 0 check (input_tokens >= 0),
   cached_input_tokens bigint not null default 0 check (cached_input_tokens >= 0),

@@ -205,6 +205,37 @@ comment on function ai.check_credential(jsonb) is
 revoke execute on function ai.check_credential(jsonb) from public, anon, authenticated;
 grant execute on function ai.check_credential(jsonb) to gateway;
 
+create function ai.model_listing(model ai.models, routes jsonb) returns jsonb
+  language sql
+  immutable
+  security invoker
+as $$
+  select jsonb_build_object(
+    'id', model.id,
+    'object', 'model',
+    'created', floor(extract(epoch from model.created_at)),
+    'owned_by', model.owned_by,
+    'platform', jsonb_build_object(
+      'name', model.display_name,
+      'kind', model.kind,
+      'context_window', model.context_window,
+      'output_limit', model.output_limit,
+      -- Of the first route, which is the one usually charged; numbers with all their digits.
+      'prices', (
+        select jsonb_agg(
+          jsonb_build_object('min_input_tokens', tier -> 'min_input_tokens') || (
+            select jsonb_object_agg(p.key || '_usd_per_million', trim_scale(p.value::numeric))
+            from jsonb_each_text(tier - 'min_input_tokens') p
+          )
+        )
+        from jsonb_array_elements(routes -> 0 -> 'prices') tier
+      )
+    )
+  )
+$$;
+comment on function ai.model_listing(ai.models, jsonb) is 'A model as OpenAI lists it, and what it is and costs here.';
+revoke execute on function ai.model_listing(ai.models, jsonb) from public, anon, authenticated;
+
 -- Definer: as begin_run.
 create function ai.list_models(call jsonb) returns jsonb
   language plpgsql
@@ -214,6 +245,7 @@ create function ai.list_models(call jsonb) returns jsonb
 as $$
 declare
   caller record;
+  listed jsonb;
 begin
   select * into caller from ai.credential_of(call -> 'credential');
   if not found then
@@ -225,32 +257,20 @@ begin
   if caller.app_id is not null then
     return ai.refusal('app_not_allowed');
   end if;
-  return jsonb_build_object('data', coalesce((
-    select jsonb_agg(
-      jsonb_build_object(
-        'id', m.id,
-        'object', 'model',
-        'created', floor(extract(epoch from m.created_at)),
-        'owned_by', m.owned_by,
-        'platform', jsonb_build_object(
-          'name', m.display_name,
-          'kind', m.kind,
-          'context_window', m.context_window,
-          'output_limit', m.output_limit,
-          'prices', r.routes -> 0 -> 'prices'
-        )
-      )
-      order by m.id
-    )
-    from ai.usable_models(
-      caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
-    ) m
-    cross join lateral ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) r
-    where r.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model')
-  ), '[]'));
+  select coalesce(jsonb_agg(ai.model_listing(m, r.routes) order by m.id), '[]') into listed
+  from ai.usable_models(
+    caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
+  ) m
+  cross join lateral ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) r
+  where r.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model');
+  if call ->> 'model' is null then
+    return jsonb_build_object('object', 'list', 'data', listed);
+  end if;
+  return coalesce(listed -> 0, ai.refusal('model_not_found'));
 end
 $$;
 comment on function ai.list_models(jsonb) is
-  'The models that a credential may use and that can be reached and charged now, or {refused: code}.';
+  'The models that a credential may use and that can be reached and charged now, as OpenAI lists them; with model in the '
+  'call that one alone; or {refused: code}.';
 revoke execute on function ai.list_models(jsonb) from public, anon, authenticated;
 grant execute on function ai.list_models(jsonb) to gateway;

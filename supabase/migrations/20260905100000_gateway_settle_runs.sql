@@ -27,7 +27,7 @@ as $$
   with said as (
     select distinct on (o.created_at, o.id) o.*, coalesce(o.usage, '{}') as counts
     from jsonb_to_recordset(outcomes) as o (
-      created_at timestamptz, id uuid, status text, http_status smallint, error_code text, finish_reason text,
+      created_at timestamptz, id uuid, status text, http_status smallint, error_code text,
       usage_source text, estimated boolean, route smallint, usage jsonb, first_byte_ms integer, latency_ms integer
     )
     order by o.created_at, o.id
@@ -65,7 +65,6 @@ as $$
       status = p.status,
       http_status = p.http_status,
       error_code = p.error_code,
-      finish_reason = p.finish_reason,
       usage_source = p.usage_source,
       route = p.route,
       input_tokens = coalesce((p.counts ->> 'input_tokens')::bigint, 0),

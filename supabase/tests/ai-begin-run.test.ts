@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
-import { createUser, join, one, test } from "./database.ts";
+import { createUser, type Database, join, one, test } from "./database.ts";
 
 describe("credentials", () => {
   test("an unknown, a revoked and an expired key are one answer", async ({ db }) => {
@@ -88,8 +88,8 @@ describe("model access is the intersection of five lists", () => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query(sql, sql.includes("$2") ? [tenant.model, tenant.keyId] : [tenant.model]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
-    const [listed] = await db.query("select ai.list_models($1) as answer", [JSON.stringify(chatCall(tenant))]);
-    expect(listed?.answer).toEqual({ data: [] });
+    expect(await listModels(db, chatCall(tenant, { model: undefined }))).toEqual({ object: "list", data: [] });
+    expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
   test("a root grant opens a model to one workspace", async ({ db }) => {
@@ -108,8 +108,8 @@ describe("model access is the intersection of five lists", () => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "service_unavailable" });
-    const [listed] = await db.query("select ai.list_models($1) as answer", [JSON.stringify(chatCall(tenant))]);
-    expect(listed?.answer).toEqual({ data: [] });
+    expect(await listModels(db, chatCall(tenant, { model: undefined }))).toEqual({ object: "list", data: [] });
+    expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
   test("a route to a provider that is not configured is no route", async ({ db }) => {
@@ -301,3 +301,8 @@ describe("the gateway's role", () => {
     }
   });
 });
+
+async function listModels(db: Database, call: object): Promise<unknown> {
+  const row = await one(db, { sql: "select ai.list_models($1) as answer", values: [JSON.stringify(call)] });
+  return row.answer;
+}

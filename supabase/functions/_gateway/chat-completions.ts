@@ -1,0 +1,186 @@
+import { bodyLimits, parseJson, readBody } from "./body.ts";
+import { readChatAnswer } from "./chat-answer.ts";
+import { type Chat, providerBody, readChat } from "./chat-request.ts";
+import { relayChatStream } from "./chat-stream.ts";
+import { type Credential, hex, readCredential } from "./credentials.ts";
+import { rateLimitHeaders } from "./database.ts";
+import { GatewayError } from "./errors.ts";
+import type { Gateway } from "./gateway.ts";
+import type { Call, Handler } from "./http.ts";
+import { type CallLabels, readLabels } from "./labels.ts";
+import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "./provider.ts";
+import { type OpenRun, openRun } from "./run.ts";
+import { guessTokens } from "./usage.ts";
+
+const guessedTokensPerImage = 1_000;
+
+/** `POST /v1/chat/completions` (api.md, Text). */
+export function chatCompletions(gateway: Gateway): Handler {
+  return async ({ request, requestId }) => {
+    const startedAt = gateway.now();
+    const credential = await readCredential(request);
+    const body = await readBody(request, bodyLimits.chat);
+    const { chat, labels } = await readOrAuthenticate(gateway, credential, () => ({
+      labels: readLabels(request),
+      chat: readChat(parseJson(request, body), body.byteLength),
+    }));
+    const fingerprint = labels.idempotencyKey === undefined ? undefined : await fingerprintOf(request, body);
+    const run = await gateway.database.beginRun({
+      ...runRequest(gateway, { chat, labels, credential, requestId }),
+      fingerprint,
+    });
+    const open = openRun(gateway, run, startedAt);
+    const call = { chat, open, requestId, request };
+    const answer = await ask(gateway, call);
+    const headers = rateLimitHeaders(run.limits);
+    if (chat.request.stream) return streamed(gateway, { ...call, answer, headers });
+    return whole(gateway, { ...call, answer, headers });
+  };
+}
+
+type ChatCall = { chat: Chat; open: OpenRun } & Pick<Call, "request" | "requestId">;
+type Answered = ChatCall & { answer: ProviderAnswer; headers: Record<string, string> };
+
+/** Whoever has no good credential is told that and nothing of their body: 401 comes before 400. */
+async function readOrAuthenticate<Result>(
+  { database }: Gateway,
+  credential: Credential,
+  read: () => Result,
+): Promise<Result> {
+  try {
+    return read();
+  } catch (error) {
+    await database.checkCredential(credential);
+    throw error;
+  }
+}
+
+function runRequest(
+  { providers }: Gateway,
+  call: { chat: Chat; labels: CallLabels; credential: Credential; requestId: string },
+) {
+  const { chat, labels } = call;
+  return {
+    credential: call.credential,
+    workspace: labels.workspace,
+    request_id: call.requestId,
+    feature: labels.operation ?? "chat",
+    entity_id: labels.entityId,
+    idempotency_key: labels.idempotencyKey,
+    kind: "chat" as const,
+    streamed: chat.request.stream === true,
+    model: chat.request.model,
+    providers: [...providers.keys()],
+    input_bytes: chat.inputBytes,
+    images: chat.images,
+    audio: chat.audio,
+    output_limit: chat.outputLimit,
+    choices: chat.choices,
+  };
+}
+
+/** Asks the provider; a failure is settled before it is thrown. */
+async function ask(gateway: Gateway, { chat, open, request, requestId }: ChatCall): Promise<ProviderAnswer> {
+  let dispatched = false;
+  try {
+    const answer = await callProvider(
+      {
+        path: "/chat/completions",
+        routes: open.run.routes,
+        providers: gateway.providers,
+        bodyFor: (route) => providerBody(chat, route, open.run.workspace_id),
+        requestId,
+        name: chat.request.model,
+        clientLeft: request.signal,
+        limits: gateway.limits,
+        now: gateway.now,
+        onAttempt: (route) => {
+          dispatched = !request.signal.aborted;
+          open.progress.route = route.position;
+        },
+      },
+      open.steps,
+    );
+    if (chat.request.stream && !answer.contentType.startsWith("text/event-stream")) {
+      answer.cancel();
+      throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
+    }
+    return answer;
+  } catch (error) {
+    throw settleFailure(error, { chat, open, dispatched });
+  }
+}
+
+/** Ends the run of a call that brought nothing. @returns what the client is told */
+function settleFailure(
+  error: unknown,
+  { chat, open, dispatched }: { chat: Chat; open: OpenRun; dispatched: boolean },
+): unknown {
+  const route = open.run.routes.find(({ position }) => position === open.progress.route);
+  if (error instanceof ClientLeft) {
+    open.end({
+      status: "cancelled",
+      httpStatus: 499,
+      route,
+      usage: dispatched ? { input_tokens: guessInputTokens(chat), output_tokens: 0 } : {},
+      source: dispatched ? "estimated_partial" : "unavailable",
+      estimated: true,
+      keyUnused: !dispatched,
+    });
+    return new GatewayError("provider_error");
+  }
+  const known = error instanceof ProviderFailure ? error.toGatewayError() : error;
+  open.end({
+    status: "failed",
+    httpStatus: known instanceof GatewayError ? known.status : 500,
+    errorCode: known instanceof GatewayError ? known.code : "internal_error",
+    route,
+    usage: {},
+    source: "unavailable",
+    estimated: false,
+    keyUnused: error instanceof ProviderFailure ? !error.mayHaveCharged : !dispatched,
+  });
+  return known;
+}
+
+function streamed(gateway: Gateway, { chat, open, requestId, answer, headers }: Answered): Response {
+  const stream = relayChatStream({
+    answer,
+    open,
+    requestId,
+    keepUsageChunk: chat.request.stream_options?.include_usage === true,
+    guessedInputTokens: guessInputTokens(chat),
+    name: chat.request.model,
+    now: gateway.now,
+    waitUntil: gateway.waitUntil,
+  });
+  return new Response(stream, { headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" } });
+}
+
+async function whole(gateway: Gateway, { chat, open, answer, headers }: Answered): Promise<Response> {
+  try {
+    const text = await readChatAnswer({
+      answer,
+      open,
+      guessedInputTokens: guessInputTokens(chat),
+      name: chat.request.model,
+      now: gateway.now,
+    });
+    return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
+  } catch (error) {
+    throw settleFailure(error, { chat, open, dispatched: true });
+  }
+}
+
+function guessInputTokens({ inputBytes, images }: Chat): number {
+  return guessTokens(inputBytes) + images * guessedTokensPerImage;
+}
+
+/** What an idempotency key is bound to: SHA-256 of path and raw body. */
+async function fingerprintOf(request: Request, body: Uint8Array): Promise<string> {
+  const path = new TextEncoder().encode(`${new URL(request.url).pathname}\n`);
+  const whole = new Uint8Array(path.length + body.length);
+  whole.set(path);
+  whole.set(body, path.length);
+  return hex(new Uint8Array(await crypto.subtle.digest("SHA-256", whole)));
+}

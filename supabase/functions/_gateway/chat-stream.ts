@@ -1,0 +1,119 @@
+import { errorBody, GatewayError } from "./errors.ts";
+import { ClientLeft, type ProviderAnswer, ProviderFailure } from "./provider.ts";
+import type { OpenRun, RunEnd } from "./run.ts";
+import { createSseScanner } from "./sse.ts";
+
+const encoder = new TextEncoder();
+/** A provider that has said `[DONE]` closes soon, and its connection can then be used again. */
+const closingMs = 1_000;
+const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
+
+/**
+ * Passes a provider's stream on as it comes, at the client's pace, and ends it with `response.completed` and `[DONE]`;
+ * or, when it fails, with one error event. A client that leaves cancels the provider call. However it ends, the run
+ * is settled once.
+ */
+export function relayChatStream(options: {
+  answer: ProviderAnswer;
+  open: OpenRun;
+  keepUsageChunk: boolean;
+  requestId: string;
+  guessedInputTokens: number;
+  name: string;
+  now: () => number;
+  waitUntil: (work: Promise<unknown>) => void;
+}): ReadableStream<Uint8Array> {
+  const { answer, open, now } = options;
+  const scanner = createSseScanner({ keepUsageChunk: options.keepUsageChunk });
+  const { facts } = scanner;
+
+  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode">): Record<string, unknown> {
+    open.steps.push({
+      step: open.steps.length + 1,
+      type: "model",
+      name: options.name,
+      status: stepStatus[how.status],
+      latency_ms: Math.round(now() - answer.startedAt),
+    });
+    return open.end({
+      ...how,
+      ...countsAtEnd(how.status === "succeeded"),
+      route: answer.route,
+      firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
+    });
+  }
+
+  /** spec.md, Events: which counts stand, and what they are called. */
+  function countsAtEnd(complete: boolean): Pick<RunEnd, "usage" | "source" | "estimated"> {
+    if (facts.usage) {
+      const source = complete || facts.usageIsFinal ? "provider" : "provider_partial";
+      return { usage: facts.usage, source, estimated: false };
+    }
+    const usage = { input_tokens: options.guessedInputTokens, output_tokens: facts.guessedOutputTokens };
+    return { usage, source: complete ? "provider_partial" : "estimated_partial", estimated: true };
+  }
+
+  function complete(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    const platform = end({ status: "succeeded", httpStatus: 200 });
+    const { id, created, model } = facts.chunk ?? { id: open.run.run_id, created: 0, model: options.name };
+    const data = { id, object: "chat.completion.chunk", created, model, choices: [], platform };
+    controller.enqueue(encoder.encode(`event: response.completed\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`));
+    controller.close();
+    options.waitUntil(finish(answer));
+  }
+
+  function fail(controller: ReadableStreamDefaultController<Uint8Array>, error: GatewayError): void {
+    answer.cancel();
+    end({ status: "failed", httpStatus: 200, errorCode: error.code });
+    controller.enqueue(encoder.encode(`data: ${JSON.stringify(errorBody(error, options.requestId))}\n\n`));
+    controller.close();
+  }
+
+  async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    for (;;) {
+      const bytes = await answer.read();
+      const passed = bytes ? scanner.push(bytes) : scanner.end();
+      for (const each of passed) controller.enqueue(each);
+      open.progress.input_tokens = facts.usage?.input_tokens ?? options.guessedInputTokens;
+      open.progress.output_tokens = facts.usage?.output_tokens ?? facts.guessedOutputTokens;
+      if (facts.done || (!bytes && facts.usageIsFinal)) return complete(controller);
+      if (facts.failed || !bytes) return fail(controller, new GatewayError("provider_error"));
+      if (passed.length > 0) return;
+    }
+  }
+
+  function leave(): void {
+    answer.cancel();
+    end({ status: "cancelled", httpStatus: 499 });
+  }
+
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          await pull(controller);
+        } catch (error) {
+          if (!(error instanceof ClientLeft)) {
+            return fail(controller, new GatewayError(error instanceof ProviderFailure ? error.code : "internal_error"));
+          }
+          leave();
+          controller.error(error);
+        }
+      },
+      cancel: leave,
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Reads on to the end, so that the connection stays good; not for long. */
+async function finish(answer: ProviderAnswer): Promise<void> {
+  const timer = setTimeout(answer.cancel, closingMs);
+  try {
+    while (await answer.read());
+  } catch {
+    // Whatever comes after the end is nobody's loss.
+  } finally {
+    clearTimeout(timer);
+  }
+}

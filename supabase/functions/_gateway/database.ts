@@ -1,0 +1,174 @@
+import pg from "pg";
+import { z } from "zod";
+import type { PriceTier } from "../_shared/money.ts";
+import type { Credential } from "./credentials.ts";
+import { GatewayError, isErrorCode } from "./errors.ts";
+
+/** A route of a run, with its prices of the moment that the run began. */
+export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
+
+const decimalText = z.string();
+const limits = z.object({
+  limit_requests: z.number().optional(),
+  remaining_requests: z.number().optional(),
+  limit_tokens: z.number().optional(),
+  remaining_tokens: z.number().optional(),
+  reset_seconds: z.number().optional(),
+});
+const route = z.object({
+  position: z.number(),
+  provider: z.string(),
+  model: z.string(),
+  prices: z.array(
+    z.object({
+      min_input_tokens: z.number(),
+      input: decimalText,
+      cached_input: decimalText.optional(),
+      output: decimalText,
+      audio_input: decimalText.optional(),
+      audio_output: decimalText.optional(),
+    }),
+  ),
+});
+const begunRun = z.object({
+  run_id: z.uuid(),
+  created_at: z.string(),
+  workspace_id: z.uuid(),
+  routes: z.array(route).min(1),
+  markup: decimalText,
+  exempt: z.boolean(),
+  reserved_usd: decimalText,
+  reserved_credits: decimalText,
+  cost_visible: z.boolean(),
+  limits,
+});
+const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: limits.optional() });
+
+/** An open run, as `ai.begin_run` answers it. */
+export type Run = z.infer<typeof begunRun>;
+export type RateLimits = z.infer<typeof limits>;
+
+/** What `ai.begin_run` is asked. */
+export type RunRequest = {
+  credential: Credential;
+  workspace?: string;
+  request_id: string;
+  feature: string;
+  entity_id?: string;
+  idempotency_key?: string;
+  fingerprint?: string;
+  kind: "chat";
+  streamed: boolean;
+  model: string;
+  providers: string[];
+  input_bytes: number;
+  images: number;
+  audio: boolean;
+  output_limit: number;
+  choices: number;
+};
+
+/** The gateway's database: one statement a method, each one network flight. */
+export type GatewayDatabase = {
+  beginRun: (request: RunRequest) => Promise<Run>;
+  settleRuns: (outcomes: readonly object[]) => Promise<void>;
+  touchRuns: (counts: readonly object[]) => Promise<void>;
+  sweepRuns: () => Promise<void>;
+  /** @throws GatewayError unless the credential is good at this moment */
+  checkCredential: (credential: Credential) => Promise<void>;
+  /** The models that a credential may use, or the one named, as JSON text in which prices are exact. */
+  listModels: (request: {
+    credential: Credential;
+    workspace?: string;
+    model?: string;
+    providers: string[];
+  }) => Promise<string>;
+  close: () => Promise<void>;
+};
+
+/** Statements that may wait for a connection before further ones are turned away. */
+const maxWaiting = 500;
+const connectTimeoutMs = 3_000;
+/** Beyond what the role's own limits let a statement take. */
+const answerTimeoutMs = 12_000;
+
+/**
+ * Connects as role `gateway`, when first asked something. Unnamed statements alone, so that any pooler can be in
+ * between; parse, bind and execute travel together.
+ * @throws GatewayError `service_unavailable` from every method while the database cannot be had
+ */
+export function createDatabase({ url, connections = 8 }: { url: string; connections?: number }): GatewayDatabase {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: connections,
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: answerTimeoutMs,
+    application_name: "gatehouse-gateway",
+  });
+  // A connection that breaks while nobody uses it is replaced when next needed.
+  pool.on("error", () => {});
+
+  async function call(text: string, argument: object): Promise<string> {
+    if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
+    try {
+      const { rows } = await pool.query<{ answer: string }>(text, [JSON.stringify(argument)]);
+      return rows[0]?.answer ?? "";
+    } catch (cause) {
+      throw new GatewayError("service_unavailable", { cause });
+    }
+  }
+
+  return {
+    async beginRun(request) {
+      return begunRun.parse(admitted(await call("select ai.begin_run($1)::text as answer", request)));
+    },
+    async settleRuns(outcomes) {
+      await call("select ai.settle_runs($1)::text as answer", outcomes);
+    },
+    async touchRuns(counts) {
+      await call("select ai.touch_runs($1)::text as answer", counts);
+    },
+    async sweepRuns() {
+      await call("select ai.sweep_runs()::text as answer from (select $1::jsonb) as nothing", {});
+    },
+    async checkCredential(credential) {
+      admitted(await call("select ai.check_credential($1)::text as answer", { credential }));
+    },
+    async listModels(request) {
+      const text = await call("select ai.list_models($1)::text as answer", request);
+      admitted(text);
+      return text;
+    },
+    close: () => pool.end(),
+  };
+}
+
+/** @throws GatewayError where the database answered with a refusal */
+function admitted(answer: string): unknown {
+  const value: unknown = JSON.parse(answer);
+  const refused = refusal.safeParse(value);
+  if (!refused.success) return value;
+  const { refused: code, param, limits: rate, ...details } = refused.data;
+  if (!isErrorCode(code)) throw new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
+  throw new GatewayError(code, { param, details, headers: refusalHeaders(code, rate) });
+}
+
+function refusalHeaders(code: string, rate: RateLimits | undefined): Record<string, string> {
+  if (code === "idempotency_key_used") return { "x-should-retry": "false" };
+  return { ...rateLimitHeaders(rate), ...(rate?.reset_seconds ? { "retry-after": String(rate.reset_seconds) } : {}) };
+}
+
+/** OpenAI's rate headers, as far as there are limits. */
+export function rateLimitHeaders(rate: RateLimits = {}): Record<string, string> {
+  const reset = rate.reset_seconds === undefined ? undefined : `${rate.reset_seconds}s`;
+  const headers = {
+    "x-ratelimit-limit-requests": rate.limit_requests,
+    "x-ratelimit-remaining-requests": rate.remaining_requests,
+    "x-ratelimit-reset-requests": rate.limit_requests === undefined ? undefined : reset,
+    "x-ratelimit-limit-tokens": rate.limit_tokens,
+    "x-ratelimit-remaining-tokens": rate.remaining_tokens,
+    "x-ratelimit-reset-tokens": rate.limit_tokens === undefined ? undefined : reset,
+  };
+  const present = Object.entries(headers).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present.map(([name, value]) => [name, String(value)]));
+}

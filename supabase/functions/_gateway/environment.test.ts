@@ -1,0 +1,48 @@
+import { describe, expect, test } from "vitest";
+import { readEnvironment } from "./environment.ts";
+
+const local = {
+  GATEWAY_DB_URL: "postgres://gateway:secret@127.0.0.1:54322/postgres",
+  SUPABASE_URL: "http://127.0.0.1:54321",
+};
+const hosted = { ...local, SUPABASE_URL: "https://project.supabase.co" };
+
+describe("the environment", () => {
+  test("names providers by their id", () => {
+    const { providers, totalLimitMs } = readEnvironment({
+      ...local,
+      AI_PROVIDER_DEMO_BASE_URL: "http://127.0.0.1:54328/v1/",
+      AI_PROVIDER_DEMO_API_KEY: "k",
+      AI_PROVIDER_OPEN_AI_BASE_URL: "https://api.openai.com/v1",
+      AI_PROVIDER_OPEN_AI_API_KEY: "k2",
+    });
+    expect([...providers]).toEqual([
+      ["demo", { baseUrl: "http://127.0.0.1:54328/v1", apiKey: "k" }],
+      ["open_ai", { baseUrl: "https://api.openai.com/v1", apiKey: "k2" }],
+    ]);
+    expect(totalLimitMs).toBe(180_000);
+  });
+
+  test("an address without a key is an error, and so is no database", () => {
+    expect(() => readEnvironment({ ...local, AI_PROVIDER_X_BASE_URL: "https://x.test" })).toThrow(
+      "AI_PROVIDER_X_API_KEY",
+    );
+    expect(() => readEnvironment({ ...local, GATEWAY_DB_URL: "" })).toThrow("GATEWAY_DB_URL");
+  });
+
+  test.for([
+    "http://api.example.com/v1",
+    "http://127.0.0.1:54328/v1",
+    "https://127.0.0.1/v1",
+    "https://localhost/v1",
+    "https://10.0.0.1/v1",
+    "https://169.254.169.254/",
+    "https://2130706433/",
+    "https://[::1]/",
+    "https://[fd00::1]/",
+    "not a url",
+  ])("%s is no provider of a hosted project", (baseUrl) => {
+    const env = { ...hosted, AI_PROVIDER_X_BASE_URL: baseUrl, AI_PROVIDER_X_API_KEY: "k" };
+    expect(() => readEnvironment(env)).toThrow("AI_PROVIDER_X_BASE_URL");
+  });
+});

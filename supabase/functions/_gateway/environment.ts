@@ -1,0 +1,57 @@
+import { z } from "zod";
+
+/** A model provider's address and key. Addresses come from the environment alone: no row can send a request elsewhere. */
+export type Provider = { baseUrl: string; apiKey: string };
+
+/** What the functions are told by their environment. */
+export type GatewayEnvironment = { databaseUrl: string; providers: Map<string, Provider>; totalLimitMs: number };
+
+const settings = z.object({
+  GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
+  SUPABASE_URL: z.url(),
+  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
+});
+const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
+
+/**
+ * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL and _API_KEY for each provider id that routes name,
+ * and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free plan allows 70).
+ * @throws Error naming the setting that is missing or wrong
+ */
+export function readEnvironment(env: Record<string, string | undefined>): GatewayEnvironment {
+  const parsed = settings.safeParse(dropEmpty(env));
+  if (!parsed.success) throw new Error(`The environment is not complete: ${z.prettifyError(parsed.error)}`);
+  const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS } = parsed.data;
+  const local = isLoopback(new URL(SUPABASE_URL).hostname);
+  const providers = new Map<string, Provider>();
+  for (const [name, baseUrl] of Object.entries(dropEmpty(env))) {
+    const id = providerSetting.exec(name)?.[1];
+    if (!id) continue;
+    const apiKey = env[`AI_PROVIDER_${id}_API_KEY`];
+    if (!apiKey) throw new Error(`AI_PROVIDER_${id}_API_KEY is missing: ${name} is set.`);
+    checkAddress(name, baseUrl, local);
+    providers.set(id.toLowerCase(), { baseUrl: baseUrl.replace(/\/+$/, ""), apiKey });
+  }
+  return { databaseUrl: GATEWAY_DB_URL, providers, totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000 };
+}
+
+function dropEmpty(env: Record<string, string | undefined>): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => Boolean(entry[1])));
+}
+
+/** Beside a local project a provider may be local too; elsewhere it is a public name reached by https. */
+function checkAddress(name: string, text: string, local: boolean): void {
+  if (!URL.canParse(text)) throw new Error(`${name} is not a URL.`);
+  const { protocol, hostname } = new URL(text);
+  if (local && isLoopback(hostname)) return;
+  if (protocol !== "https:") throw new Error(`${name} must begin with https://.`);
+  if (isLoopback(hostname) || isAddress(hostname)) throw new Error(`${name} must name a public host, not an address.`);
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127\./.test(hostname);
+}
+
+function isAddress(hostname: string): boolean {
+  return hostname.startsWith("[") || /^\d+(\.\d+){3}$/.test(hostname);
+}

@@ -1,0 +1,79 @@
+/** The gateway's closed list of errors (api.md, Errors on `ai`): status, OpenAI's type, and what people are told. */
+const catalogue = {
+  invalid_request: [400, "invalid_request_error", "The request is invalid."],
+  invalid_json: [400, "invalid_request_error", "The body is not valid JSON."],
+  unsupported_schema: [400, "invalid_request_error", "The JSON schema is not supported."],
+  unsupported_parameter: [400, "invalid_request_error", "This parameter or value is not supported."],
+  workspace_header_required: [400, "invalid_request_error", "The header X-Platform-Workspace-Id is required."],
+  invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],
+  insufficient_credits: [402, "insufficient_quota", "The credit balance does not cover this request."],
+  budget_exceeded: [402, "insufficient_quota", "A budget does not cover this request."],
+  insufficient_scope: [403, "permission_error", "This credential may not do that."],
+  app_not_allowed: [403, "permission_error", "The app of this credential is not allowed here."],
+  workspace_mismatch: [403, "permission_error", "The workspace header does not match the credential."],
+  credential_not_bound: [403, "permission_error", "This needs a credential that is bound to a registered app."],
+  MFA_REQUIRED: [403, "permission_error", "This account must complete multi-factor authentication."],
+  model_not_found: [404, "invalid_request_error", "The model does not exist or is not available to this credential."],
+  not_found: [404, "invalid_request_error", "There is nothing at this address."],
+  request_in_progress: [409, "invalid_request_error", "A request with this idempotency key is in progress."],
+  idempotency_key_used: [409, "invalid_request_error", "A request with this idempotency key has already finished."],
+  payload_too_large: [413, "invalid_request_error", "The body is too large."],
+  idempotency_key_reused: [422, "invalid_request_error", "This idempotency key was used with another request."],
+  rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],
+  internal_error: [500, "server_error", "The gateway had an error."],
+  provider_error: [502, "server_error", "The model's provider failed."],
+  service_unavailable: [503, "server_error", "The gateway is temporarily unavailable. Try again."],
+  AUTH_UNAVAILABLE: [503, "server_error", "The account's policy cannot be read. Try again."],
+  provider_timeout: [504, "server_error", "The model's provider did not answer in time."],
+} as const satisfies Record<string, readonly [number, string, string]>;
+
+export type ErrorCode = keyof typeof catalogue;
+
+type ErrorOptions = {
+  /** Told in place of the code's own message. Never another system's text. */
+  message?: string;
+  /** The field, header or parameter that is at fault. */
+  param?: string;
+  /** Where HTTP has a more exact status for the code: 405, 415. */
+  status?: 405 | 415;
+  headers?: Record<string, string>;
+  /** Further members of the error object. */
+  details?: Record<string, unknown>;
+  cause?: unknown;
+};
+
+/** The one exception of the gateway. Everything else that is thrown is a defect, and answered as `internal_error`. */
+export class GatewayError extends Error {
+  readonly code: ErrorCode;
+  readonly options: ErrorOptions;
+
+  constructor(code: ErrorCode, options: ErrorOptions = {}) {
+    super(options.message ?? catalogue[code][2], { cause: options.cause });
+    this.name = "GatewayError";
+    this.code = code;
+    this.options = options;
+  }
+
+  get status(): number {
+    return this.options.status ?? catalogue[this.code][0];
+  }
+}
+
+/** Whether the database's refusal is a code of the list. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(catalogue, code);
+}
+
+/** OpenAI's error object with our request id. */
+export function errorBody(error: GatewayError, requestId: string): { error: Record<string, unknown> } {
+  return {
+    error: {
+      message: error.message,
+      type: catalogue[error.code][1],
+      param: error.options.param ?? null,
+      code: error.code,
+      request_id: requestId,
+      ...error.options.details,
+    },
+  };
+}

@@ -1,0 +1,19 @@
+import type { GatewayDatabase } from "./database.ts";
+import type { Provider } from "./environment.ts";
+import type { OpenRuns } from "./open-runs.ts";
+import type { TimeLimits } from "./provider.ts";
+import type { Settlements } from "./settlements.ts";
+
+/** What the gateway's handlers work with. */
+export type Gateway = {
+  database: GatewayDatabase;
+  providers: ReadonlyMap<string, Provider>;
+  limits: TimeLimits;
+  settlements: Settlements;
+  openRuns: OpenRuns;
+  /** Milliseconds of a clock that never goes back. */
+  now: () => number;
+  waitUntil: (work: Promise<unknown>) => void;
+  /** Is told of defects and outages; never of what was asked or answered. */
+  report: (error: unknown, requestId?: string) => void;
+};

@@ -1,0 +1,70 @@
+import { isLabel, newRequestId } from "../_shared/labels.ts";
+import { errorBody, GatewayError } from "./errors.ts";
+
+/** A call on its way: the request, its id, and what the path's pattern captured. */
+export type Call = { request: Request; requestId: string; params: Record<string, string | undefined> };
+export type Handler = (call: Call) => Promise<Response>;
+export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
+
+/**
+ * Serves routes in the gateway's manner (api.md, Conventions): 404, then 405 with `Allow`; OPTIONS is 204 and says
+ * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
+ * @param report is told of defects, which are answered as `internal_error`
+ */
+export function createGateway(
+  routes: readonly Route[],
+  report: (error: unknown, requestId: string) => void,
+): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const given = request.headers.get("x-request-id");
+    const requestId = given !== null && isLabel(given) ? given : newRequestId();
+    let response: Response;
+    try {
+      response = await dispatch(routes, request, requestId);
+    } catch (error) {
+      response = answerError(error, requestId, report);
+    }
+    response.headers.set("x-request-id", requestId);
+    response.headers.set("cache-control", "private, no-store");
+    return response;
+  };
+}
+
+function answerError(error: unknown, requestId: string, report: (error: unknown, requestId: string) => void): Response {
+  const known = error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
+  if (known.cause !== undefined) report(known.cause, requestId);
+  return Response.json(errorBody(known, requestId), { status: known.status, headers: known.options.headers });
+}
+
+async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  const matching = routes.filter(({ path }) => path.test(pathname));
+  if (matching.length === 0) throw new GatewayError("not_found");
+  const allowed = matching.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
+  const allow = [...allowed, "OPTIONS"].join(", ");
+  if (request.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow } });
+  const method = request.method === "HEAD" ? "GET" : request.method;
+  const route = matching.find((each) => each.method === method);
+  if (!route) {
+    throw new GatewayError("invalid_request", {
+      status: 405,
+      message: "This method is not allowed here.",
+      headers: { allow },
+    });
+  }
+  const response = await route.handle({ request, requestId, params: paramsOf(route.path, pathname) });
+  return request.method === "HEAD" ? new Response(null, response) : response;
+}
+
+function paramsOf(path: RegExp, pathname: string): Record<string, string | undefined> {
+  const entries = Object.entries(path.exec(pathname)?.groups ?? {});
+  return Object.fromEntries(entries.map(([name, value]) => [name, value && decode(value)]));
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new GatewayError("not_found");
+  }
+}

@@ -1,0 +1,54 @@
+import type { Run } from "./database.ts";
+
+/** Counts of a run so far, as `ai.touch_runs` takes them. */
+export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };
+
+/** design.md, Gateway: long calls say every 15 s that they live; the sweeper closes what is silent for 45 s. */
+const touchIntervalMs = 15_000;
+
+export type OpenRuns = {
+  /** Keeps a run from the sweeper, telling its counts, until the returned function is called. */
+  track: (run: Run, counts: () => CountsSoFar) => () => void;
+};
+
+/**
+ * The runs that this isolate has open. While there are any, they are touched together; what other isolates left
+ * behind is swept on the same occasion, and after the first call.
+ */
+export function createOpenRuns(options: {
+  touch: (counts: readonly object[]) => Promise<void>;
+  sweep: () => Promise<void>;
+  waitUntil: (work: Promise<unknown>) => void;
+  now: () => number;
+}): OpenRuns {
+  const open = new Map<Run, () => CountsSoFar>();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  let sweptAt = Number.NEGATIVE_INFINITY;
+
+  function tick(): void {
+    const counts = [...open].map(([run, read]) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
+    // A touch that fails is made up for by the next one.
+    options.waitUntil(options.touch(counts).catch(() => {}));
+    sweepNowAndThen();
+  }
+
+  function sweepNowAndThen(): void {
+    if (options.now() - sweptAt < touchIntervalMs) return;
+    sweptAt = options.now();
+    options.waitUntil(options.sweep().catch(() => {}));
+  }
+
+  return {
+    track(run, counts) {
+      open.set(run, counts);
+      timer ??= setInterval(tick, touchIntervalMs);
+      sweepNowAndThen();
+      return () => {
+        open.delete(run);
+        if (open.size > 0) return;
+        clearInterval(timer);
+        timer = undefined;
+      };
+    },
+  };
+}

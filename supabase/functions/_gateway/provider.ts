@@ -1,0 +1,213 @@
+import type { RunRoute } from "./database.ts";
+import type { Provider } from "./environment.ts";
+import { type ErrorCode, GatewayError } from "./errors.ts";
+import type { Step } from "./steps.ts";
+
+/** design.md, Gateway: time limits of a provider call, in milliseconds. */
+export type TimeLimits = { firstByteMs: number; idleMs: number; totalMs: number };
+export const defaultTimeLimits = { firstByteMs: 60_000, idleMs: 30_000 } as const;
+
+/** A provider's answer from its first byte on. */
+export type ProviderAnswer = {
+  route: RunRoute;
+  contentType: string;
+  /** The next bytes; undefined at the end. @throws ProviderFailure */
+  read: () => Promise<Uint8Array | undefined>;
+  /** Ends the call; the provider sees its client leave. */
+  cancel: () => void;
+  startedAt: number;
+  firstByteAt: number;
+};
+
+/** Why a provider call came to nothing. */
+export class ProviderFailure extends Error {
+  readonly code: Extract<ErrorCode, "provider_error" | "provider_timeout" | "invalid_request">;
+  /** The provider may have worked for us all the same: nobody should simply try again. */
+  readonly mayHaveCharged: boolean;
+  /** Another route may do better. */
+  readonly retryable: boolean;
+
+  constructor(options: Pick<ProviderFailure, "code" | "mayHaveCharged" | "retryable"> & { cause?: unknown }) {
+    super(options.code, { cause: options.cause });
+    this.name = "ProviderFailure";
+    this.code = options.code;
+    this.mayHaveCharged = options.mayHaveCharged;
+    this.retryable = options.retryable;
+  }
+
+  /** What the client is told of it. */
+  toGatewayError(): GatewayError {
+    return new GatewayError(this.code, {
+      message: this.code === "invalid_request" ? "The model's provider refused this request as invalid." : undefined,
+      headers: this.mayHaveCharged ? { "x-should-retry": "false" } : undefined,
+    });
+  }
+}
+
+/** The client has left: neither an answer nor a failure. */
+export class ClientLeft extends Error {}
+
+export type ProviderCall = {
+  path: string;
+  routes: readonly RunRoute[];
+  providers: ReadonlyMap<string, Provider>;
+  bodyFor: (route: RunRoute) => string;
+  /** Told the provider as `x-request-id`: a label. */
+  requestId: string;
+  /** What the steps call it. */
+  name: string;
+  clientLeft: AbortSignal;
+  limits: TimeLimits;
+  now: () => number;
+  /** Told of each route before it is asked. */
+  onAttempt?: (route: RunRoute) => void;
+};
+
+/**
+ * Asks a run's routes in order until one gives its first byte: a 429, a 5xx, a timeout or a refused connection moves
+ * on to the next. `steps` receives what was tried.
+ * @throws ProviderFailure of the last route, or ClientLeft
+ */
+export async function callProvider(call: ProviderCall, steps: Step[]): Promise<ProviderAnswer> {
+  let failure: unknown;
+  const deadline = call.now() + call.limits.totalMs;
+  for (const route of call.routes) {
+    const startedAt = call.now();
+    call.onAttempt?.(route);
+    try {
+      return await ask(call, route, deadline);
+    } catch (error) {
+      failure = error;
+      const more = error instanceof ProviderFailure && error.retryable && route !== call.routes.at(-1);
+      steps.push({
+        step: steps.length + 1,
+        type: more ? "retry" : "model",
+        name: call.name,
+        status: error instanceof ClientLeft ? "aborted" : "failed",
+        latency_ms: Math.round(call.now() - startedAt),
+      });
+      if (!more) throw error;
+    }
+  }
+  throw failure ?? new GatewayError("service_unavailable");
+}
+
+async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promise<ProviderAnswer> {
+  const provider = call.providers.get(route.provider);
+  if (!provider) throw new GatewayError("service_unavailable");
+  const startedAt = call.now();
+  const connection = openConnection(call.clientLeft, () => deadline - call.now());
+  let answered = false;
+  try {
+    connection.expectWithin(call.limits.firstByteMs);
+    const response = await fetch(provider.baseUrl + call.path, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${provider.apiKey}`,
+        "content-type": "application/json",
+        "accept-encoding": "identity",
+        "x-request-id": call.requestId,
+      },
+      body: call.bodyFor(route),
+      redirect: "error",
+      signal: connection.signal,
+    });
+    answered = true;
+    if (!response.ok) {
+      connection.close();
+      throw statusFailure(response.status);
+    }
+    const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader();
+    const first = await reader.read();
+    if (first.done) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
+    const firstByteAt = call.now();
+    let ahead: Uint8Array | undefined = first.value;
+    return {
+      route,
+      contentType: response.headers.get("content-type") ?? "",
+      startedAt,
+      firstByteAt,
+      cancel: connection.close,
+      async read() {
+        if (ahead) {
+          const value = ahead;
+          ahead = undefined;
+          return value;
+        }
+        try {
+          connection.expectWithin(call.limits.idleMs);
+          const { done, value } = await reader.read();
+          if (!done) return value;
+          connection.close();
+          return undefined;
+        } catch (cause) {
+          throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
+        }
+      },
+    };
+  } catch (cause) {
+    if (cause instanceof ProviderFailure) {
+      connection.close();
+      throw cause;
+    }
+    // Without an answer nothing tells whether the request arrived, unless no connection was made at all.
+    throw connection.explain(cause, { mayHaveCharged: answered || !isRefusedConnection(cause), retryable: true });
+  }
+}
+
+/** One provider call's abort signal, with the reason it fell. */
+function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
+  const controller = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let timedOut = false;
+  const leave = () => controller.abort();
+  clientLeft.addEventListener("abort", leave, { once: true });
+  if (clientLeft.aborted) leave();
+
+  function close(): void {
+    clearTimeout(timer);
+    clientLeft.removeEventListener("abort", leave);
+    controller.abort();
+  }
+
+  return {
+    signal: controller.signal,
+    close,
+    /** Sets the time for the next thing to happen, within what is left in all. */
+    expectWithin(limitMs: number): void {
+      clearTimeout(timer);
+      timer = setTimeout(
+        () => {
+          timedOut = true;
+          controller.abort();
+        },
+        Math.max(0, Math.min(limitMs, remainingMs())),
+      );
+    },
+    explain(cause: unknown, options: Pick<ProviderFailure, "mayHaveCharged" | "retryable">): Error {
+      close();
+      if (clientLeft.aborted) return new ClientLeft();
+      return new ProviderFailure({ code: timedOut ? "provider_timeout" : "provider_error", ...options, cause });
+    },
+  };
+}
+
+/** A refusal by status: the provider did no work, except where a proxy of its own gave up waiting. */
+function statusFailure(status: number): ProviderFailure {
+  if (status === 400 || status === 413 || status === 422) {
+    return new ProviderFailure({ code: "invalid_request", mayHaveCharged: false, retryable: false });
+  }
+  const gaveUp = status === 408 || status === 504 || status === 524;
+  return new ProviderFailure({
+    code: gaveUp ? "provider_timeout" : "provider_error",
+    mayHaveCharged: gaveUp,
+    retryable: status === 429 || status >= 500 || status === 408,
+  });
+}
+
+/** fetch has no code for it; Deno and Node say it in the message or the cause. */
+function isRefusedConnection(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;
+  return code === "ECONNREFUSED" || (error instanceof Error && error.message.includes("Connection refused"));
+}

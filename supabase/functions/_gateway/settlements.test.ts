@@ -1,0 +1,70 @@
+import { describe, expect, test } from "vitest";
+import { batchSize, createSettlements, type Outcome } from "./settlements.ts";
+
+function outcome(id: string): Outcome {
+  return {
+    created_at: "2026-01-01T00:00:00Z",
+    id,
+    status: "succeeded",
+    http_status: 200,
+    usage_source: "provider",
+    estimated: false,
+    usage: {},
+    latency_ms: 1,
+    steps: [],
+    key_unused: false,
+  };
+}
+
+function collect(fail = 0) {
+  const batches: string[][] = [];
+  const kept: Promise<unknown>[] = [];
+  let failures = fail;
+  const settlements = createSettlements({
+    async settle(outcomes) {
+      if (failures-- > 0) throw new Error("down");
+      batches.push(outcomes.map(({ id }) => id));
+    },
+    waitUntil: (work) => kept.push(work),
+    report: (error) => {
+      throw error;
+    },
+  });
+  return { settlements, batches, kept };
+}
+
+describe("settlements", () => {
+  test("travel together, ordered by id, and keep the isolate alive until they are written", async () => {
+    const { settlements, batches, kept } = collect();
+    for (const id of ["c", "a", "b"]) settlements.add(outcome(id));
+    expect(batches).toEqual([]);
+    expect(kept).toHaveLength(1);
+    await Promise.all(kept);
+    expect(batches).toEqual([["a", "b", "c"]]);
+  });
+
+  test(`go at once when ${batchSize} are there, and not with one fewer`, async () => {
+    const { settlements, batches, kept } = collect();
+    for (let n = 1; n < batchSize; n++) settlements.add(outcome(`id-${n}`));
+    await Promise.resolve();
+    expect(batches).toEqual([]);
+    settlements.add(outcome("last"));
+    await Promise.resolve();
+    expect(batches.map((batch) => batch.length)).toEqual([batchSize]);
+    await Promise.all(kept);
+  });
+
+  test("are tried again when the database is away", async () => {
+    const { settlements, batches, kept } = collect(2);
+    settlements.add(outcome("a"));
+    await Promise.all(kept);
+    expect(batches).toEqual([["a"]]);
+  });
+
+  test("flush leaves nothing behind", async () => {
+    const { settlements, batches } = collect();
+    settlements.add(outcome("a"));
+    await settlements.flush();
+    expect(batches).toEqual([["a"]]);
+  });
+});

@@ -1,0 +1,8 @@
+/** One entry of `platform.steps` (spec.md, Text request rules), and nothing more. */
+export type Step = {
+  step: number;
+  type: "model" | "tool" | "retry";
+  name: string;
+  status: "succeeded" | "failed" | "aborted";
+  latency_ms: number;
+};

@@ -1,0 +1,16 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+const json = (url: string) => JSON.parse(readFileSync(new URL(url, import.meta.url), "utf8"));
+const imports: Record<string, string> = json("./deno.json").imports;
+const { dependencies } = json("../../package.json");
+
+test("the functions' packages have the versions of package.json", () => {
+  const pinned = Object.keys(imports).map((name) => [name, `npm:${name}@${dependencies[name]}`]);
+  expect(imports).toEqual(Object.fromEntries(pinned));
+});
+
+test("no key is a prefix of another, since the bundler of functions replaces by prefix", () => {
+  const keys = Object.keys(imports);
+  for (const key of keys) expect(keys.filter((other) => other.startsWith(key))).toEqual([key]);
+});

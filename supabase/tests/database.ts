@@ -25,18 +25,22 @@ export type Database = {
   ): Promise<Result>;
 };
 
-/** A test with `db`: a transaction begun as role `postgres`, rolled back afterwards. */
-export const test = base.extend<{ db: Database }>({
-  db: async ({ task: _ }, use) => {
-    const client = new Client({ connectionString: readStack().supabase.dbUrl });
-    await client.connect();
-    try {
-      await client.query("begin; set local search_path = ''");
-      await use(databaseOn(client));
-      await client.query("rollback");
-    } finally {
+/** A test with `db`: a transaction begun as role `postgres`, rolled back afterwards. One connection a file. */
+export const test = base.extend<{ $file: { client: Client }; $test: { db: Database } }>({
+  client: [
+    // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the fixtures it needs off the pattern
+    async ({}, use) => {
+      const client = new Client({ connectionString: readStack().supabase.dbUrl });
+      await client.connect();
+      await use(client);
       await client.end();
-    }
+    },
+    { scope: "file" },
+  ],
+  db: async ({ client }, use) => {
+    await client.query("begin; set local search_path = ''");
+    await use(databaseOn(client));
+    await client.query("rollback");
   },
 });
 

@@ -1,5 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
-import pg from "pg";
+import type pg from "pg";
+import { createAiKey, hashAiCredential } from "#shared/ai-key.ts";
+import { withDatabase } from "./database.ts";
 import type { StackDescription } from "./description.ts";
 import { StackError } from "./errors.ts";
 import { type Secrets, saveSecrets } from "./secrets.ts";
@@ -20,25 +22,19 @@ type Context = { dataDir: string; supabaseUrl: string; dbUrl: string; secrets: S
  * shared workspace with credits, and a key for the AI gateway, whose text is kept with the stack's secrets.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
-  const client = new pg.Client({ connectionString: context.dbUrl, application_name: "gatehouse-demo-seed" });
-  await client.connect();
-  try {
-    const ids = new Map<string, string>();
-    for (const person of people) ids.set(person.role, await ensureUser(client, context, person));
+  return withDatabase(context.dbUrl, async (client) => {
+    const user = await ensureUser(client, context, people[0]);
+    const admin = await ensureUser(client, context, people[1]);
     await client.query("begin");
-    const user = ids.get("user") ?? "";
-    const admin = ids.get("admin") ?? "";
     const workspaceId = await ensureWorkspace(client, { user, admin });
+    const aiKey = await ensureKey(client, context, { workspaceId, user });
     await client.query("commit");
-    const aiKey = await ensureKey(client, context, { workspaceId, user }).catch(() => "");
     return {
       users: people.map(({ role, email }) => ({ role, email, password: context.secrets.demoPassword })),
       workspaceId,
       aiKey,
     };
-  } finally {
-    await client.end();
-  }
+  });
 }
 
 async function ensureUser(client: pg.Client, context: Context, person: (typeof people)[number]): Promise<string> {
@@ -63,7 +59,8 @@ async function ensureWorkspace(client: pg.Client, { user, admin }: { user: strin
     [admin],
   );
   const known = await client.query<{ id: string }>(
-    "select id from public.workspaces where created_by = $1 and name = $2 and personal_user_id is null",
+    `select id from public.workspaces
+     where created_by = $1 and name = $2 and personal_user_id is null and deleted_at is null`,
     [user, workspaceName],
   );
   if (known.rows[0]) return known.rows[0].id;
@@ -87,21 +84,18 @@ async function ensureKey(
   { dataDir, secrets }: Context,
   { workspaceId, user }: { workspaceId: string; user: string },
 ): Promise<string> {
-  const known = await client.query<{ lookup: string }>(
-    "select lookup from ai.keys where workspace_id = $1 and revoked_at is null",
-    [workspaceId],
-  );
   const kept = secrets.aiKey;
-  if (kept && known.rows.some(({ lookup }) => kept.includes(lookup))) return kept;
-  const shared: string = "#shared/ai-key.ts";
-  const { createAiKey } = await import(shared);
-  const { text, lookup, hash } = await createAiKey();
-  await client.query("select ai.create_key($1, $2, 'Demo key', $3, $4)", [
-    workspaceId,
-    user,
-    lookup,
-    Buffer.from(hash),
-  ]);
-  saveSecrets(dataDir, { ...secrets, aiKey: text });
-  return text;
+  const known = await client.query<{ usable: boolean }>(
+    "select revoked_at is null and workspace_id = $1 as usable from ai.keys where lookup = $2",
+    [workspaceId, kept?.lookup],
+  );
+  if (kept && known.rows[0]?.usable) return kept.text;
+  const approval = await client.query("select from ai.key_approvals where workspace_id = $1", [workspaceId]);
+  if (approval.rowCount === 0) return "";
+  // A key that people have copied stays good on another cluster, such as that of another identity backend.
+  const key = kept && known.rowCount === 0 ? kept : await createAiKey();
+  const hash = Buffer.from(await hashAiCredential(key.text));
+  await client.query("select ai.create_key($1, $2, 'Demo key', $3, $4)", [workspaceId, user, key.lookup, hash]);
+  saveSecrets(dataDir, { ...secrets, aiKey: { text: key.text, lookup: key.lookup } });
+  return key.text;
 }

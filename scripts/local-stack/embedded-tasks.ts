@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import pg from "pg";
 import { databaseUrl } from "./addresses.ts";
 import { ensureBuild } from "./build.ts";
+import { withDatabase } from "./database.ts";
 import { type DemoData, seedDemo } from "./demo-seed.ts";
 import { applyMigrations, applySqlFile } from "./migrations.ts";
 import type { Log } from "./runner/log.ts";
@@ -76,11 +76,5 @@ export function describeTasks(
 
 /** The migrations make the functions' login role without a password; this stack gives it its own. */
 async function letGatewayIn(dbUrl: string, password: string): Promise<void> {
-  const client = new pg.Client({ connectionString: dbUrl });
-  await client.connect();
-  try {
-    await client.query(`alter role gateway password ${client.escapeLiteral(password)}`);
-  } finally {
-    await client.end();
-  }
+  await withDatabase(dbUrl, (client) => client.query(`alter role gateway password ${client.escapeLiteral(password)}`));
 }

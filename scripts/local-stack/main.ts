@@ -32,6 +32,8 @@ function describeError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
+process.on("uncaughtException", (error) => void end(1, describeError(error)));
+
 try {
   const options = readOptions(process.argv.slice(2));
   if (options.help) {

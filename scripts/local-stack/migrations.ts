@@ -2,6 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
+import { withDatabase } from "./database.ts";
 import { messageOf, StackError } from "./errors.ts";
 import { excerpt, leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "./statements.ts";
 
@@ -87,7 +88,7 @@ function compare(files: readonly Migration[], recorded: readonly Recorded[]): Mi
  */
 export async function applyMigrations(options: { dbUrl: string; directory: string }): Promise<string[]> {
   const files = await Promise.all((await listMigrations(options.directory)).map(readMigration));
-  return withClient(options.dbUrl, async (client) => {
+  return withDatabase(connection(options.dbUrl), async (client) => {
     const pending = compare(files, await recordedMigrations(client));
     await client.query(
       `create schema if not exists supabase_migrations;
@@ -111,7 +112,7 @@ export async function applyMigrations(options: { dbUrl: string; directory: strin
 export async function applySqlFile(options: { dbUrl: string; file: string }): Promise<void> {
   const sql = await readFile(options.file, "utf8");
   const statements = await readStatements(options.file, sql);
-  await withClient(options.dbUrl, (client) => applyFile(client, { file: options.file, sql, statements }));
+  await withDatabase(connection(options.dbUrl), (client) => applyFile(client, { file: options.file, sql, statements }));
 }
 
 async function applyFile(
@@ -157,16 +158,10 @@ function describeFailure(content: Pick<Migration, "file" | "sql">, statement: St
   ].join("\n");
 }
 
-async function withClient<T>(dbUrl: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: dbUrl, application_name: "gatehouse-migrations" });
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
-
 function relative(file: string): string {
   return path.relative(process.cwd(), file) || file;
+}
+
+function connection(connectionString: string): pg.ClientConfig {
+  return { connectionString, application_name: "gatehouse-migrations" };
 }

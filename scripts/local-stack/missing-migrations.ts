@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { parse } from "libpg-query";
-import pg from "pg";
+import { withDatabase } from "./database.ts";
 import { messageOf, StackError } from "./errors.ts";
 import { listMigrations, recordedMigrations } from "./migrations.ts";
 
@@ -33,17 +33,17 @@ export async function findMissingMigrations(directory: string, project: Project)
 }
 
 async function readRecord(dbUrl: string): Promise<string[]> {
-  const client = new pg.Client({ connectionString: dbUrl, connectionTimeoutMillis: requestLimitMs });
   try {
-    await client.connect();
-    return (await recordedMigrations(client)).map(({ version }) => version);
+    const recorded = await withDatabase(
+      { connectionString: dbUrl, connectionTimeoutMillis: requestLimitMs },
+      recordedMigrations,
+    );
+    return recorded.map(({ version }) => version);
   } catch (error) {
     throw new StackError(
       `The project's database (SUPABASE_DB_URL) does not answer: ${messageOf(error)}\n` +
         "Correct it, or remove it: then the tables are asked for through the Data API.",
     );
-  } finally {
-    await client.end();
   }
 }
 

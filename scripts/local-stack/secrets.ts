@@ -34,8 +34,8 @@ const secretsSchema = z.object({
   accountsSecret: z.string().min(32),
   providerKey: z.string().min(1),
   demoPassword: z.string().min(8),
-  /** The demo user's key for the AI gateway, once the seed has made one. */
-  aiKey: z.string().optional(),
+  /** The demo key for the AI gateway, once the seed has made one; `lookup` is how the database knows it. */
+  aiKey: z.object({ text: z.string(), lookup: z.string() }).optional(),
 });
 
 export type Secrets = z.infer<typeof secretsSchema>;

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
-import pg from "pg";
 import { type Addresses, databaseUrl, host } from "./addresses.ts";
+import { withDatabase } from "./database.ts";
 import { type Environment, examplePrefix, inheritedNames } from "./environment.ts";
 import { identityEnvironment } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
@@ -58,7 +58,13 @@ export async function describeServices(context: ServiceContext): Promise<Service
       env: { ...plain, LC_ALL: "C" },
       port: ports.postgres,
       dependsOn: ["cluster"],
-      health: { check: () => connectOnce(database(superuser)) },
+      health: {
+        check: () =>
+          withDatabase(
+            { connectionString: database(superuser), connectionTimeoutMillis: 2_000 },
+            async () => undefined,
+          ),
+      },
       ...limits,
       stopSignal: "SIGINT",
       loud: /\b(FATAL|PANIC)\b(?!:\s+the database system is)/,
@@ -203,11 +209,4 @@ function webEnvironment({ addresses, secrets, environment }: ServiceContext): Re
     MAILBOX_URL: addresses.mailbox,
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
   };
-}
-
-async function connectOnce(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2 * seconds });
-  client.on("error", () => undefined);
-  await client.connect();
-  await client.end();
 }

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import pg from "pg";
+import { withDatabase } from "../../database.ts";
 import { StackError } from "../../errors.ts";
 import { type Placement, placeCluster } from "./placement.ts";
 
@@ -130,15 +130,8 @@ export function removeStaleLock(dataDir: string): void {
 
 /** Makes the cluster look like hosted Supabase before its first migration. Does nothing the second time. */
 export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions, "dataDir">): Promise<void> {
-  const client = new pg.Client({
-    host: "127.0.0.1",
-    port,
-    user: superuser,
-    password: passwords[superuser],
-    database: "postgres",
-  });
-  await client.connect();
-  try {
+  const connection = { host: "127.0.0.1", port, user: superuser, password: passwords[superuser], database: "postgres" };
+  await withDatabase(connection, async (client) => {
     await client.query("begin");
     const { rowCount } = await client.query("select from pg_roles where rolname = 'supabase_auth_admin'");
     if (rowCount === 0) {
@@ -148,7 +141,5 @@ export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions,
       await client.query(`alter role ${role} password ${client.escapeLiteral(passwords[role])}`);
     }
     await client.query("commit");
-  } finally {
-    await client.end();
-  }
+  });
 }

@@ -1,0 +1,16 @@
+import pg from "pg";
+
+/** Runs `work` on a connection of its own. A connection that breaks rejects what runs on it, and nothing else. */
+export async function withDatabase<T>(
+  config: string | pg.ClientConfig,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const client = new pg.Client(config);
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

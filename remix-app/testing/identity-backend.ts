@@ -1,0 +1,148 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import type { StoredSession } from "../identity/session-cookie.ts";
+
+/** How one part of the backend behaves: as it should, refusing the connection's request, or never answering. */
+type Behaviour = "ok" | "down" | "hang";
+
+export interface TokenOptions {
+  /** Seconds from now; negative for a token that has expired. */
+  expiresIn?: number;
+  issuer?: string;
+  audience?: string;
+  kid?: string;
+  algorithm?: "ES256" | "HS256";
+  foreignKey?: boolean;
+}
+
+/** A small identity backend and Data API on a port of its own, to be told how to fail. */
+export interface IdentityBackend {
+  url: string;
+  /** Requests seen, as `METHOD path`. */
+  calls: string[];
+  /** Headers of the last call of each path. */
+  headers: Map<string, IncomingMessage["headers"]>;
+  jwks: Behaviour | "empty";
+  user: Behaviour | "refused";
+  /** What a refresh answers: a session, a status with an error code, or nothing. */
+  refresh: Behaviour | { status: number; code: string };
+  state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied";
+  accessToken(options?: TokenOptions): Promise<string>;
+  session(options?: TokenOptions): Promise<StoredSession>;
+  count(call: string): number;
+  close(): Promise<void>;
+}
+
+export const testUser = { id: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", email: "ada@example.com" };
+const sessionId = "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa";
+const refreshDelayMs = 50;
+
+/** Starts the backend. */
+export async function startIdentityBackend(): Promise<IdentityBackend> {
+  const own = await generateKeyPair("ES256", { extractable: true });
+  const foreign = await generateKeyPair("ES256");
+  const publicKey = { ...(await exportJWK(own.publicKey)), kid: "k1", use: "sig", alg: "ES256" };
+  let refreshes = 0;
+
+  const server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  const backend: IdentityBackend = {
+    url,
+    calls: [],
+    headers: new Map(),
+    jwks: "ok",
+    user: "ok",
+    refresh: "ok",
+    state: "ok",
+    async accessToken(options = {}) {
+      const { expiresIn = 3600, issuer = `${url}/auth/v1`, audience = "authenticated", kid = "k1" } = options;
+      const nowSeconds = Math.floor(Date.now() / 1000);
+      const token = new SignJWT({
+        role: "authenticated",
+        email: testUser.email,
+        session_id: sessionId,
+        aal: "aal1",
+        amr: [{ method: "password", timestamp: nowSeconds }],
+      })
+        .setProtectedHeader({ alg: options.algorithm ?? "ES256", kid })
+        .setSubject(testUser.id)
+        .setIssuer(issuer)
+        .setAudience(audience)
+        .setIssuedAt(nowSeconds - 10)
+        .setExpirationTime(nowSeconds + expiresIn);
+      if (options.algorithm === "HS256") return token.sign(new TextEncoder().encode(JSON.stringify(publicKey)));
+      return token.sign(options.foreignKey ? foreign.privateKey : own.privateKey);
+    },
+    async session(options = {}) {
+      const expiresIn = options.expiresIn ?? 3600;
+      return {
+        access_token: await backend.accessToken(options),
+        refresh_token: `refresh-${refreshes}`,
+        expires_in: 3600,
+        expires_at: Math.floor(Date.now() / 1000) + expiresIn,
+        token_type: "bearer",
+      };
+    },
+    count: (call) => backend.calls.filter((seen) => seen === call).length,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = (request.url ?? "").replace(/\?.*/, "");
+    backend.calls.push(`${request.method} ${path}`);
+    backend.headers.set(path, request.headers);
+    const send = (status: number, body: unknown) => {
+      response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
+    };
+    const fail = (behaviour: string) => {
+      if (behaviour === "down") response.writeHead(500).end();
+      return behaviour === "down" || behaviour === "hang";
+    };
+    if (path.endsWith("/jwks.json")) {
+      if (!fail(backend.jwks)) send(200, { keys: backend.jwks === "empty" ? [] : [publicKey] });
+    } else if (path === "/auth/v1/user") {
+      if (backend.user === "refused") send(403, { code: "bad_jwt", message: "no" });
+      else if (!fail(backend.user)) send(200, testUser);
+    } else if (path === "/auth/v1/token") {
+      if (typeof backend.refresh === "object") send(backend.refresh.status, { code: backend.refresh.code });
+      else if (!fail(backend.refresh)) {
+        refreshes += 1;
+        await new Promise((resolve) => setTimeout(resolve, refreshDelayMs));
+        send(200, { ...(await backend.session()), provider_token: "not for browsers", user: testUser });
+      }
+    } else if (path === "/auth/v1/logout") {
+      response.writeHead(204).end();
+    } else if (path === "/rest/v1/rpc/session_state") {
+      if (backend.state === "refused") send(401, { code: "PGRST301" });
+      else if (backend.state === "over") send(200, { alive: false });
+      else if (!fail(backend.state)) send(200, factsAs(backend.state));
+    } else if (path.startsWith("/rest/v1/")) {
+      send(200, []);
+    } else send(404, {});
+  }
+  return backend;
+}
+
+function factsAs(state: IdentityBackend["state"]) {
+  return {
+    alive: true,
+    sessionId,
+    notAfter: null,
+    aal: "aal1",
+    user: { ...testUser, displayName: "Ada", avatarUrl: null, banned: state === "banned", deleted: false },
+    hasVerifiedFactor: false,
+    policy: {
+      state: state === "malformed-policy" ? "malformed" : "optional",
+      required: state === "unsatisfied",
+      satisfied: state !== "unsatisfied",
+    },
+    infrastructureAdmin: false,
+  };
+}

@@ -1,0 +1,100 @@
+import { randomUUID } from "node:crypto";
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { describe, expect, test } from "vitest";
+import { readStack } from "./stack.ts";
+
+const { supabase } = readStack();
+const options = { auth: { persistSession: false, autoRefreshToken: false } };
+const admin = createClient(supabase.url, supabase.secretKey, options);
+const password = "a-long-enough-password";
+
+/** A new account, signed in with the stock client, which then goes straight to the Data API. */
+async function signedIn(): Promise<{ id: string; email: string; client: SupabaseClient }> {
+  const email = `${randomUUID()}@example.test`;
+  const created = await admin.auth.admin.createUser({ email, password, email_confirm: true });
+  if (created.error) throw created.error;
+  const client = createClient(supabase.url, supabase.publishableKey, options);
+  const { error } = await client.auth.signInWithPassword({ email, password });
+  if (error) throw error;
+  return { id: created.data.user.id, email, client };
+}
+
+describe("a user's token straight at the Data API", () => {
+  test("reads the user's own profile and workspace, and nobody else's", async () => {
+    const [first, second] = [await signedIn(), await signedIn()];
+    const profiles = await first.client.from("profiles").select("id");
+    expect(profiles.data).toEqual([{ id: first.id }]);
+    const workspaces = await first.client.from("workspaces").select("personal_user_id");
+    expect(workspaces.data).toEqual([{ personal_user_id: first.id }]);
+    const others = await first.client.from("workspaces").select().eq("personal_user_id", second.id);
+    expect(others.data).toEqual([]);
+  });
+
+  test("reads members with their names and roles in one call", async () => {
+    const { id, client } = await signedIn();
+    const { data } = await client.from("workspace_members").select("user_id, profiles(id), workspace_roles(name)");
+    expect(data).toEqual([{ user_id: id, profiles: { id }, workspace_roles: { name: "owner" } }]);
+  });
+
+  test("renames what it may and nothing more", async () => {
+    const [first, second] = [await signedIn(), await signedIn()];
+    const renamed = await first.client.from("workspaces").update({ name: "Mine" }).neq("name", "").select("name");
+    expect(renamed.data).toEqual([{ name: "Mine" }]);
+    const untouched = await second.client.from("workspaces").select("name");
+    expect(untouched.data).not.toEqual([{ name: "Mine" }]);
+    const refused = await first.client.from("workspaces").update({ plan_id: "enterprise" }).neq("name", "");
+    expect(refused.error?.code).toBe("42501");
+  });
+
+  test("asks for its session's state and its permissions", async () => {
+    const { id, email, client } = await signedIn();
+    const state = await client.rpc("session_state");
+    expect(state.data).toMatchObject({
+      alive: true,
+      user: { id, email },
+      policy: { required: false, satisfied: true },
+    });
+    const [workspace] = (await client.from("workspaces").select("id")).data ?? [];
+    const permission = { workspace_id: workspace?.id, permission: "manage_members" };
+    expect((await client.rpc("has_workspace_permission", permission)).data).toBe(true);
+  });
+
+  test("reads nothing once its session is over, though it has not expired", async () => {
+    const { client } = await signedIn();
+    const token = (await client.auth.getSession()).data.session?.access_token ?? "";
+    await admin.auth.admin.signOut(token, "global");
+    const late = createClient(supabase.url, supabase.publishableKey, {
+      ...options,
+      global: { headers: { authorization: `Bearer ${token}` } },
+    });
+    expect((await late.from("profiles").select("id")).data).toEqual([]);
+    expect((await late.rpc("session_state")).data).toEqual({ alive: false });
+  });
+
+  test.for(["private", "ai"])("is refused in schema %s", async (schema) => {
+    const { client } = await signedIn();
+    const table = schema === "private" ? "infrastructure_admins" : "keys";
+    const { error } = await client.schema(schema).from(table).select();
+    expect(error?.code).toBe("42501");
+    expect((await admin.schema(schema).from(table).select().limit(1)).error).toBeNull();
+  });
+});
+
+describe("the publishable key alone", () => {
+  const anon = createClient(supabase.url, supabase.publishableKey, options);
+
+  test.for(["profiles", "workspaces", "workspace_members", "workspace_roles", "security_events"])(
+    "reads no %s",
+    async (table) => {
+      expect((await anon.from(table).select()).error?.code).toBe("42501");
+    },
+  );
+
+  test.for(["session_state", "required_mfa_enforcement_version"])("calls no %s", async (name) => {
+    expect((await anon.rpc(name)).error?.code).toBe("42501");
+  });
+});
+
+test("the secret key learns that required MFA is enforced", async () => {
+  expect((await admin.rpc("required_mfa_enforcement_version")).data).toBe(1);
+});

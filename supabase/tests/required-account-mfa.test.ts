@@ -83,6 +83,13 @@ function shifted(vector: Vector, bySeconds: number): Vector {
 }
 
 describe("a session", () => {
+  test("that is not there leaves a caller without claims nothing to see", async ({ db }) => {
+    await createUser(db);
+    expect(await db.asRole("authenticated", () => db.query("select from public.profiles"))).toEqual([]);
+    const row = await db.asRole("authenticated", () => one(db, { sql: "select public.session_state() as state" }));
+    expect(row).toEqual({ state: { alive: false } });
+  });
+
   test("sees nothing once it has ended", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });

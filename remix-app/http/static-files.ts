@@ -1,10 +1,11 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { serveStatic } from "@hono/node-server/serve-static";
-import { Hono } from "hono";
+import { Hono, type MiddlewareHandler } from "hono";
 import { compress } from "hono/compress";
 
-const yearSeconds = 365 * 24 * 60 * 60;
+const forGood = "public, max-age=31536000, immutable";
+const anHour = "public, max-age=3600";
 
 /**
  * The built client's files. Those below /assets/ have their content's hash in their name and never change; the few
@@ -14,18 +15,16 @@ const yearSeconds = 365 * 24 * 60 * 60;
 export function staticFiles(clientDir: string): Hono {
   const root = path.relative(process.cwd(), clientDir);
   const app = new Hono();
-  app.get(
-    "/assets/*",
-    compress(),
-    serveStatic({ root, onFound: (_, c) => c.header("Cache-Control", `public, max-age=${yearSeconds}, immutable`) }),
-    (c) => c.text("Not found", 404),
-  );
+  app.get("/assets/*", cacheWhereFound(forGood), compress(), serveStatic({ root }), (c) => c.text("Not found", 404));
   for (const entry of readdirSync(clientDir, { withFileTypes: true })) {
-    if (!entry.isFile()) continue;
-    app.get(
-      `/${entry.name}`,
-      serveStatic({ root, onFound: (_, c) => c.header("Cache-Control", "public, max-age=3600") }),
-    );
+    if (entry.isFile()) app.get(`/${entry.name}`, cacheWhereFound(anHour), serveStatic({ root }));
   }
   return app;
+}
+
+function cacheWhereFound(cacheControl: string): MiddlewareHandler {
+  return async (c, next) => {
+    await next();
+    if (c.res.ok) c.header("Cache-Control", cacheControl);
+  };
 }

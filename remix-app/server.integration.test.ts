@@ -1,0 +1,275 @@
+import { spawnSync } from "node:child_process";
+import { connect } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createCookieJar } from "./http/cookies.ts";
+import { type StoredSession, writeSessionCookie } from "./identity/session-cookie.ts";
+import { type IdentityBackend, startIdentityBackend, testUser } from "./testing/identity-backend.ts";
+import { startWeb, type WebProcess } from "./testing/web-process.ts";
+
+const sessionPath = "/api/v1/auth/session";
+let backend: IdentityBackend;
+let web: WebProcess;
+
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await startWeb(backend.url, { TRUSTED_PROXY_HOPS: "1" });
+});
+afterEach(() => {
+  Object.assign(backend, { jwks: "ok", user: "ok", refresh: "ok", state: "ok" });
+});
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+});
+
+function cookieOf(session: StoredSession): string {
+  const jar = createCookieJar(null);
+  writeSessionCookie(jar, { name: "sb-127-auth-token", secure: false }, session);
+  return jar
+    .getAll()
+    .map(({ name, value }) => `${name}=${value}`)
+    .join("; ");
+}
+
+const authCookies = (response: Response) =>
+  response.headers.getSetCookie().filter((value) => value.startsWith("sb-127-auth-token"));
+
+describe("every answer", () => {
+  test.each([
+    ["GET", "/login", 200],
+    ["GET", "/no/such/page", 404],
+    ["GET", "/", 302],
+    ["DELETE", "/login", 405],
+    ["POST", "/login", 403],
+    ["GET", sessionPath, 401],
+    ["GET", "/api/v1/nothing", 404],
+    ["GET", "/healthz", 200],
+    ["GET", "/assets/nothing.js", 404],
+    ["GET", "/favicon.svg", 200],
+  ])("to %s %s carries the security headers and a request id", async (method, path, status) => {
+    const response = await web.fetch(path, { method, headers: { accept: "text/html", "x-request-id": "mine-1" } });
+    expect(response.status).toBe(status);
+    expect(response.headers.get("x-request-id")).toBe("mine-1");
+    expect(response.headers.get("content-security-policy")).toMatch(
+      /script-src 'self' 'nonce-[^']+'; style-src 'self';/,
+    );
+    expect(response.headers.get("referrer-policy")).toBe("same-origin");
+    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+    await response.text();
+  });
+
+  test("of a page allows its scripts by a nonce that is new each time", async () => {
+    const nonces = new Set<string>();
+    for (let visit = 0; visit < 2; visit += 1) {
+      const response = await web.fetch("/login");
+      const nonce = /'nonce-([^']+)'/.exec(response.headers.get("content-security-policy") ?? "")?.[1] ?? "";
+      const html = await response.text();
+      expect(html.match(/<script/g)?.length).toBe(html.split(`nonce="${nonce}"`).length - 1);
+      nonces.add(nonce);
+    }
+    expect(nonces.size).toBe(2);
+  });
+
+  test("that names hashed files lets them be cached for good, and no page", async () => {
+    const page = await web.fetch("/login");
+    expect(page.headers.get("cache-control")).toBe("private, no-store");
+    const [asset] = /\/assets\/[^"]+\.css/.exec(await page.text()) ?? [];
+    const response = await web.fetch(asset ?? "");
+    expect(response.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+    expect(await response.text()).toContain("oklch");
+  });
+});
+
+describe("requests are judged cheapest first", () => {
+  const large = { method: "POST", body: "a".repeat(65_537), headers: { "content-type": "text/plain" } };
+
+  test("404 before 405 before 401 before 413 before 403", async () => {
+    expect((await web.fetch("/nothing", large)).status).toBe(404);
+    const wrongMethod = await web.fetch(sessionPath, large);
+    expect([wrongMethod.status, wrongMethod.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+    const badBearer = { ...large, headers: { authorization: "Bearer not-a-token" } };
+    expect((await web.fetch("/logout", badBearer)).status).toBe(401);
+    const tooLarge = await web.fetch("/logout", large);
+    expect([tooLarge.status, await tooLarge.json()]).toMatchObject([413, { code: "PAYLOAD_TOO_LARGE" }]);
+    expect((await web.fetch("/logout", { ...large, body: "a".repeat(65_536) })).status).toBe(403);
+  });
+
+  test("a refusal is a page where a page was asked for, and problem JSON elsewhere", async () => {
+    const page = await web.fetch("/logout", { method: "POST", headers: { accept: "text/html" } });
+    expect(page.headers.get("content-type")).toContain("text/html");
+    expect(await page.text()).toContain(page.headers.get("x-request-id"));
+    const json = await web.fetch("/logout", { method: "POST" });
+    expect(json.headers.get("content-type")).toBe("application/problem+json");
+    expect(await json.json()).toMatchObject({ code: "CSRF_REJECTED", status: 403 });
+  });
+});
+
+describe("the session", () => {
+  test("is told to whom it belongs, by cookie and by bearer", async () => {
+    const expected = {
+      user: { id: testUser.id, email: testUser.email, displayName: "Ada", avatarUrl: null },
+      aal: "aal1",
+      mfa: { required: false, satisfied: true },
+      activeAccountId: testUser.id,
+    };
+    const credentials: [string, string][] = [
+      ["cookie", cookieOf(await backend.session())],
+      ["authorization", `Bearer ${await backend.accessToken()}`],
+    ];
+    for (const headers of credentials.map((header) => [header])) {
+      const response = await web.fetch(sessionPath, { headers });
+      expect(response.headers.get("cache-control")).toBe("private, no-store");
+      expect(await response.json()).toMatchObject(expected);
+    }
+  });
+
+  test("of 20 requests at once is refreshed once, and each answer sets the cookie, redirects and errors too", async () => {
+    const before = backend.count("POST /auth/v1/token");
+    const cookie = cookieOf(await backend.session({ expiresIn: -10 }));
+    const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm"];
+    const responses = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        web.fetch(paths[index % paths.length] ?? "/", {
+          headers: { cookie, "x-forwarded-for": "6.6.6.6, 203.0.113.7" },
+        }),
+      ),
+    );
+    expect(backend.count("POST /auth/v1/token") - before).toBe(1);
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200, 302, 404, 400]));
+    for (const response of responses) expect(authCookies(response)).toHaveLength(1);
+    expect(backend.headers.get("/auth/v1/token")).toMatchObject({
+      apikey: "sb_secret_test",
+      authorization: "Bearer sb_publishable_test",
+      "sb-forwarded-for": "203.0.113.7",
+    });
+  });
+
+  test("that is over in the database is signed out, though its token still holds", async () => {
+    for (const state of ["over", "banned"] as const) {
+      backend.state = state;
+      const response = await web.fetch("/workspaces?x=1", { headers: { cookie: cookieOf(await backend.session()) } });
+      expect(response.headers.get("location")).toBe("/login?returnUrl=%2Fworkspaces%3Fx%3D1");
+      expect(authCookies(response).join()).toContain("Max-Age=0");
+    }
+  });
+
+  test.each(["down", "hang", "malformed-policy"] as const)(
+    "of which the database says nothing (%s) is a 503 that keeps the cookies",
+    async (state) => {
+      backend.state = state;
+      const headers = { cookie: cookieOf(await backend.session()), accept: "text/html" };
+      const api = await web.fetch(sessionPath, { headers });
+      expect([api.status, await api.json()]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
+      const page = await web.fetch("/", { headers });
+      expect([page.status, page.headers.get("retry-after")]).toEqual([503, "5"]);
+      expect(await page.text()).toContain("We cannot check your sign-in right now");
+      for (const response of [api, page]) expect(authCookies(response)).toEqual([]);
+    },
+  );
+
+  test("that nobody can judge is a 503 within a bounded time, and its cookies stay", async () => {
+    const lonely = await startWeb(backend.url);
+    try {
+      Object.assign(backend, { jwks: "hang", user: "hang", refresh: "hang" });
+      const started = Date.now();
+      const response = await lonely.fetch(sessionPath, { headers: { cookie: cookieOf(await backend.session()) } });
+      expect([response.status, await response.json()]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
+      expect(authCookies(response)).toEqual([]);
+      expect(Date.now() - started).toBeLessThan(10_000);
+    } finally {
+      await lonely.stop();
+    }
+  });
+
+  test("without the second step that its account needs opens no page, and keeps its rotated cookies", async () => {
+    backend.state = "unsatisfied";
+    const cookie = cookieOf(await backend.session({ expiresIn: 30 }));
+    const page = await web.fetch("/", { headers: { cookie } });
+    expect(page.status).toBe(403);
+    expect(authCookies(page)).toHaveLength(1);
+    expect((await web.fetch(sessionPath, { headers: { cookie } })).status).toBe(200);
+  });
+
+  test("with a bad bearer is none, whatever the cookies say", async () => {
+    const cookie = cookieOf(await backend.session());
+    const expired = await backend.accessToken({ expiresIn: -10 });
+    for (const authorization of ["Bearer x", `Bearer ${expired}`, "Basic YTpi"]) {
+      const response = await web.fetch(sessionPath, { headers: { cookie, authorization } });
+      expect(response.status).toBe(401);
+      expect(authCookies(response)).toEqual([]);
+    }
+  });
+
+  test("ends at the backend and in every variant of the cookie", async () => {
+    const shared = await startWeb(backend.url, { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" });
+    try {
+      const response = await shared.fetch("/logout", {
+        method: "POST",
+        headers: {
+          cookie: cookieOf(await backend.session()),
+          "sec-fetch-site": "same-origin",
+          host: "app.example.com",
+        },
+      });
+      expect([response.status, response.headers.get("location")]).toEqual([302, "/login"]);
+      expect(backend.count("POST /auth/v1/logout")).toBeGreaterThan(0);
+      const cleared = authCookies(response);
+      expect(cleared.every((value) => value.includes("Max-Age=0"))).toBe(true);
+      expect(cleared.map((value) => value.includes("Domain=example.com")).sort()).toEqual([false, true]);
+    } finally {
+      await shared.stop();
+    }
+  });
+});
+
+describe("the process", () => {
+  test("logs no query, token or key", async () => {
+    await web.fetch("/auth/confirm?token_hash=secret-hash-0123456789&type=signup");
+    expect(web.output()).toContain('path="/auth/confirm"');
+    expect(web.output()).not.toMatch(/secret-hash|sb_secret|sb_publishable|eyJ|refresh-\d/);
+  });
+
+  test("says what is missing, one line each, and does not start", () => {
+    const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
+      env: { NODE_ENV: "production", BASE_URL: "http://localhost:1", SUPABASE_URL: "http://localhost:2" },
+      encoding: "utf8",
+    });
+    expect(status).toBe(1);
+    expect(stderr.trim().split("\n")).toEqual([
+      expect.stringMatching(/^SUPABASE_PUBLISHABLE_KEY is missing: /),
+      expect.stringMatching(/^SUPABASE_SECRET_KEY is missing: /),
+    ]);
+  });
+
+  test("names a taken port and what to do", () => {
+    const { port } = new URL(web.base);
+    const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
+      env: {
+        NODE_ENV: "production",
+        BASE_URL: web.base,
+        PORT: port,
+        SUPABASE_URL: backend.url,
+        SUPABASE_PUBLISHABLE_KEY: "p",
+        SUPABASE_SECRET_KEY: "s",
+      },
+      encoding: "utf8",
+    });
+    expect(status).toBe(1);
+    expect(stderr).toContain(`Port ${port} on 127.0.0.1 is taken`);
+  });
+
+  test("answers what is under way when it is told to stop, and ends with 0", async () => {
+    const stopping = await startWeb(backend.url);
+    backend.state = "hang";
+    const headers = { cookie: cookieOf(await backend.session()) };
+    const underWay = stopping.fetch(sessionPath, { headers });
+    while (backend.count("POST /rest/v1/rpc/session_state") === 0 || !backend.calls.at(-1)?.includes("session_state")) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    const idle = connect(Number(new URL(stopping.base).port), "127.0.0.1").on("error", () => undefined);
+    const stopped = stopping.stop();
+    expect((await underWay).status).toBe(503);
+    expect(await stopped).toBe(0);
+    idle.destroy();
+  });
+});

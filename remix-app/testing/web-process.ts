@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+
+const startTimeoutMs = 20_000;
+
+/** The built web server as a process of its own. */
+export interface WebProcess {
+  base: string;
+  child: ChildProcess;
+  output(): string;
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  stop(): Promise<number | null>;
+}
+
+/** Starts `remix-app/server.ts` on a free port, as production does, against the given backend. */
+export async function startWeb(supabaseUrl: string, env: Record<string, string> = {}): Promise<WebProcess> {
+  const port = await freePort();
+  const base = `http://localhost:${port}`;
+  const child = spawn(process.execPath, ["remix-app/server.ts"], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      PATH: process.env.PATH ?? "",
+      NODE_ENV: "production",
+      BASE_URL: base,
+      PORT: String(port),
+      SUPABASE_URL: supabaseUrl,
+      SUPABASE_PUBLISHABLE_KEY: "sb_publishable_test",
+      SUPABASE_SECRET_KEY: "sb_secret_test",
+      ...env,
+    },
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
+  const deadline = Date.now() + startTimeoutMs;
+  while (!output.includes("listening")) {
+    if (child.exitCode !== null || Date.now() > deadline) throw new Error(`The web server did not start:\n${output}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return {
+    base,
+    child,
+    output: () => output,
+    fetch: (path, init = {}) => fetch(`http://127.0.0.1:${port}${path}`, { redirect: "manual", ...init }),
+    async stop() {
+      if (child.exitCode !== null) return child.exitCode;
+      child.kill("SIGTERM");
+      await once(child, "exit");
+      return child.exitCode;
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -50,7 +50,7 @@ alter role gateway set statement_timeout = '10s';
 alter role gateway set lock_timeout = '5s';
 alter role gateway set idle_in_transaction_session_timeout = '10s';
 comment on role gateway is
-  'Login of the gateway''s functions: subject to row-level security, owns nothing, executes named functions of ai only.';
+  'Login of the gateway''s functions: under row-level security, owns nothing, executes named functions of ai only.';
 
 grant usage on schema ai to gateway;
 

@@ -18,7 +18,8 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null;
 end
 $$;
-comment on function private.my_workspace_ids() is 'Workspaces that the caller belongs to; deleted ones are gone at once.';
+comment on function private.my_workspace_ids() is
+  'Workspaces that the caller belongs to; deleted ones are gone at once.';
 revoke execute on function private.my_workspace_ids() from public, anon, authenticated;
 grant execute on function private.my_workspace_ids() to authenticated;
 
@@ -117,7 +118,7 @@ as $$
   )
 $$;
 comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
-  'For definers that have derived the user from a credential themselves. Granted to nobody: it trusts the id it is given.';
+  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
 revoke execute on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission)
   from public, anon, authenticated;
 

@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import { providerBody, readChat } from "./chat-request.ts";
+
+const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
+const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
+const workspaceId = "0b6b1a3e-0000-4000-8000-000000000000";
+
+function refusal(body: object): { code: string; param?: string } {
+  try {
+    readChat(body, 100);
+  } catch (error) {
+    const { code, options } = error as { code: string; options: { param?: string } };
+    return { code, param: options.param };
+  }
+  throw new Error("not refused");
+}
+
+describe("what a chat may cost", () => {
+  test("is 2,048 tokens of output unless told otherwise, under either name", () => {
+    expect(readChat(hello, 100)).toMatchObject({ outputLimit: 2_048, choices: 1, images: 0, inputBytes: 100 });
+    expect(readChat({ ...hello, max_tokens: 5 }, 100).outputLimit).toBe(5);
+    expect(readChat({ ...hello, max_completion_tokens: 6, n: 8 }, 100)).toMatchObject({ outputLimit: 6, choices: 8 });
+    expect(refusal({ ...hello, max_tokens: 5, max_completion_tokens: 5 }).param).toBe("max_tokens");
+  });
+
+  test("counts images, and their data not as text", () => {
+    const url = `data:image/png;base64,${"A".repeat(4_000)}`;
+    const content = [
+      { type: "text", text: "what is this?" },
+      { type: "image_url", image_url: { url } },
+      { type: "image_url", image_url: { url: "https://example.com/a.png", detail: "low" } },
+    ];
+    const chat = readChat({ ...hello, messages: [{ role: "user", content }] }, 5_000);
+    expect(chat).toMatchObject({ images: 2, inputBytes: 5_000 - url.length, audio: false });
+  });
+});
+
+describe("limits", () => {
+  test.for([
+    [{ max_completion_tokens: 1 }, { max_completion_tokens: 0 }, "max_completion_tokens"],
+    [{ max_completion_tokens: 32_768 }, { max_completion_tokens: 32_769 }, "max_completion_tokens"],
+    [{ max_tokens: 32_768 }, { max_tokens: 32_769 }, "max_tokens"],
+    [{ n: 8 }, { n: 9 }, "n"],
+    [{ stop: ["a", "b", "c", "d"] }, { stop: ["a", "b", "c", "d", "e"] }, "stop"],
+    [{ temperature: 2 }, { temperature: 2.1 }, "temperature"],
+    [{ max_completion_tokens: 7 }, { max_completion_tokens: 7.5 }, "max_completion_tokens"],
+  ] as const)("%j and %j", ([inside, outside, param]) => {
+    expect(() => readChat({ ...hello, ...inside }, 100)).not.toThrow();
+    expect(refusal({ ...hello, ...outside })).toEqual({ code: "invalid_request", param });
+  });
+
+  test("a JSON schema has at most 100,000 characters", () => {
+    const format = (characters: number) => ({
+      ...hello,
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "s", schema: { description: "x".repeat(characters - '{"description":""}'.length) } },
+      },
+    });
+    expect(() => readChat(format(100_000), 100)).not.toThrow();
+    expect(refusal(format(100_001))).toEqual({ code: "invalid_request", param: "response_format.json_schema.schema" });
+  });
+
+  test("json_schema needs a name and a schema", () => {
+    const format = (json_schema: object) => ({ ...hello, response_format: { type: "json_schema", json_schema } });
+    expect(refusal(format({ schema: {} })).param).toBe("response_format.json_schema.name");
+    expect(refusal(format({ name: "s" })).param).toBe("response_format.json_schema.schema");
+  });
+});
+
+describe("what is not offered", () => {
+  test.for([
+    [{ store: true }, "store"],
+    [{ service_tier: "priority" }, "service_tier"],
+    [{ modalities: ["text", "audio"] }, "modalities"],
+    [{ previous_response_id: "r" }, "previous_response_id"],
+    [{ background: true }, "background"],
+    [{ web_search_options: {} }, "web_search_options"],
+    [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
+    [{ tools: [{ type: "mcp" }] }, "tools.0.type"],
+    [{ tools: ["calculator"] }, "tools.0"],
+    [{ platform: { max_steps: 2 } }, "platform"],
+    [{ max_steps: 2 }, "max_steps"],
+    [
+      { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "f" } }] }] },
+      "messages.0.content.0.type",
+    ],
+  ] as const)("%j", ([fields, param]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
+  });
+
+  test("an unknown field is named", () => {
+    expect(refusal({ ...hello, temprature: 1 })).toEqual({ code: "invalid_request", param: "temprature" });
+    expect(refusal({ ...hello, messages: [{ role: "user", content: "x", evil: 1 }] })).toEqual({
+      code: "invalid_request",
+      param: "messages.0.evil",
+    });
+    expect(refusal(JSON.parse('{"model":"m","messages":[],"__proto__":{}}'))).toMatchObject({
+      code: "invalid_request",
+    });
+  });
+
+  test.for([null, 7, "x", [], {}, { model: "m" }, { model: 1, messages: [] }, { ...hello, messages: {} }])(
+    "%j",
+    (body) => {
+      expect(refusal(body as object).code).toBe("invalid_request");
+    },
+  );
+});
+
+describe("the provider's body", () => {
+  test("names the provider's model and the limit that was reserved", () => {
+    expect(JSON.parse(providerBody(readChat(hello, 100), route, workspaceId))).toEqual({
+      messages: hello.messages,
+      model: "upstream",
+      max_completion_tokens: 2_048,
+    });
+    expect(JSON.parse(providerBody(readChat({ ...hello, max_tokens: 9 }, 100), route, workspaceId))).toEqual({
+      messages: hello.messages,
+      model: "upstream",
+      max_tokens: 9,
+    });
+  });
+
+  test("of a stream always asks for usage", () => {
+    for (const stream_options of [undefined, null, {}, { include_usage: false }]) {
+      const chat = readChat({ ...hello, stream: true, stream_options }, 100);
+      expect(JSON.parse(providerBody(chat, route, workspaceId))).toMatchObject({
+        stream: true,
+        stream_options: { include_usage: true },
+      });
+    }
+  });
+
+  test("keeps one workspace's cache from another's", () => {
+    const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
+    expect(JSON.parse(providerBody(chat, route, workspaceId)).prompt_cache_key).toBe(`${workspaceId}:k`);
+  });
+});

@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import { createAiKey } from "../_shared/ai-key.ts";
+import { createHandler as createChat } from "../chat/handler.ts";
+import { createHandler as createModels } from "../models/handler.ts";
+import { createDatabase } from "./database.ts";
+import type { Gateway } from "./gateway.ts";
+import { createOpenRuns } from "./open-runs.ts";
+import { createSettlements } from "./settlements.ts";
+
+/** A gateway without a database: what needs one is refused as unavailable, all else is answered. */
+function gateway(): Gateway {
+  const database = createDatabase({ url: "postgres://gateway@127.0.0.1:9/postgres" });
+  const waitUntil = () => {};
+  const now = () => performance.now();
+  return {
+    database,
+    providers: new Map(),
+    limits: { firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
+    settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
+    openRuns: createOpenRuns({ touch: database.touchRuns, sweep: database.sweepRuns, waitUntil, now }),
+    now,
+    waitUntil,
+    report: () => {},
+  };
+}
+
+const chat = createChat(gateway());
+const models = createModels(gateway());
+const hello = JSON.stringify({ model: "m", messages: [{ role: "user", content: "hello" }] });
+
+async function post(options: { path?: string; key?: string; body?: BodyInit; headers?: Record<string, string> } = {}) {
+  const headers: Record<string, string> = { "content-type": "application/json", ...options.headers };
+  if (options.key !== undefined) headers.authorization = `Bearer ${options.key}`;
+  const response = await chat(
+    new Request(`http://f${options.path ?? "/chat/completions"}`, {
+      method: "POST",
+      headers,
+      body: options.body ?? hello,
+    }),
+  );
+  return { response, error: (await response.json()).error };
+}
+
+describe("the order of checks", () => {
+  test("404 before all else", async () => {
+    const { response, error } = await post({ path: "/chat/other" });
+    expect(response.status).toBe(404);
+    expect(error).toMatchObject({ code: "not_found", type: "invalid_request_error", param: null });
+  });
+
+  test("405 names what is allowed", async () => {
+    for (const method of ["GET", "HEAD", "PUT", "DELETE"]) {
+      const response = await chat(new Request("http://f/chat/completions", { method }));
+      expect([response.status, response.headers.get("allow")]).toEqual([405, "POST, OPTIONS"]);
+    }
+    const response = await models(new Request("http://f/models", { method: "POST" }));
+    expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+  });
+
+  test("OPTIONS is 204 and says nothing to other origins", async () => {
+    const response = await chat(
+      new Request("http://f/chat/completions", { method: "OPTIONS", headers: { origin: "https://evil.test" } }),
+    );
+    expect(response.status).toBe(204);
+    expect([...response.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+  });
+
+  test("401 by syntax before the body is looked at", async () => {
+    for (const key of [undefined, "", "sk-1", "ttr_ai_abcdefghijkl_x", `${(await createAiKey()).text}x`]) {
+      const { response, error } = await post({ key, body: "x".repeat(9 * 1024 * 1024) });
+      expect([response.status, error.code]).toEqual([401, "invalid_api_key"]);
+    }
+  });
+
+  test("413 before the credential is asked for", async () => {
+    const { text: key } = await createAiKey();
+    const { response, error } = await post({ key, body: "x".repeat(8 * 1024 * 1024 + 1) });
+    expect([response.status, error.code]).toEqual([413, "payload_too_large"]);
+  });
+
+  test("the credential before the body: without a database neither can be judged", async () => {
+    const { text: key } = await createAiKey();
+    for (const changes of [{ body: "{" }, { headers: { "content-type": "text/plain" } }, {}]) {
+      const { response, error } = await post({ key, ...changes });
+      expect([response.status, error.code]).toEqual([503, "service_unavailable"]);
+    }
+  });
+});
+
+describe("every answer", () => {
+  test("carries the request's id, or one of ours for a bad or absent one", async () => {
+    const given = await post({ headers: { "x-request-id": "my:id-1" } });
+    expect(given.response.headers.get("x-request-id")).toBe("my:id-1");
+    expect(given.error.request_id).toBe("my:id-1");
+    for (const headers of [undefined, { "x-request-id": "bad id" }]) {
+      const { response, error } = await post({ headers });
+      expect(response.headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/);
+      expect(error.request_id).toBe(response.headers.get("x-request-id"));
+    }
+  });
+
+  test("is kept by no cache", async () => {
+    expect((await post()).response.headers.get("cache-control")).toBe("private, no-store");
+  });
+
+  test("a path that cannot be decoded is not found", async () => {
+    expect((await models(new Request("http://f/models/%E0%A4%A"))).status).toBe(404);
+  });
+});

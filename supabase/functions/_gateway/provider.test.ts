@@ -1,0 +1,149 @@
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { ClientLeft, callProvider, type ProviderCall } from "./provider.ts";
+import type { Step } from "./steps.ts";
+
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+/** A provider that answers as told, and the paths it was asked for. */
+async function provider(answer: RequestListener): Promise<{ baseUrl: string; asked: string[]; left: Promise<void> }> {
+  const asked: string[] = [];
+  let leave: () => void = () => {};
+  const left = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.once("close", () => response.writableFinished || leave());
+    answer(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked, left };
+}
+
+const limits = { firstByteMs: 300, idleMs: 300, totalMs: 2_000 };
+const text = (body: string, status = 200): RequestListener => {
+  return (_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body);
+};
+
+function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): ProviderCall {
+  return {
+    path: "/chat/completions",
+    routes: baseUrls.map((_, n) => ({ position: n + 1, provider: `p${n}`, model: `m${n}`, prices: [] })),
+    providers: new Map(baseUrls.map((baseUrl, n) => [`p${n}`, { baseUrl, apiKey: "k" }])),
+    bodyFor: (route) => JSON.stringify({ model: route.model }),
+    requestId: "r",
+    name: "model",
+    clientLeft: new AbortController().signal,
+    limits,
+    now: () => performance.now(),
+    ...changes,
+  };
+}
+
+async function readAll(call: ProviderCall, steps: Step[] = []): Promise<string> {
+  const answer = await callProvider(call, steps);
+  let body = "";
+  for (let bytes = await answer.read(); bytes; bytes = await answer.read()) body += new TextDecoder().decode(bytes);
+  return body;
+}
+
+describe("a provider call", () => {
+  test("gives the answer's bytes and says which route gave them", async () => {
+    const { baseUrl, asked } = await provider(text("hello"));
+    const steps: Step[] = [];
+    expect(await readAll(callOf([baseUrl]), steps)).toBe("hello");
+    expect(asked).toEqual(["POST /v1/chat/completions"]);
+    expect(steps).toEqual([]);
+  });
+
+  test.for([429, 500, 502, 503, 504])("moves on to the next route after a %i", async (status) => {
+    const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
+    const steps: Step[] = [];
+    expect(await readAll(callOf([first.baseUrl, second.baseUrl]), steps)).toBe("yes");
+    expect(steps).toEqual([
+      { step: 1, type: "retry", name: "model", status: "failed", latency_ms: expect.any(Number) },
+    ]);
+  });
+
+  test("moves on after a refused connection, a reset and a silence", async () => {
+    const reset = await provider((_, response) => response.destroy());
+    const silent = await provider(() => {});
+    const good = await provider(text("yes"));
+    const steps: Step[] = [];
+    expect(await readAll(callOf(["http://127.0.0.1:9/v1", reset.baseUrl, silent.baseUrl, good.baseUrl]), steps)).toBe(
+      "yes",
+    );
+    expect(steps.map(({ type }) => type)).toEqual(["retry", "retry", "retry"]);
+    await silent.left;
+  });
+
+  test.for([400, 401, 403, 404, 422])("does not move on after a %i", async (status) => {
+    const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
+    await expect(readAll(callOf([first.baseUrl, second.baseUrl]))).rejects.toMatchObject({ mayHaveCharged: false });
+    expect(second.asked).toEqual([]);
+  });
+
+  test("follows no redirect", async () => {
+    const target = await provider(text("secret"));
+    const { baseUrl } = await provider((_, response) => response.writeHead(307, { location: target.baseUrl }).end());
+    await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error" });
+    expect(target.asked).toEqual([]);
+  });
+
+  test("ends when the provider is silent: before the first byte, and between two", async () => {
+    const silent = await provider(() => {});
+    await expect(readAll(callOf([silent.baseUrl]))).rejects.toMatchObject({
+      code: "provider_timeout",
+      mayHaveCharged: true,
+    });
+    const stalled = await provider((_, response) => response.writeHead(200).write("x"));
+    await expect(readAll(callOf([stalled.baseUrl]))).rejects.toMatchObject({
+      code: "provider_timeout",
+      mayHaveCharged: true,
+    });
+    await Promise.all([silent.left, stalled.left]);
+  });
+
+  test("ends when it has taken its time in all", async () => {
+    const endless = await provider((_, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write("x"), 20);
+      response.once("close", () => clearInterval(timer));
+    });
+    const call = callOf([endless.baseUrl], { limits: { ...limits, totalMs: 200 } });
+    await expect(readAll(call)).rejects.toMatchObject({ code: "provider_timeout" });
+    await endless.left;
+  });
+
+  test("a cut answer may have been charged", async () => {
+    const cut = await provider((_, response) => {
+      response.writeHead(200, { "content-length": "100" }).write("half");
+      setTimeout(() => response.destroy(), 20);
+    });
+    await expect(readAll(callOf([cut.baseUrl]))).rejects.toMatchObject({
+      code: "provider_error",
+      mayHaveCharged: true,
+    });
+  });
+
+  test("ends at the provider when the client leaves, before and after the first byte", async () => {
+    for (const firstByte of [false, true]) {
+      const leaving = new AbortController();
+      const slow = await provider((_, response) => {
+        if (firstByte) response.writeHead(200).write("x");
+        setTimeout(() => leaving.abort(), 20);
+      });
+      await expect(readAll(callOf([slow.baseUrl], { clientLeft: leaving.signal }))).rejects.toBeInstanceOf(ClientLeft);
+      await slow.left;
+    }
+  });
+});

@@ -1,0 +1,160 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createSseScanner } from "./sse.ts";
+
+const encoder = new TextEncoder();
+const chunk = (rest: object) => ({ id: "c1", object: "chat.completion.chunk", created: 7, model: "m", ...rest });
+const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
+const content = (text: string) => event(chunk({ choices: [{ index: 0, delta: { content: text } }] }));
+const usageChunk = event(chunk({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } }));
+const counts = {
+  input_tokens: 3,
+  cached_input_tokens: 0,
+  audio_input_tokens: 0,
+  output_tokens: 2,
+  reasoning_tokens: 0,
+  audio_output_tokens: 0,
+};
+
+/** Feeds a stream in pieces and joins what passes. */
+function scan(pieces: Uint8Array[], keepUsageChunk = false) {
+  const scanner = createSseScanner({ keepUsageChunk });
+  const passed = [...pieces.flatMap((piece) => scanner.push(piece)), ...scanner.end()];
+  return { text: Buffer.concat(passed).toString("utf8"), facts: scanner.facts };
+}
+
+const body = [
+  ": keep-alive\n\n",
+  content("Grüße 🦊"),
+  content('she said "usage":{ and "error" and [DONE]'),
+  'data: {"choices":\r\ndata: []}\r\n\r\n',
+  content("end"),
+];
+const whole = [...body, usageChunk, "data: [DONE]\n\n", content("never")].join("");
+
+describe("the scanner", () => {
+  test("passes every byte but the usage chunk and the terminator, wherever the stream is split", () => {
+    const bytes = encoder.encode(whole);
+    for (let at = 0; at <= bytes.length; at++) {
+      const { text, facts } = scan([bytes.slice(0, at), bytes.slice(at)]);
+      expect(text, `split at ${at}`).toBe(body.join(""));
+      expect(facts).toMatchObject({ usage: counts, usageIsFinal: true, done: true, failed: false });
+    }
+  });
+
+  test("and in whatever pieces, byte by byte too", () => {
+    const bytes = encoder.encode(whole);
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 97 }), { minLength: 1, maxLength: 60 }), (sizes) => {
+        const pieces = [];
+        for (let at = 0, n = 0; at < bytes.length; n++) {
+          const size = sizes[n % sizes.length] ?? 1;
+          pieces.push(bytes.slice(at, at + size));
+          at += size;
+        }
+        expect(scan(pieces).text).toBe(body.join(""));
+      }),
+    );
+    expect(scan([...bytes].map((byte) => Uint8Array.of(byte))).text).toBe(body.join(""));
+  });
+
+  test("leaves the usage chunk to a client that asked for it", () => {
+    const { text, facts } = scan([encoder.encode(whole)], true);
+    expect(text).toBe([...body, usageChunk].join(""));
+    expect(facts.usage).toEqual(counts);
+  });
+
+  test("never holds a whole event back for the next", () => {
+    const scanner = createSseScanner({ keepUsageChunk: false });
+    for (const each of body) expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(each);
+  });
+
+  test("hands the very bytes on when a piece is whole events", () => {
+    const scanner = createSseScanner({ keepUsageChunk: false });
+    scanner.push(encoder.encode(content("first")));
+    const piece = encoder.encode(content("a") + content("b"));
+    const [passed] = scanner.push(piece);
+    expect(passed?.buffer).toBe(piece.buffer);
+  });
+});
+
+describe("usage", () => {
+  const stream = (...events: string[]) => scan([encoder.encode(events.join(""))]).facts;
+
+  test("of zero is usage", () => {
+    const zero = event(chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } }));
+    expect(stream(content("a"), zero, "data: [DONE]\n\n")).toMatchObject({
+      usage: { input_tokens: 0, output_tokens: 0 },
+      usageIsFinal: true,
+    });
+  });
+
+  test("stated twice counts as last stated", () => {
+    const more = event(chunk({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 9 } }));
+    expect(stream(usageChunk, more).usage).toMatchObject({ output_tokens: 9 });
+  });
+
+  test("that grows with the content is not final until its chunk has no choices", () => {
+    const growing = event(chunk({ choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } }));
+    expect(stream(content("a"), growing)).toMatchObject({ usage: { output_tokens: 1 }, usageIsFinal: false });
+    expect(scan([encoder.encode(growing)]).text).toBe(growing);
+  });
+
+  test("reads cached, reasoning and audio tokens", () => {
+    const usage = {
+      prompt_tokens: 10,
+      completion_tokens: 9,
+      prompt_tokens_details: { cached_tokens: 4, audio_tokens: 2 },
+      completion_tokens_details: { reasoning_tokens: 5, audio_tokens: 1 },
+    };
+    expect(stream(event(chunk({ choices: [], usage }))).usage).toEqual({
+      input_tokens: 10,
+      cached_input_tokens: 4,
+      audio_input_tokens: 2,
+      output_tokens: 9,
+      reasoning_tokens: 5,
+      audio_output_tokens: 1,
+    });
+  });
+
+  test.for([
+    { prompt_tokens: -1, completion_tokens: 0 },
+    { prompt_tokens: 1.5, completion_tokens: 0 },
+    { prompt_tokens: "7", completion_tokens: 0 },
+    { prompt_tokens: 1e13, completion_tokens: 0 },
+    {},
+    null,
+    [],
+  ])("%j is none", (usage) => {
+    expect(stream(content("a"), event(chunk({ choices: [], usage }))).usage).toBeUndefined();
+  });
+
+  test("is guessed from what the events hold, one token an event at least", () => {
+    const words = Array.from({ length: 10 }, () => content("word"));
+    const { guessedOutputTokens } = stream(...words);
+    expect(guessedOutputTokens).toBe(9);
+    expect(stream(content(""), content("x".repeat(400))).guessedOutputTokens).toBe(100);
+  });
+});
+
+describe("failures", () => {
+  test("an error event ends the stream and is not passed on", () => {
+    const { text, facts } = scan([
+      encoder.encode(content("a") + event({ error: { message: "secret" } }) + content("b")),
+    ]);
+    expect(text).toBe(content("a"));
+    expect(facts).toMatchObject({ failed: true, done: false });
+  });
+
+  test("garbage is passed on and told nothing from", () => {
+    const garbage = 'data: {"usage":{ oops\n\n\u0000\n\n';
+    const { text, facts } = scan([encoder.encode(content("a") + garbage)]);
+    expect(text).toBe(content("a") + garbage);
+    expect(facts.usage).toBeUndefined();
+  });
+
+  test("a stream that ends within an event keeps what there is of it", () => {
+    expect(scan([encoder.encode(`${content("a")}data: {"cho`)]).text).toBe(`${content("a")}data: {"cho`);
+    expect(scan([encoder.encode(`${content("a")}data: [DONE]`)]).facts.done).toBe(true);
+  });
+});

@@ -6,6 +6,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { codeOf, StackError } from "./errors.ts";
 import { isAlive, type ProcessIdentity, startOf } from "./runner/processes.ts";
+import type { Adopt } from "./runner/service.ts";
 
 /** What the web server's build is made from, relative to the checkout. */
 const sources = [
@@ -48,8 +49,8 @@ export async function hashSources(root: string): Promise<string> {
  * @returns whether it built
  * @throws StackError with the end of the build's output when it fails
  */
-export async function ensureBuild(options: { root: string; logFile: string }): Promise<boolean> {
-  const { root, logFile } = options;
+export async function ensureBuild(options: { root: string; logFile: string; adopt: Adopt }): Promise<boolean> {
+  const { root, logFile, adopt } = options;
   const directory = path.join(root, "build");
   const stamp = path.join(directory, ".sources");
   const fresh = async () =>
@@ -64,7 +65,7 @@ export async function ensureBuild(options: { root: string; logFile: string }): P
     if (await fresh()) return false;
     rmSync(stamp, { force: true });
     const hash = await hashSources(root);
-    await runBuild(root, logFile);
+    await runBuild({ root, logFile, adopt });
     writeFileSync(stamp, hash);
     return true;
   } finally {
@@ -102,13 +103,15 @@ function holderIsAlive(file: string): boolean {
   }
 }
 
-function runBuild(root: string, logFile: string): Promise<void> {
+function runBuild({ root, logFile, adopt }: { root: string; logFile: string; adopt: Adopt }): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["node_modules/@remix-run/dev/dist/cli.js", "vite:build"], {
       cwd: root,
       env: { ...process.env, NODE_ENV: "production" },
+      detached: true,
       stdio: ["ignore", "pipe", "pipe"],
     });
+    adopt("build", child);
     const log = createWriteStream(logFile, { mode: 0o600 });
     let tail = "";
     for (const stream of [child.stdout, child.stderr]) {

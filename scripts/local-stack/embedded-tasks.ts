@@ -16,8 +16,8 @@ export function buildTask(root: string, log: Log): Task {
     kind: "task",
     name: "build",
     dependsOn: [],
-    run: async () => {
-      await ensureBuild({ root, logFile: log.fileOf("build") });
+    run: async (adopt) => {
+      await ensureBuild({ root, logFile: log.fileOf("build"), adopt });
     },
   };
 }
@@ -34,8 +34,8 @@ export function describeTasks(
       kind: "task",
       name: "cluster",
       dependsOn: [],
-      run: async () => {
-        await initialiseCluster({ dataDir: placement.dataDir, passwords: secrets.passwords, placement });
+      run: async (adopt) => {
+        await initialiseCluster({ dataDir: placement.dataDir, passwords: secrets.passwords, placement, adopt });
       },
     },
     {

@@ -1,6 +1,7 @@
+import type { ChildProcess } from "node:child_process";
 import { runInOrder, stopRounds } from "./graph.ts";
 import type { Log } from "./log.ts";
-import type { OwnedProcess } from "./processes.ts";
+import { endGroups, type OwnedProcess, signalGroup, startOf } from "./processes.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { Step } from "./service.ts";
 import { type Supervised, supervise } from "./supervise.ts";
@@ -16,6 +17,9 @@ export type Run = {
   /** Kills everything at once. */
   kill: () => void;
 };
+
+/** How long the process of a task may take to end when everything stops. */
+const taskLimitMs = 3_000;
 
 /**
  * The stack as one run: starts the steps, restarts services that die, and leaves no process behind.
@@ -33,12 +37,29 @@ export function createRun(options: {
   const supervised = new Map<string, Supervised>();
   let stopped: Promise<void> | undefined;
 
+  const adopted = new Map<number, OwnedProcess>();
+
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
   const note = () => {
-    record.update(processes(), watch.identity());
+    record.update([...processes(), ...adopted.values()], watch.identity());
     onChange(processes());
   };
+
+  function adopt(name: string, child: ChildProcess): void {
+    const { pid } = child;
+    if (pid === undefined) return;
+    const owned: OwnedProcess = { pid, startedAt: startOf(pid) ?? "", name, stopSignal: "SIGTERM" };
+    adopted.set(pid, owned);
+    watch.add(owned);
+    note();
+    child.once("exit", () => {
+      signalGroup(pid, "SIGKILL");
+      adopted.delete(pid);
+      watch.remove(pid);
+      if (stopped === undefined) note();
+    });
+  }
 
   for (const step of steps) {
     if (step.kind !== "service") continue;
@@ -60,7 +81,7 @@ export function createRun(options: {
   async function startStep(step: Step): Promise<void> {
     if (stopped) return;
     const since = performance.now();
-    if (step.kind === "task") await step.run();
+    if (step.kind === "task") await step.run(adopt);
     else await supervised.get(step.name)?.start();
     const seconds = ((performance.now() - since) / 1000).toFixed(1);
     if (!stopped)
@@ -69,6 +90,7 @@ export function createRun(options: {
 
   async function stopAll(): Promise<void> {
     log.hush();
+    await endGroups([...adopted.values()], taskLimitMs);
     for (const round of stopRounds(steps)) {
       await Promise.all(round.map((name) => supervised.get(name)?.stop()));
     }
@@ -85,6 +107,7 @@ export function createRun(options: {
     },
     kill() {
       for (const one of supervised.values()) one.kill();
+      for (const pid of adopted.keys()) signalGroup(pid, "SIGKILL");
     },
   };
 }

@@ -1,3 +1,5 @@
+import type { ChildProcess } from "node:child_process";
+
 /** How the runner learns that a service answers: a URL that answers 2xx, or a check that does not throw. */
 export type HealthCheck = { url: string } | { check: () => Promise<void> };
 
@@ -29,12 +31,15 @@ export type Service = {
   hint?: string;
 };
 
+/** Takes a child process (spawned detached) into the run: whatever happens, it does not outlive it. */
+export type Adopt = (name: string, child: ChildProcess) => void;
+
 /** Something to do once, in its place among the services. */
 export type Task = {
   kind: "task";
   name: string;
   dependsOn: string[];
-  run: () => Promise<void>;
+  run: (adopt: Adopt) => Promise<void>;
 };
 
 export type Step = Service | Task;

@@ -14,6 +14,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { withDatabase } from "../../database.ts";
 import { StackError } from "../../errors.ts";
+import type { Adopt } from "../../runner/service.ts";
 import { type Placement, placeCluster } from "./placement.ts";
 
 /** The roles that log in, and whose passwords the stack makes up. */
@@ -22,6 +23,7 @@ export const superuser = "supabase_admin";
 
 export type ClusterPasswords = Record<(typeof loginRoles)[number] | typeof superuser, string>;
 export type ClusterOptions = { dataDir: string; port: number; passwords: ClusterPasswords; placement?: Placement };
+type InitialiseOptions = Omit<ClusterOptions, "port"> & { adopt?: Adopt };
 
 const majorVersion = "17";
 
@@ -31,7 +33,7 @@ const majorVersion = "17";
  * @returns whether it created them
  * @throws StackError when something else, or only part of a cluster, is there
  */
-export async function initialiseCluster(options: Omit<ClusterOptions, "port">): Promise<boolean> {
+export async function initialiseCluster(options: InitialiseOptions): Promise<boolean> {
   const placement = options.placement ?? (await placeCluster(options.dataDir));
   const { initdb, dataDir, user } = placement;
   const draft = `${dataDir}.new`;
@@ -57,7 +59,7 @@ export async function initialiseCluster(options: Omit<ClusterOptions, "port">): 
     "--data-checksums",
   ];
   try {
-    await runInitdb(initdb, args, user);
+    await runInitdb(initdb, args, { user, adopt: options.adopt });
   } finally {
     rmSync(passwordFile, { force: true });
   }
@@ -78,9 +80,14 @@ function refuseDamaged(dataDir: string): void {
   }
 }
 
-function runInitdb(initdb: string, args: string[], user: Placement["user"]): Promise<void> {
+function runInitdb(
+  initdb: string,
+  args: string[],
+  { user, adopt }: { user: Placement["user"]; adopt: Adopt | undefined },
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(initdb, args, { ...user, cwd: "/", env: { ...process.env, LC_ALL: "C" } });
+    const child = spawn(initdb, args, { ...user, cwd: "/", detached: true, env: { ...process.env, LC_ALL: "C" } });
+    adopt?.("initdb", child);
     const output: string[] = [];
     child.stdout.on("data", (chunk) => output.push(String(chunk)));
     child.stderr.on("data", (chunk) => output.push(String(chunk)));

@@ -11,5 +11,7 @@ declare module "@remix-run/server-runtime" {
 
 export default defineConfig({
   plugins: [tailwindcss(), remix(remixConfig)],
+  // Found before the first visit: dependencies found during one reload the page with two copies of React.
+  optimizeDeps: { entries: ["remix-app/entry.client.tsx", "remix-app/root.tsx", "remix-app/routes/*.tsx"] },
   build: { target: "es2022", assetsInlineLimit: 0 },
 });

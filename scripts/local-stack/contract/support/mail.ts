@@ -1,18 +1,16 @@
 import { z } from "zod";
 import { target } from "./target.ts";
 
-const mailShape = z.array(
-  z.looseObject({ id: z.string(), subject: z.string(), html: z.string().optional(), time: z.string().optional() }),
-);
+const mailShape = z.array(z.looseObject({ subject: z.string(), html: z.string().optional() }));
 
-export type Mail = { id: string; subject: string; html: string; code: string; tokenHash: string };
+export type Mail = { subject: string; html: string; code: string; tokenHash: string };
 
 /** All mails to an address, oldest first. */
 export async function mailsTo(email: string): Promise<Mail[]> {
   const response = await fetch(`${target.mailUrl}/api/email?to.address=${encodeURIComponent(email)}`);
-  return mailShape.parse(await response.json()).map(({ id, subject, html }) => {
+  return mailShape.parse(await response.json()).map(({ subject, html }) => {
     const [code = "", tokenHash = ""] = subject.split(" ");
-    return { id, subject, html: html ?? "", code, tokenHash };
+    return { subject, html: html ?? "", code, tokenHash };
   });
 }
 

@@ -1,0 +1,141 @@
+import { describe, expect, test } from "vitest";
+import { newAccount, newEmail, password, sessionOf, signIn } from "./support/accounts.ts";
+import { sql } from "./support/database.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { mailsTo, nextMail } from "./support/mail.ts";
+
+const generate = (body: Record<string, unknown>) => admin("POST /admin/generate_link", { body });
+const redeem = (type: string, token_hash: string) => call("POST /verify", { body: { type, token_hash } });
+
+describe("POST /admin/generate_link", () => {
+  test("answers with the user's fields and the link's, side by side, and sends no mail", async () => {
+    const { id, email } = await newAccount();
+    const link = expectOk(await generate({ type: "recovery", email, redirect_to: "https://app.example.test/reset" }));
+    expect(link).toMatchObject({
+      id,
+      email,
+      action_link: expect.any(String),
+      email_otp: expect.stringMatching(/^\d{6}$/),
+      hashed_token: expect.stringMatching(/^[0-9a-f]{56}$/),
+      verification_type: "recovery",
+      redirect_to: "https://app.example.test/reset",
+    });
+    const url = new URL(link.action_link);
+    expect(url.searchParams.get("token")).toBe(link.hashed_token);
+    expect(url.searchParams.get("type")).toBe("recovery");
+    expect(url.searchParams.get("redirect_to")).toBe("https://app.example.test/reset");
+    expect(await mailsTo(email)).toEqual([]);
+  });
+
+  test.each(["recovery", "magiclink"])("%s is redeemed once", async (type) => {
+    const { id, email } = await newAccount();
+    const { hashed_token } = expectOk(await generate({ type, email }));
+    expect(sessionOf(expectOk(await redeem(type, hashed_token))).user.id).toBe(id);
+    expectRefusal(await redeem(type, hashed_token), 403, "otp_expired");
+  });
+
+  test("the code is redeemed with the address", async () => {
+    const { email } = await newAccount();
+    const { email_otp } = expectOk(await generate({ type: "magiclink", email }));
+    expectOk(await call("POST /verify", { body: { type: "magiclink", email, token: email_otp } }));
+  });
+
+  test("there is no pause between two", async () => {
+    const { email } = await newAccount();
+    expectOk(await generate({ type: "recovery", email }));
+    expectOk(await generate({ type: "recovery", email }));
+  });
+
+  test("magiclink of an unknown address signs it up", async () => {
+    const email = newEmail();
+    const link = expectOk(await generate({ type: "magiclink", email, data: { name: "N" } }));
+    expect(link).toMatchObject({ email, verification_type: "signup", user_metadata: { name: "N" } });
+    const session = sessionOf(expectOk(await redeem("signup", link.hashed_token)));
+    expect(session.user).toMatchObject({ email, email_confirmed_at: expect.any(String) });
+  });
+
+  test.each(["recovery", "email_change_current", "email_change_new"])(
+    "%s of an unknown address: 404 user_not_found",
+    async (type) => {
+      expectRefusal(await generate({ type, email: newEmail(), new_email: newEmail() }), 404, "user_not_found");
+    },
+  );
+
+  test("signup makes an account with the password; a confirmed one: 422 email_exists", async () => {
+    const email = newEmail();
+    const link = expectOk(await generate({ type: "signup", email, password, data: { name: "N" } }));
+    expect(link).toMatchObject({ verification_type: "signup", user_metadata: { name: "N" } });
+    expectOk(await redeem("signup", link.hashed_token));
+    await signIn({ email });
+    expectRefusal(await generate({ type: "signup", email, password }), 422, "email_exists");
+  });
+
+  test("signup of an unconfirmed account merges its data", async () => {
+    const email = newEmail();
+    expectOk(await generate({ type: "signup", email, password, data: { a: 1, b: 2 } }));
+    const link = expectOk(await generate({ type: "signup", email, password, data: { b: null, c: 3 } }));
+    expect(link.user_metadata).toMatchObject({ a: 1, c: 3 });
+    expect(link.user_metadata).not.toHaveProperty("b");
+  });
+
+  test("signup of a new account needs a strong password", async () => {
+    expectRefusal(await generate({ type: "signup", email: newEmail() }), 400, "validation_failed");
+    expectRefusal(await generate({ type: "signup", email: newEmail(), password: "12345" }), 422, "weak_password");
+  });
+
+  test("invite makes an account without a password; accepting confirms it", async () => {
+    const email = newEmail();
+    const link = expectOk(await generate({ type: "invite", email, data: { name: "N" } }));
+    expect(link).toMatchObject({ verification_type: "invite", invited_at: expect.any(String) });
+    const session = sessionOf(expectOk(await redeem("invite", link.hashed_token)));
+    expect(session.user).toMatchObject({ email, email_confirmed_at: expect.any(String) });
+    expectRefusal(await generate({ type: "invite", email }), 422, "email_exists");
+  });
+
+  test("email_change: both links, and the address has changed", async () => {
+    const { id, email } = await newAccount();
+    const new_email = newEmail();
+    const linkOf = async (type: string) =>
+      new URL(expectOk(await generate({ type, email, new_email })).action_link).searchParams.get("token") ?? "";
+    const toNew = await linkOf("email_change_new");
+    const toOld = await linkOf("email_change_current");
+    expect(expectOk(await redeem("email_change", toOld))).toMatchObject({ code: "200" });
+    expect(sessionOf(expectOk(await redeem("email_change", toNew))).user).toMatchObject({ id, email: new_email });
+  });
+
+  test("email_change to a known address: 422 email_exists", async () => {
+    const [one, two] = [await newAccount(), await newAccount()];
+    const body = { type: "email_change_new", email: one.email, new_email: two.email };
+    expectRefusal(await generate(body), 422, "email_exists");
+  });
+
+  test.each([[{ type: "nonsense" }], [{}], [{ type: "recovery", email: "none" }]])(
+    "%j: 400 validation_failed",
+    async (body) => {
+      const { email } = await newAccount();
+      expectRefusal(await generate({ email, ...body }), 400, "validation_failed");
+    },
+  );
+
+  test("a redirect_to that is not allowed is passed over", async () => {
+    const { email } = await newAccount();
+    const link = expectOk(await generate({ type: "recovery", email, redirect_to: "https://evil.test" }));
+    expect(link.redirect_to).toBe("http://localhost:3000");
+  });
+
+  test("works for the banned, whose redemption does not", async () => {
+    const { email } = await newAccount({ ban_duration: "1h" });
+    const { hashed_token } = expectOk(await generate({ type: "magiclink", email }));
+    expectRefusal(await redeem("magiclink", hashed_token), 403, "user_banned");
+  });
+
+  test("voids the recovery that is in the user's mailbox, and holds up the next", async () => {
+    const { id, email } = await newAccount();
+    expectOk(await call("POST /recover", { body: { email } }));
+    const { tokenHash } = await nextMail(email);
+    await sql("update auth.users set recovery_sent_at = now() - interval '10 minutes' where id = $1", [id]);
+    expectOk(await generate({ type: "magiclink", email }));
+    expectRefusal(await redeem("recovery", tokenHash), 403, "otp_expired");
+    expectRefusal(await call("POST /recover", { body: { email } }), 429, "over_email_send_rate_limit");
+  });
+});

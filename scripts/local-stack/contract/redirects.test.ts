@@ -1,0 +1,78 @@
+import { describe, expect, test } from "vitest";
+import { newAccount } from "./support/accounts.ts";
+import { admin, call, expectOk } from "./support/http.ts";
+
+const site = "http://localhost:3000";
+
+/** Where a flow with this redirect_to ends. */
+async function targetOf(redirect_to: string): Promise<string> {
+  const { email } = await newAccount();
+  const link = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email, redirect_to } }));
+  return link.redirect_to;
+}
+
+describe("redirect_to, allowed", () => {
+  test.each([
+    `${site}/anything?a=b#c`,
+    "http://localhost:4000/another-port",
+    "http://127.0.0.1:9999/loopback",
+    "http://127.8.9.10/loopback",
+    "http://[::1]:3000/loopback",
+    "https://app.example.test/a/b/c.html?d=e",
+    "https://app.example.test/a#fragment",
+    "myapp://callback",
+  ])("%s", async (url) => {
+    expect(await targetOf(url)).toBe(url);
+  });
+});
+
+describe("redirect_to, passed over in favour of the site", () => {
+  test.each([
+    "",
+    "https://evil.test/",
+    "//evil.test/",
+    "/relative",
+    "https://localhost:3000/another-scheme",
+    "https://app.example.test.evil.test/",
+    "https://app.example.test@evil.test/",
+    "https://evil.test/https://app.example.test/",
+    "https://evil.test/#https://app.example.test/",
+    "http://2130706433/",
+    "http://10.0.0.1/",
+    "http://192.168.1.1:3000/",
+    "http://[fe80::1]/",
+    "http://localhost:3000\\@evil.test/",
+    "javascript:alert(1)",
+    "data:text/html,x",
+    "https://app.example.test",
+    "otherapp://callback",
+    "myapp://a.b/c",
+  ])("%s", async (url) => {
+    expect(await targetOf(url)).toBe(site);
+  });
+});
+
+describe("where redirect_to is read from", () => {
+  const landing = async (path: string, headers: Record<string, string> = {}) =>
+    (await call(`GET /verify?token=x&type=signup${path}`, { headers })).location.split("#")[0];
+  const app = "https://app.example.test/x";
+
+  test("the query", async () => {
+    expect(await landing(`&redirect_to=${encodeURIComponent(app)}`)).toBe(app);
+  });
+
+  test("the header, before the query", async () => {
+    const query = `&redirect_to=${encodeURIComponent("https://app.example.test/y")}`;
+    expect(await landing(query, { redirect_to: app })).toBe(app);
+  });
+
+  test("the Referer, where neither is there or allowed", async () => {
+    expect(await landing("", { Referer: app })).toBe(app);
+    expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
+  });
+
+  test("else the site", async () => {
+    expect(await landing("", { Referer: "https://evil.test/" })).toBe(site);
+    expect(await landing("")).toBe(site);
+  });
+});

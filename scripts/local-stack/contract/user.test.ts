@@ -1,0 +1,291 @@
+import { describe, expect, test } from "vitest";
+import { newAccount, newEmail, newSession, password, refresh, sessionOf, signIn } from "./support/accounts.ts";
+import { sql } from "./support/database.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { nextMail } from "./support/mail.ts";
+import { describeVariant } from "./support/variant.ts";
+
+const newPassword = "another horse 2";
+const update = (bearer: string, body: Record<string, unknown>, url?: string) =>
+  call("PUT /user", { bearer, body, ...(url ? { url } : {}) });
+
+describe("GET /user", () => {
+  test("is the account as it is now", async () => {
+    const { account, accessToken } = await newSession();
+    expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { user_metadata: { name: "N" } } }));
+    expect(expectOk(await call("GET /user", { bearer: accessToken }))).toMatchObject({
+      id: account.id,
+      aud: "authenticated",
+      email: account.email,
+      phone: "",
+      user_metadata: { name: "N" },
+      identities: [{ provider: "email" }],
+      last_sign_in_at: expect.any(String),
+      is_anonymous: false,
+    });
+  });
+
+  test("never holds what is secret", async () => {
+    const { accessToken } = await newSession();
+    const { text } = await call("GET /user", { bearer: accessToken });
+    expect(text).not.toMatch(/password|_token|\$2[aby]\$/);
+  });
+});
+
+describe("PUT /user, data", () => {
+  test("merges top-level keys; null deletes one", async () => {
+    const { accessToken } = await newSession({ user_metadata: { keep: 1, drop: 2, nested: { a: 1, b: 2 } } });
+    const user = expectOk(await update(accessToken, { data: { drop: null, nested: { c: 3 }, add: "x" } }));
+    expect(user.user_metadata).toEqual({ email_verified: true, keep: 1, nested: { c: 3 }, add: "x" });
+  });
+
+  test("an empty body changes nothing", async () => {
+    const { account, accessToken } = await newSession();
+    expect(expectOk(await update(accessToken, {}))).toMatchObject({ id: account.id, email: account.email });
+  });
+
+  test("app_metadata: 403 not_admin", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await update(accessToken, { app_metadata: { plan: "team" } }), 403, "not_admin");
+  });
+
+  test("without a bearer: 401", async () => {
+    expectRefusal(await call("PUT /user", { body: {} }), 401, "no_authorization");
+  });
+});
+
+describe("PUT /user, password", () => {
+  test("the new one signs in, the old one no more", async () => {
+    const { account, accessToken } = await newSession();
+    expectOk(await update(accessToken, { password: newPassword }));
+    await signIn(account, newPassword);
+    const answer = await call("POST /token?grant_type=password", { body: { email: account.email, password } });
+    expectRefusal(answer, 400, "invalid_credentials");
+  });
+
+  test("ends every other session and keeps this one", async () => {
+    const { account, accessToken, refreshToken } = await newSession();
+    const other = await signIn(account);
+    expectOk(await update(accessToken, { password: newPassword }));
+    expectRefusal(await call("GET /user", { bearer: other.accessToken }), 403, "session_not_found");
+    expectRefusal(await refresh(other.refreshToken), 400, "refresh_token_not_found");
+    expectOk(await refresh(refreshToken));
+  });
+
+  test("voids all mailed tokens", async () => {
+    const { account, accessToken } = await newSession();
+    expectOk(await call("POST /recover", { body: { email: account.email } }));
+    const { tokenHash } = await nextMail(account.email);
+    expectOk(await update(accessToken, { password: newPassword }));
+    const answer = await call("POST /verify", { body: { type: "recovery", token_hash: tokenHash } });
+    expectRefusal(answer, 403, "otp_expired");
+  });
+
+  test("the same one: 422 same_password", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await update(accessToken, { password }), 422, "same_password");
+  });
+
+  test.each(["", "12345"])("%j is too short: 422 weak_password", async (secret) => {
+    const { accessToken } = await newSession();
+    expectRefusal(await update(accessToken, { password: secret }), 422, "weak_password");
+  });
+
+  test("73 bytes: 400 validation_failed", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await update(accessToken, { password: "x".repeat(73) }), 400, "validation_failed");
+  });
+
+  test("null is as good as absent", async () => {
+    const { account, accessToken } = await newSession();
+    expectOk(await update(accessToken, { password: null }));
+    await signIn(account);
+  });
+});
+
+describe("PUT /user, e-mail", () => {
+  test("of another account: 422 email_exists", async () => {
+    const { email } = await newAccount();
+    const { accessToken } = await newSession();
+    expectRefusal(await update(accessToken, { email }), 422, "email_exists");
+    expectRefusal(await update(accessToken, { email: email.toUpperCase() }), 422, "email_exists");
+  });
+
+  test("no address: 400 validation_failed", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await update(accessToken, { email: "none" }), 400, "validation_failed");
+  });
+
+  test("one's own: nothing pending", async () => {
+    const { account, accessToken } = await newSession();
+    expect(expectOk(await update(accessToken, { email: account.email }))).not.toHaveProperty("new_email");
+  });
+
+  test("a new one is pending, and the old one stays until it is confirmed", async () => {
+    const { account, accessToken } = await newSession();
+    const email = newEmail();
+    const user = expectOk(await update(accessToken, { email }));
+    expect(user).toMatchObject({ email: account.email, new_email: email, email_change_sent_at: expect.any(String) });
+    await nextMail(email);
+    await nextMail(account.email);
+  });
+
+  test("a second change within the pause: 429", async () => {
+    const { accessToken } = await newSession();
+    expectOk(await update(accessToken, { email: newEmail() }));
+    expectRefusal(await update(accessToken, { email: newEmail() }), 429, "over_email_send_rate_limit");
+  });
+});
+
+describe("secure change of e-mail", () => {
+  const begin = async () => {
+    const session = await newSession();
+    const email = newEmail();
+    expectOk(await update(session.accessToken, { email }));
+    return { ...session, email, toNew: await nextMail(email), toOld: await nextMail(session.account.email) };
+  };
+  const verify = (body: Record<string, unknown>) => call("POST /verify", { body: { type: "email_change", ...body } });
+
+  test.each([
+    ["old", "new"],
+    ["new", "old"],
+  ])("%s mailbox first, then the %s", async (first) => {
+    const { account, email, toNew, toOld, accessToken } = await begin();
+    const [one, two] = first === "old" ? [toOld, toNew] : [toNew, toOld];
+    const half = expectOk(await verify({ token_hash: one.tokenHash }));
+    expect(half).toEqual({ msg: expect.any(String), code: "200" });
+    expect(expectOk(await call("GET /user", { bearer: accessToken })).email).toBe(account.email);
+    const session = sessionOf(expectOk(await verify({ token_hash: two.tokenHash })));
+    expect(session.user).toMatchObject({ id: account.id, email, identities: [{ email }] });
+    expect(session.user).not.toHaveProperty("new_email");
+    expect(session.claims.amr).toMatchObject([{ method: "otp" }]);
+    await signIn({ email });
+  });
+
+  test("by codes with their addresses", async () => {
+    const { account, email, toNew, toOld } = await begin();
+    expectOk(await verify({ email: account.email, token: toOld.code }));
+    const session = sessionOf(expectOk(await verify({ email, token: toNew.code })));
+    expect(session.user.email).toBe(email);
+  });
+
+  test("one mailbox twice is not both", async () => {
+    const { toNew } = await begin();
+    expectOk(await verify({ token_hash: toNew.tokenHash }));
+    expectRefusal(await verify({ token_hash: toNew.tokenHash }), 403, "otp_expired");
+  });
+
+  test("by links: a message in the fragment, then a session", async () => {
+    const { toNew, toOld } = await begin();
+    const first = await call(`GET /verify?type=email_change&token=${toOld.tokenHash}`);
+    expect(first.status).toBe(303);
+    const fragment = new URLSearchParams(new URL(first.location).hash.slice(1));
+    expect(fragment.get("message")).toEqual(expect.any(String));
+    expect(fragment.has("access_token")).toBe(false);
+    const second = await call(`GET /verify?type=email_change&token=${toNew.tokenHash}`);
+    expect(new URLSearchParams(new URL(second.location).hash.slice(1)).has("access_token")).toBe(true);
+  });
+
+  test("sessions go on", async () => {
+    const { toNew, toOld, accessToken, refreshToken } = await begin();
+    expectOk(await verify({ token_hash: toOld.tokenHash }));
+    expectOk(await verify({ token_hash: toNew.tokenHash }));
+    expectOk(await call("GET /user", { bearer: accessToken }));
+    expectOk(await refresh(refreshToken));
+  });
+
+  test("the address was taken in the meantime: refused, and it stays the other's", async () => {
+    const { email, toNew, toOld } = await begin();
+    const other = await newAccount({ email });
+    expectOk(await verify({ token_hash: toOld.tokenHash }));
+    expect((await verify({ token_hash: toNew.tokenHash })).status).toBeGreaterThanOrEqual(400);
+    const rows = await sql("select id from auth.users where email = $1", [email]);
+    expect(rows).toEqual([{ id: other.id }]);
+  });
+
+  test("resend sends both mails again", async () => {
+    const { account, email } = await begin();
+    await sql("update auth.users set email_change_sent_at = email_change_sent_at - interval '61 s' where id = $1", [
+      account.id,
+    ]);
+    expectOk(await call("POST /resend", { body: { type: "email_change", email: account.email } }));
+    await nextMail(email, 1);
+    await nextMail(account.email, 1);
+  });
+});
+
+describeVariant("change of e-mail by one mailbox", { GOTRUE_MAILER_SECURE_EMAIL_CHANGE_ENABLED: "false" }, (url) => {
+  test("the new one suffices", async () => {
+    const { account, accessToken } = await newSession();
+    const email = newEmail();
+    expectOk(await update(accessToken, { email }, url()));
+    const { tokenHash } = await nextMail(email);
+    const answer = await call("POST /verify", { body: { type: "email_change", token_hash: tokenHash }, url: url() });
+    expect(sessionOf(expectOk(answer)).user).toMatchObject({ id: account.id, email });
+  });
+});
+
+describeVariant(
+  "reauthentication before a new password",
+  { GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: "true" },
+  (url) => {
+    const oldSession = async (hours: number) => {
+      const session = await newSession();
+      await sql("update auth.sessions set created_at = created_at - make_interval(hours => $2) where id = $1", [
+        session.id,
+        hours,
+      ]);
+      return session;
+    };
+    const change = (bearer: string, extra: Record<string, unknown> = {}) =>
+      update(bearer, { password: newPassword, ...extra }, url());
+
+    test("a session of 23 hours needs none", async () => {
+      expectOk(await change((await oldSession(23)).accessToken));
+    });
+
+    test("a session of 25 hours: 400 reauthentication_needed", async () => {
+      expectRefusal(await change((await oldSession(25)).accessToken), 400, "reauthentication_needed");
+    });
+
+    test("with the mailed code it goes; the code is good once", async () => {
+      const { account, accessToken } = await oldSession(25);
+      expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
+      const { code: nonce } = await nextMail(account.email);
+      const wrong = nonce === "000000" ? "000001" : "000000";
+      expectRefusal(await change(accessToken, { nonce: wrong }), 422, "reauthentication_not_valid");
+      expectOk(await change(accessToken, { nonce }));
+      expectRefusal(
+        await update(accessToken, { password: "third horse 3", nonce }, url()),
+        422,
+        "reauthentication_not_valid",
+      );
+    });
+  },
+);
+
+describeVariant(
+  "the current password before a new one",
+  { GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD: "true" },
+  (url) => {
+    const change = (bearer: string, extra: Record<string, unknown> = {}) =>
+      update(bearer, { password: newPassword, ...extra }, url());
+
+    test("missing: 400 current_password_required; wrong: 400 current_password_invalid; right: changed", async () => {
+      const { accessToken } = await newSession();
+      expectRefusal(await change(accessToken), 400, "current_password_required");
+      expectRefusal(await change(accessToken, { current_password: "wrong" }), 400, "current_password_invalid");
+      expectOk(await change(accessToken, { current_password: password }));
+    });
+
+    test("a session that a mail began needs none", async () => {
+      const { email } = await newAccount();
+      const { hashed_token } = expectOk(
+        await admin("POST /admin/generate_link", { body: { type: "recovery", email } }),
+      );
+      const body = { type: "recovery", token_hash: hashed_token };
+      const { accessToken } = sessionOf(expectOk(await call("POST /verify", { body })));
+      expectOk(await change(accessToken));
+    });
+  },
+);

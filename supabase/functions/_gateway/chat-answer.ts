@@ -18,7 +18,6 @@ export async function readChatAnswer(options: {
   open: OpenRun;
   guessedInputTokens: number;
   name: string;
-  now: () => number;
 }): Promise<string> {
   const { answer, open } = options;
   const text = await readText(answer);
@@ -30,13 +29,7 @@ export async function readChatAnswer(options: {
     input_tokens: options.guessedInputTokens,
     output_tokens: guessTokens(JSON.stringify(body.data.choices).length),
   };
-  open.steps.push({
-    step: open.steps.length + 1,
-    type: "model",
-    name: options.name,
-    status: "succeeded",
-    latency_ms: Math.round(options.now() - answer.startedAt),
-  });
+  open.addStep({ type: "model", name: options.name, status: "succeeded" }, answer.startedAt);
   const platform = open.end({
     status: "succeeded",
     httpStatus: 200,

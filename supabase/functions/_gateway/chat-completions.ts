@@ -34,7 +34,7 @@ export function chatCompletions(gateway: Gateway): Handler {
     const answer = await ask(gateway, call);
     const headers = rateLimitHeaders(run.limits);
     if (chat.request.stream) return streamed(gateway, { ...call, answer, headers });
-    return whole(gateway, { ...call, answer, headers });
+    return whole({ ...call, answer, headers });
   };
 }
 
@@ -99,10 +99,11 @@ async function ask(gateway: Gateway, { chat, open, request, requestId }: ChatCal
           open.progress.route = route.position;
         },
       },
-      open.steps,
+      open.addStep,
     );
     if (chat.request.stream && !answer.contentType.startsWith("text/event-stream")) {
       answer.cancel();
+      open.addStep({ type: "model", name: chat.request.model, status: "failed" }, answer.startedAt);
       throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
     }
     return answer;
@@ -151,23 +152,23 @@ function streamed(gateway: Gateway, { chat, open, requestId, answer, headers }: 
     keepUsageChunk: chat.request.stream_options?.include_usage === true,
     guessedInputTokens: guessInputTokens(chat),
     name: chat.request.model,
-    now: gateway.now,
     waitUntil: gateway.waitUntil,
   });
   return new Response(stream, { headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" } });
 }
 
-async function whole(gateway: Gateway, { chat, open, answer, headers }: Answered): Promise<Response> {
+async function whole({ chat, open, answer, headers }: Answered): Promise<Response> {
   try {
     const text = await readChatAnswer({
       answer,
       open,
       guessedInputTokens: guessInputTokens(chat),
       name: chat.request.model,
-      now: gateway.now,
     });
     return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
   } catch (error) {
+    const status = error instanceof ClientLeft ? "aborted" : "failed";
+    open.addStep({ type: "model", name: chat.request.model, status }, answer.startedAt);
     throw settleFailure(error, { chat, open, dispatched: true });
   }
 }

@@ -20,21 +20,14 @@ export function relayChatStream(options: {
   requestId: string;
   guessedInputTokens: number;
   name: string;
-  now: () => number;
   waitUntil: (work: Promise<unknown>) => void;
 }): ReadableStream<Uint8Array> {
-  const { answer, open, now } = options;
+  const { answer, open } = options;
   const scanner = createSseScanner({ keepUsageChunk: options.keepUsageChunk });
   const { facts } = scanner;
 
   function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode">): Record<string, unknown> {
-    open.steps.push({
-      step: open.steps.length + 1,
-      type: "model",
-      name: options.name,
-      status: stepStatus[how.status],
-      latency_ms: Math.round(now() - answer.startedAt),
-    });
+    open.addStep({ type: "model", name: options.name, status: stepStatus[how.status] }, answer.startedAt);
     return open.end({
       ...how,
       ...countsAtEnd(how.status === "succeeded"),

@@ -1,7 +1,7 @@
 import type { RunRoute } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import { type ErrorCode, GatewayError } from "./errors.ts";
-import type { Step } from "./steps.ts";
+import type { OpenRun } from "./run.ts";
 
 /** design.md, Gateway: time limits of a provider call, in milliseconds. */
 export type TimeLimits = { firstByteMs: number; idleMs: number; totalMs: number };
@@ -65,10 +65,10 @@ export type ProviderCall = {
 
 /**
  * Asks a run's routes in order until one gives its first byte: a 429, a 5xx, a timeout or a refused connection moves
- * on to the next. `steps` receives what was tried.
+ * on to the next. What failed is added to the step trace.
  * @throws ProviderFailure of the last route, or ClientLeft
  */
-export async function callProvider(call: ProviderCall, steps: Step[]): Promise<ProviderAnswer> {
+export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep"]): Promise<ProviderAnswer> {
   let failure: unknown;
   const deadline = call.now() + call.limits.totalMs;
   for (const route of call.routes) {
@@ -79,13 +79,8 @@ export async function callProvider(call: ProviderCall, steps: Step[]): Promise<P
     } catch (error) {
       failure = error;
       const more = error instanceof ProviderFailure && error.retryable && route !== call.routes.at(-1);
-      steps.push({
-        step: steps.length + 1,
-        type: more ? "retry" : "model",
-        name: call.name,
-        status: error instanceof ClientLeft ? "aborted" : "failed",
-        latency_ms: Math.round(call.now() - startedAt),
-      });
+      const status = error instanceof ClientLeft ? "aborted" : "failed";
+      addStep({ type: more ? "retry" : "model", name: call.name, status }, startedAt);
       if (!more) throw error;
     }
   }

@@ -27,6 +27,8 @@ export type OpenRun = {
   steps: Step[];
   /** Counts so far; kept up to date by whoever passes the answer on, read by the heartbeat. */
   progress: CountsSoFar;
+  /** Adds to the step trace what began at a moment and has just ended. */
+  addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number) => void;
   /** Settles the run behind the answer and returns its `platform` metadata. Only the first end counts. */
   end: (end: RunEnd) => Record<string, unknown>;
 };
@@ -41,6 +43,9 @@ export function openRun({ openRuns, settlements, now }: Gateway, run: Run, start
     run,
     steps,
     progress,
+    addStep(step, stepStartedAt) {
+      steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(now() - stepStartedAt) });
+    },
     end(end) {
       if (platform) return platform;
       release();

@@ -1,0 +1,340 @@
+import { randomUUID } from "node:crypto";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
+import { usageCostUsd, usdToCredits } from "../_shared/money.ts";
+
+/** What supabase/seed.sql says of the demo's models and the team plan. */
+const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
+const markup = "1.2";
+
+type Platform = {
+  run_id: string;
+  steps: { step: number; type: string; name: string; status: string; latency_ms: number }[];
+  billed_credits: number;
+  provider_cost_usd: number;
+  usage_source: string;
+};
+type Streamed = OpenAI.ChatCompletionChunk & { platform?: Platform };
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+const newId = () => `it-${randomUUID()}`;
+const chatOf = (model: string, prompt = "hello there"): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
+  model,
+  messages: [{ role: "user", content: prompt }],
+});
+
+async function collect(requestId: string, body: OpenAI.ChatCompletionCreateParamsNonStreaming, includeUsage = false) {
+  const stream = await tenant.client.chat.completions.create(
+    { ...body, stream: true, ...(includeUsage ? { stream_options: { include_usage: true } } : {}) },
+    { headers: { "x-request-id": requestId } },
+  );
+  const chunks: Streamed[] = [];
+  let failure: unknown;
+  try {
+    for await (const chunk of stream) chunks.push(chunk);
+  } catch (error) {
+    failure = error;
+  }
+  const text = chunks.map(({ choices }) => choices[0]?.delta?.content ?? "").join("");
+  return { chunks, failure, text, platform: chunks.at(-1)?.platform };
+}
+
+/** The run says what the provider says, and its credits are those of the price, in run and ledger alike. */
+function expectTruth({ run, charged, truth }: Account): void {
+  const used = truth.at(-1)?.usage;
+  expect(run).toMatchObject({
+    input_tokens: used?.input,
+    cached_input_tokens: used?.cachedInput,
+    output_tokens: used?.output,
+    reasoning_tokens: used?.reasoning,
+  });
+  const cost = usageCostUsd(prices, run);
+  expect(formatDecimal(parseDecimal(run.cost_usd))).toBe(formatDecimal(cost));
+  expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, markup)));
+  expect(charged).toBe(run.billed_credits);
+}
+
+describe("a chat that is answered whole", () => {
+  test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
+    "%s is metered to the last digit",
+    async (model) => {
+      const requestId = newId();
+      const answer = await tenant.client.chat.completions.create(chatOf(model), {
+        headers: { "x-request-id": requestId },
+      });
+      expect(answer._request_id).toBe(requestId);
+      expect(answer.choices[0]?.message.content).toContain("demo");
+      const account = await tenant.accountOf(requestId);
+      expect(account.run).toMatchObject({
+        status: "succeeded",
+        usage_source: "provider",
+        http_status: 200,
+        streamed: false,
+      });
+      expectTruth(account);
+      const { platform } = answer as unknown as { platform: Platform };
+      expect(platform.steps).toEqual([
+        { step: 1, type: "model", name: model, status: "succeeded", latency_ms: expect.any(Number) },
+      ]);
+      expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
+      expect(platform.provider_cost_usd).toBe(Number(account.run.cost_usd));
+      expect(account.steps).toEqual([{ step: 1, type: "model", name: model, status: "succeeded" }]);
+    },
+  );
+
+  test("without usage is charged by a guess, within its reservation, and never free", async () => {
+    const requestId = newId();
+    await tenant.client.chat.completions.create(chatOf("demo-no-usage"), { headers: { "x-request-id": requestId } });
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
+    expect(Number(charged)).toBeGreaterThan(0);
+    expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
+  });
+
+  test("with a usage of zero costs nothing, by the provider's own word", async () => {
+    const requestId = newId();
+    await tenant.client.chat.completions.create(chatOf("demo-zero-usage"), { headers: { "x-request-id": requestId } });
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 0, output_tokens: 0 });
+    expect(charged).toBe("0.00000000");
+  });
+
+  test("falls back to the next route, and says so", async () => {
+    const requestId = newId();
+    const answer = await tenant.client.chat.completions.create(chatOf("demo-fallback"), {
+      headers: { "x-request-id": requestId },
+    });
+    const steps = [
+      { step: 1, type: "retry", name: "demo-fallback", status: "failed" },
+      { step: 2, type: "model", name: "demo-fallback", status: "succeeded" },
+    ];
+    expect((answer as unknown as { platform: Platform }).platform.steps).toMatchObject(steps);
+    const account = await tenant.accountOf(requestId);
+    expect(account.steps).toEqual(steps);
+    expect(account.truth.map(({ model }) => model)).toEqual(["demo-error-500", "demo-chat"]);
+    expectTruth(account);
+  });
+
+  test("is labelled as its headers say", async () => {
+    const requestId = newId();
+    await tenant.client.chat.completions.create(chatOf("demo-chat"), {
+      headers: { "x-request-id": requestId, "X-Platform-Operation": "notes.summary", "X-Platform-Entity-Id": "note:7" },
+    });
+    expect((await tenant.accountOf(requestId)).run).toMatchObject({ feature: "notes.summary", entity_id: "note:7" });
+  });
+});
+
+describe("a streamed chat", () => {
+  test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length", "demo-usage-twice", "demo-usage-cumulative"])(
+    "%s is metered to the last digit",
+    async (model) => {
+      const requestId = newId();
+      const { chunks, text, platform, failure } = await collect(requestId, chatOf(model));
+      expect(failure).toBeUndefined();
+      expect(text).toContain("demo");
+      const account = await tenant.accountOf(requestId);
+      expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", streamed: true });
+      expectTruth(account);
+      expect(platform?.billed_credits).toBe(Number(account.run.billed_credits));
+      expect(platform?.steps).toMatchObject([{ step: 1, type: "model", name: model, status: "succeeded" }]);
+      // The provider's call was read to its end, not cut.
+      expect(account.truth).toMatchObject([{ aborted: false, status: 200 }]);
+      const usageChunks = chunks.filter((chunk) => chunk.choices.length === 0 && !chunk.platform);
+      expect(usageChunks).toEqual([]);
+    },
+  );
+
+  test("has its usage chunk when the client asks for it, before the completion", async () => {
+    const { chunks } = await collect(newId(), chatOf("demo-chat"), true);
+    const [usage, completed] = chunks.slice(-2);
+    expect(usage?.usage?.total_tokens).toBeGreaterThan(0);
+    expect(completed).toMatchObject({
+      object: "chat.completion.chunk",
+      choices: [],
+      platform: { usage_source: "provider" },
+    });
+  });
+
+  test("works with the client's own helper", async () => {
+    const { model, messages } = chatOf("demo-chat");
+    const stream = tenant.client.chat.completions.stream({ model, messages });
+    const answer = await stream.finalChatCompletion();
+    expect(answer.choices[0]?.message.content).toContain("demo");
+  });
+
+  test("without usage is charged by a guess, within its reservation", async () => {
+    const requestId = newId();
+    const { failure } = await collect(requestId, chatOf("demo-no-usage"));
+    expect(failure).toBeUndefined();
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
+    expect(Number(charged)).toBeGreaterThan(0);
+    expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
+  });
+
+  test.for(["demo-cut", "demo-error-midway"])(
+    "%s ends in one error, and is charged what was used by a guess",
+    async (model) => {
+      const requestId = newId();
+      const { failure, text, platform } = await collect(requestId, chatOf(model, "[[words=20 pace=5]]"));
+      expect(text.length).toBeGreaterThan(0);
+      expect(platform).toBeUndefined();
+      expect(failure).toBeInstanceOf(OpenAI.APIError);
+      expect(failure).toMatchObject({ code: "provider_error", error: { request_id: requestId } });
+      const { run, charged } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "failed", usage_source: "estimated_partial", error_code: "provider_error" });
+      expect(Number(charged)).toBeGreaterThan(0);
+      expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
+    },
+  );
+
+  test("that the client leaves is cancelled at the provider and charged by a guess", async () => {
+    const requestId = newId();
+    const stream = await tenant.client.chat.completions.create(
+      { ...chatOf("demo-paced", "[[words=200 pace=20]]"), stream: true },
+      { headers: { "x-request-id": requestId } },
+    );
+    let seen = 0;
+    for await (const _ of stream) if (++seen === 5) break;
+    const { run, charged, truth } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expect(truth).toMatchObject([{ aborted: true }]);
+    expect(Number(charged)).toBeGreaterThan(0);
+    expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
+  });
+
+  test("that the client leaves before the first byte is cancelled at the provider, too", async () => {
+    for (const stream of [true, false]) {
+      const requestId = newId();
+      const leaving = new AbortController();
+      const call = tenant.client.chat.completions.create(
+        { ...chatOf("demo-slow", "[[first=5000]]"), stream },
+        { headers: { "x-request-id": requestId }, signal: leaving.signal },
+      );
+      setTimeout(() => leaving.abort(), 300);
+      await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+      const { run, truth } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+      expect(truth).toMatchObject([{ aborted: true }]);
+    }
+  });
+});
+
+describe("errors", () => {
+  const failing = (model: string) =>
+    tenant.client.chat.completions.create(chatOf(model)).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+
+  test.for([
+    ["demo-error-500", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-429", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-401", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-all-fail", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-reset", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-redirect", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-garbage", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-400", OpenAI.BadRequestError, { status: 400, code: "invalid_request" }],
+    ["no-such-model", OpenAI.NotFoundError, { status: 404, code: "model_not_found" }],
+  ] as const)("%s", async ([model, type, properties]) => {
+    const error = await failing(model);
+    expect(error).toBeInstanceOf(type);
+    expect(error).toMatchObject(properties);
+    const { requestID, message } = error as InstanceType<typeof OpenAI.APIError>;
+    expect(requestID).toMatch(/^req_/);
+    expect(message).not.toMatch(/demo/i);
+    if (model === "no-such-model") return;
+    const account = await tenant.accountOf(String(requestID));
+    expect(account.run).toMatchObject({ status: "failed", usage_source: "unavailable", billed_credits: "0.00000000" });
+    expect(account.steps.at(-1)).toMatchObject({ type: "model", status: "failed" });
+  });
+
+  test("a wrong key is an AuthenticationError, whether malformed or unknown", async () => {
+    const stranger = await createGatewayTenant();
+    await stranger.db.query("delete from ai.keys where id = $1", [stranger.keyId]);
+    for (const apiKey of ["sk-wrong", stranger.key]) {
+      const call = tenant.client.withOptions({ apiKey }).chat.completions.create(chatOf("demo-chat"));
+      await expect(call).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+      await expect(call).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+    }
+    await stranger.close();
+  });
+
+  test("an unknown key is told nothing of its body, a good one which field is wrong", async () => {
+    const bad = { ...chatOf("demo-chat"), max_completion_tokens: 0 };
+    const stranger = await createGatewayTenant();
+    await stranger.db.query("update ai.keys set revoked_at = now() where id = $1", [stranger.keyId]);
+    await expect(stranger.client.chat.completions.create(bad)).rejects.toMatchObject({ status: 401 });
+    await expect(tenant.client.chat.completions.create(bad)).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_request",
+      param: "max_completion_tokens",
+    });
+    await stranger.close();
+  });
+
+  test("an empty balance is 402", async () => {
+    const poor = await createGatewayTenant({ credits: "0.0001" });
+    await expect(poor.client.chat.completions.create(chatOf("demo-chat"))).rejects.toMatchObject({
+      status: 402,
+      code: "insufficient_credits",
+    });
+    await poor.close();
+  });
+
+  test("a rate limit is a RateLimitError that says when to come back", async () => {
+    const limited = await createGatewayTenant();
+    await limited.db.query("update ai.keys set requests_per_minute = 1 where id = $1", [limited.keyId]);
+    const calls = await Promise.allSettled(
+      [1, 2, 3].map(() => limited.client.chat.completions.create(chatOf("demo-chat"))),
+    );
+    const refused = calls.flatMap((call) => (call.status === "rejected" ? [call.reason] : []));
+    expect(refused.length).toBeGreaterThanOrEqual(1);
+    for (const error of refused) {
+      expect(error).toBeInstanceOf(OpenAI.RateLimitError);
+      expect(Number(error.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+      expect(error.headers.get("x-ratelimit-limit-requests")).toBe("1");
+    }
+    await limited.close();
+  });
+
+  test("one idempotency key is one provider call, and says so to whoever asks again", async () => {
+    const requestId = newId();
+    const headers = { "x-request-id": requestId, "idempotency-key": newId() };
+    const calls = await Promise.allSettled(
+      Array.from({ length: 50 }, () => tenant.client.chat.completions.create(chatOf("demo-chat"), { headers })),
+    );
+    expect(calls.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    const { truth } = await tenant.accountOf(requestId);
+    expect(truth).toHaveLength(1);
+    await expect(tenant.client.chat.completions.create(chatOf("demo-chat"), { headers })).rejects.toMatchObject({
+      status: 409,
+      code: "idempotency_key_used",
+    });
+    await expect(
+      tenant.client.chat.completions.create(chatOf("demo-chat", "other"), { headers }),
+    ).rejects.toMatchObject({
+      status: 422,
+      code: "idempotency_key_reused",
+    });
+  });
+});
+
+describe("the books", () => {
+  test("of everything above agree to the last digit", async () => {
+    const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
+    await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
+    const { granted, balance, ledger, runs, reserved } = await tenant.books();
+    expect(balance).toBe(ledger);
+    expect(reserved).toBe("0.00000000");
+    expect(formatDecimal(add(parseDecimal(balance), parseDecimal(runs)))).toBe(formatDecimal(parseDecimal(granted)));
+  });
+});

@@ -1,0 +1,48 @@
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+describe("models", () => {
+  test("are listed as OpenAI lists them, with prices", async () => {
+    const { data } = await tenant.client.models.list();
+    const model = data.find(({ id }) => id === "demo-chat");
+    expect(model).toMatchObject({ object: "model", owned_by: "gatehouse-demo", created: expect.any(Number) });
+    expect(model).toMatchObject({
+      platform: {
+        kind: "chat",
+        prices: [{ min_input_tokens: 0, input_usd_per_million: 0.15, output_usd_per_million: 0.6 }],
+      },
+    });
+    expect(await tenant.client.models.retrieve("demo-chat")).toEqual(model);
+  });
+
+  test("that are unknown and that are not allowed are one answer", async () => {
+    await tenant.db.query("update ai.keys set allowed_models = '{demo-chat}' where id = $1", [tenant.keyId]);
+    const { data } = await tenant.client.models.list();
+    expect(data.map(({ id }) => id)).toEqual(["demo-chat"]);
+    for (const id of ["demo-cached", "no-such-model", "a/b", "%", "'"]) {
+      await expect(tenant.client.models.retrieve(id)).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    }
+  });
+
+  test("need a good key", async () => {
+    const stranger = tenant.client.withOptions({ apiKey: "nonsense" });
+    await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+    await tenant.db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
+    await expect(tenant.client.models.list()).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+  });
+
+  test("HEAD answers like GET without a body", async () => {
+    const response = await fetch(`${tenant.client.baseURL}/models`, {
+      method: "HEAD",
+      headers: { authorization: "Bearer nonsense" },
+    });
+    expect([response.status, await response.text()]).toEqual([401, ""]);
+  });
+});

@@ -1,0 +1,153 @@
+import { randomUUID } from "node:crypto";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createDatabase, type GatewayDatabase, type RunRequest } from "../functions/_gateway/database.ts";
+import { createSettlements, type Outcome } from "../functions/_gateway/settlements.ts";
+import { books, createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+
+/** A line to Postgres that counts what is said on it and can be cut. */
+async function openLine() {
+  const { hostname, port } = new URL(readStack().gatewayDbUrl);
+  const sockets = new Set<Socket>();
+  let flights = 0;
+  let weSpoke = false;
+  let cut = false;
+  const server = createServer((ours) => {
+    if (cut) return void ours.destroy();
+    const theirs = connect(Number(port), hostname);
+    for (const socket of [ours, theirs]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        ours.destroy();
+        theirs.destroy();
+      });
+    }
+    ours.on("data", (bytes) => {
+      // Whatever we say before they answer is one flight.
+      if (!weSpoke) flights += 1;
+      weSpoke = true;
+      theirs.write(bytes);
+    });
+    theirs.on("data", (bytes) => {
+      weSpoke = false;
+      ours.write(bytes);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = new URL(readStack().gatewayDbUrl);
+  url.hostname = "127.0.0.1";
+  url.port = String((server.address() as AddressInfo).port);
+  return {
+    url: url.href,
+    flights: () => flights,
+    cut(): void {
+      cut = true;
+      for (const socket of sockets) socket.destroy();
+    },
+    mend(): void {
+      cut = false;
+    },
+    close(): void {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+let line: Awaited<ReturnType<typeof openLine>>;
+let database: GatewayDatabase;
+let owner: ReturnType<typeof openPool>;
+let tenant: Tenant;
+
+beforeEach(async () => {
+  line = await openLine();
+  database = createDatabase({ url: line.url, connections: 1 });
+  owner = openPool(2);
+  tenant = await createTenant(owner.db, { credits: "100" });
+});
+afterEach(async () => {
+  await database.close();
+  await owner.close();
+  line.close();
+});
+
+function request(): RunRequest {
+  return {
+    credential: { source: "key", hash: tenant.keyHash },
+    request_id: randomUUID(),
+    feature: "chat",
+    kind: "chat",
+    streamed: false,
+    model: tenant.model,
+    providers: ["demo"],
+    input_bytes: 300,
+    images: 0,
+    audio: false,
+    output_limit: 100,
+    choices: 1,
+  };
+}
+
+function outcome(run: { created_at: string; run_id: string }): Outcome {
+  return {
+    created_at: run.created_at,
+    id: run.run_id,
+    status: "succeeded",
+    http_status: 200,
+    usage_source: "provider",
+    estimated: false,
+    route: 1,
+    usage: { input_tokens: 13, output_tokens: 7 },
+    latency_ms: 1,
+    steps: [],
+    key_unused: false,
+  };
+}
+
+describe("the gateway's database", () => {
+  test("takes one network flight a statement: two for a call", async () => {
+    await database.beginRun(request());
+    const connected = line.flights();
+    const run = await database.beginRun(request());
+    expect(line.flights() - connected).toBe(1);
+    await database.settleRuns([outcome(run)]);
+    expect(line.flights() - connected).toBe(2);
+  });
+
+  test("that is away is service_unavailable, and is used again once it is back", async () => {
+    await database.beginRun(request());
+    line.cut();
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await expect(database.beginRun(request())).rejects.toMatchObject({ code: "service_unavailable", status: 503 });
+    }
+    line.mend();
+    await expect(database.beginRun(request())).resolves.toMatchObject({ run_id: expect.any(String) });
+  });
+
+  test("that goes away between begin and settle gets the settlement when it is back", async () => {
+    const run = await database.beginRun(request());
+    const kept: Promise<unknown>[] = [];
+    const settlements = createSettlements({
+      settle: database.settleRuns,
+      waitUntil: (work) => kept.push(work),
+      report: (error) => {
+        throw error;
+      },
+    });
+    line.cut();
+    settlements.add(outcome(run));
+    setTimeout(() => line.mend(), 300);
+    await Promise.all(kept);
+    expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", reserved: "0.00000000", open: 0 });
+  });
+
+  test("says no by code: the refusals of begin_run are the gateway's errors", async () => {
+    const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
+    await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });
+    await expect(database.checkCredential(stranger.credential)).rejects.toMatchObject({ code: "invalid_api_key" });
+    await expect(database.checkCredential(request().credential)).resolves.toBeUndefined();
+    await expect(database.beginRun({ ...request(), model: "none" })).rejects.toMatchObject({ code: "model_not_found" });
+  });
+});

@@ -29,7 +29,6 @@ const vitest = (project: string) => () => runVitest(project, path.join(reportDir
 await tier("types", () => runCheck("tsc", ["--noEmit"]));
 await tier("lint", () => runCheck("biome", ["ci", "--error-on-warnings", "."]));
 await tier("dead code", () => runCheck("knip", ["--no-progress"]));
-await tier("build", () => runCheck("remix", ["vite:build"]));
 await tier("unit", vitest("unit"));
 
 const stack = await startStack().catch((error: unknown) => {

@@ -10,7 +10,7 @@ const mails = {
   MAGIC_LINK: { file: "magic_link", subject: "Your sign-in link" },
   INVITE: { file: "invite", subject: "You have been invited" },
   EMAIL_CHANGE: { file: "email_change", subject: "Confirm your new e-mail address" },
-  REAUTHENTICATION: { file: "reauthentication", subject: "{{ .Token }} is your confirmation code" },
+  REAUTHENTICATION: { file: "reauthentication", subject: "Confirm that it is you" },
 } as const;
 
 /**

@@ -1,0 +1,104 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { readStack } from "../test/stack.ts";
+import { withDatabase } from "./database.ts";
+import { applyMigrations, applySqlFile } from "./migrations.ts";
+
+const { dbUrl: stackUrl } = readStack().supabase;
+
+let directory: string;
+let name: string;
+let dbUrl: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(tmpdir(), "gatehouse-migrations-"));
+  name = `migrations_${randomBytes(6).toString("hex")}`;
+  await withDatabase(stackUrl, (client) => client.query(`create database ${name}`));
+  dbUrl = Object.assign(new URL(stackUrl), { pathname: `/${name}` }).href;
+});
+afterEach(async () => {
+  await withDatabase(stackUrl, (client) => client.query(`drop database ${name} with (force)`));
+  await rm(directory, { recursive: true });
+});
+
+const write = (file: string, sql: string) => writeFile(path.join(directory, file), sql);
+const apply = () => applyMigrations({ dbUrl, directory });
+const query = async (sql: string) => (await withDatabase(dbUrl, (client) => client.query(sql))).rows;
+
+test("migrations are applied once, in order, and recorded as the Supabase CLI does", async () => {
+  await write("20260102000000_second.sql", "insert into public.notes values ('a;b');\n\n-- why\nselect 1 ;\n");
+  await write("20260101000000_first.sql", "create table public.notes (note text);");
+  expect(await apply()).toEqual(["20260101000000_first.sql", "20260102000000_second.sql"]);
+  expect(await apply()).toEqual([]);
+  expect(await query("select * from supabase_migrations.schema_migrations order by version")).toEqual([
+    { version: "20260101000000", name: "first", statements: ["create table public.notes (note text)"] },
+    {
+      version: "20260102000000",
+      name: "second",
+      statements: ["insert into public.notes values ('a;b')", "-- why\nselect 1"],
+    },
+  ]);
+});
+
+test("a failing statement is named with its file, line and text, and nothing of its file stays", async () => {
+  await write("20260101000000_good.sql", "create table public.notes (note text);");
+  await write(
+    "20260102000000_bad.sql",
+    "create table public.others (id int);\n\n-- Zoë 🦉\nselect note,\n  missing\nfrom public.notes;\n",
+  );
+  await expect(apply()).rejects.toThrow(
+    /20260102000000_bad\.sql, line 5: column "missing" does not exist \(SQLSTATE 42703\)\n {2}select note,\n {4}missing\n/,
+  );
+  expect(
+    await query("select to_regclass('public.others') as others, to_regclass('public.notes')::text as notes"),
+  ).toEqual([{ others: null, notes: "notes" }]);
+  expect(await query("select version from supabase_migrations.schema_migrations")).toEqual([
+    { version: "20260101000000" },
+  ]);
+});
+
+test("an error without a position gets the line on which its statement begins", async () => {
+  await write(
+    "20260101000000_bad.sql",
+    "create table public.notes (note text not null);\n/* one\ntwo */\ninsert into public.notes\nvalues (null);",
+  );
+  await expect(apply()).rejects.toThrow(/bad\.sql, line 4: null value in column "note"[\s\S]*\nDetail: /);
+});
+
+test("a syntax error is found before anything is applied", async () => {
+  await write("20260101000000_good.sql", "create table public.notes (note text);");
+  await write("20260102000000_bad.sql", "select 1;\n\ncreate tabel x ();");
+  await expect(apply()).rejects.toThrow(/bad\.sql, line 3: syntax error at or near "tabel"\n {2}create tabel x/);
+  expect(await query("select to_regclass('supabase_migrations.schema_migrations') as record")).toEqual([
+    { record: null },
+  ]);
+});
+
+test("a changed, removed or late file says npm run reset", async () => {
+  await write("20260102000000_second.sql", "create table public.notes (note text);");
+  await apply();
+  await write("20260101000000_first.sql", "select 1");
+  await expect(apply()).rejects.toThrow(/first\.sql is older than 20260102000000[\s\S]*npm run reset/);
+  await rm(path.join(directory, "20260101000000_first.sql"));
+  await write("20260102000000_second.sql", "create table public.notes (note text, extra int);");
+  await expect(apply()).rejects.toThrow(/second\.sql was changed after it had been applied[\s\S]*npm run reset/);
+  await rm(path.join(directory, "20260102000000_second.sql"));
+  await expect(apply()).rejects.toThrow(/20260102000000 has been applied[\s\S]*its file is gone[\s\S]*npm run reset/);
+});
+
+test("a file that is no migration is refused by name", async () => {
+  await write("notes.sql", "select 1");
+  await expect(apply()).rejects.toThrow(/notes\.sql is no migration's name/);
+});
+
+test("a seed is applied whole or not at all", async () => {
+  const file = path.join(directory, "seed.sql");
+  await writeFile(file, "create table public.seeded (id int); insert into public.seeded values ('x');");
+  await expect(applySqlFile({ dbUrl, file })).rejects.toThrow(
+    /seed\.sql, line 1: invalid input syntax for type integer/,
+  );
+  expect(await query("select to_regclass('public.seeded') as seeded")).toEqual([{ seeded: null }]);
+});

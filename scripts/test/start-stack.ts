@@ -17,7 +17,7 @@ export async function startStack(): Promise<StartedStack> {
   const dataDir = await mkdtemp(path.resolve(".local/test-"));
   const child = spawn(
     process.execPath,
-    ["scripts/local-stack/main.ts", "--json", "--ports", "auto", "--data-dir", dataDir],
+    ["scripts/local-stack/main.ts", "--json", "--embedded", "--ports", "auto", "--data-dir", dataDir],
     {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, GATEHOUSE_STACK: "" },

@@ -1,17 +1,25 @@
-import type { ConnectionContextOptions, VarsContext } from "@supabase/lite";
+import type { AnyAST, ConnectionContextOptions, VarsContext } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
+import { CompiledQuery, Kysely } from "kysely";
+import pg from "pg";
 import { databaseErrorResponse } from "./error-responses.ts";
+import { poolDialect } from "./pool-dialect.ts";
 import { requestContext, roleOf } from "./request-context.ts";
 import { type Introspection, readSchema } from "./schema-cache.ts";
 import { type RoleSettings, readRoleSettings, roleSettingsQuery, sessionSettings } from "./session-settings.ts";
-import { jsonWireTypes } from "./wire-types.ts";
+import { settleValues } from "./values.ts";
+import { type ElementTypes, parserOf } from "./wire-types.ts";
 
 const poolSize = 20;
-const connectTimeoutSeconds = 5;
-/** How long a query in progress may go on when the connection is closed. */
-const closeTimeoutSeconds = 1;
+const connectTimeoutMs = 5_000;
 /** A schema that was read less than this ago is not read again because a request names something unknown. */
 const reloadCooldownMs = 1_000;
+const elementTypesQuery = CompiledQuery.raw(
+  "select typarray::int as array, oid::int as element from pg_catalog.pg_type where typarray <> 0 and typtype in ('e', 'd')",
+);
+
+/** A table, view or function as a request names it. */
+export type Target = { schema: string; name: string; isFunction: boolean };
 
 type Database = PostgresConnection["kysely"];
 
@@ -30,22 +38,23 @@ class Rollback {
 export class RequestRoleConnection extends PostgresConnection {
   private readonly databaseUrl: string;
   private roleSettings: RoleSettings = new Map();
+  private elementTypes: ElementTypes = new Map();
   private loading: Promise<Introspection> | undefined;
   private loadedAt = 0;
 
   constructor(databaseUrl: string) {
-    super({
-      url: databaseUrl,
-      postgresOptions: {
-        max: poolSize,
-        connect_timeout: connectTimeoutSeconds,
-        backoff: () => 0.1,
-        onnotice: () => {},
-        connection: { application_name: "data-api" },
-        types: jsonWireTypes,
-      },
-    });
+    super({ url: databaseUrl });
     this.databaseUrl = databaseUrl;
+    const pool = new pg.Pool({
+      connectionString: databaseUrl,
+      max: poolSize,
+      connectionTimeoutMillis: connectTimeoutMs,
+      application_name: "data-api",
+      options: "-c TimeZone=UTC",
+      types: { getTypeParser: (oid: number) => parserOf(oid, this.elementTypes) },
+    });
+    pool.on("error", () => {});
+    this.kysely = new Kysely({ dialect: poolDialect(pool) });
   }
 
   /** The schema as last read, or as read now where it never was. @throws Error when the database cannot be reached */
@@ -62,25 +71,21 @@ export class RequestRoleConnection extends PostgresConnection {
     return this.loading;
   }
 
-  /** Makes the next request read the schema again. */
-  forgetSchema(): void {
-    this.introspection = undefined;
+  /**
+   * Whether there is what a request names, for which the schema is read again: a migration may have just made it.
+   * @returns the names that there are instead where there is not
+   * @throws Error when the database cannot be reached
+   */
+  async findTarget(target: Target): Promise<{ found: true } | { found: false; others: string[] }> {
+    const named = namesOf(await this.introspect({ useCache: true }), target);
+    if (named.includes(target.name)) return { found: true };
+    if (Date.now() - this.loadedAt < reloadCooldownMs) return { found: false, others: named };
+    const others = namesOf(await this.reload(), target);
+    return others.includes(target.name) ? { found: true } : { found: false, others };
   }
 
-  /** Reads the schema again where it lacks what a request names: a migration may have just made it. */
-  async ensureKnown({
-    schema,
-    name,
-    isFunction,
-  }: {
-    schema: string;
-    name: string;
-    isFunction: boolean;
-  }): Promise<void> {
-    const known = await this.introspect({ useCache: true });
-    const lists = isFunction ? [known.functions ?? []] : [known.tables, known.views];
-    if (lists.some((list) => list.some((entry) => entry.schema === schema && entry.name === name))) return;
-    if (Date.now() - this.loadedAt >= reloadCooldownMs) await this.reload();
+  override async onPostgrestAST(ast: AnyAST): Promise<AnyAST> {
+    return settleValues(ast, await this.introspect({ useCache: true }));
   }
 
   /** Runs a request's statements in a transaction of its own that is the caller's, and answers for its errors. */
@@ -107,19 +112,26 @@ export class RequestRoleConnection extends PostgresConnection {
   }
 
   override async close(): Promise<void> {
-    await this.driver.end({ timeout: closeTimeoutSeconds });
+    await this.kysely.destroy();
   }
 
   private async load(): Promise<Introspection> {
-    const [schema, settings] = await Promise.all([
+    const [schema, settings, elementTypes] = await Promise.all([
       readSchema(this.databaseUrl),
       this.kysely.executeQuery(roleSettingsQuery),
+      this.kysely.executeQuery<{ array: number; element: number }>(elementTypesQuery),
     ]);
     this.roleSettings = readRoleSettings(settings.rows);
+    this.elementTypes = new Map(elementTypes.rows.map(({ array, element }) => [array, element]));
     this.introspection = schema;
     this.loadedAt = Date.now();
     return schema;
   }
+}
+
+function namesOf({ functions = [], tables, views }: Introspection, { schema, isFunction }: Target): string[] {
+  const entries: { schema?: string; name: string }[] = isFunction ? functions : [...tables, ...views];
+  return entries.filter((entry) => entry.schema === schema).map(({ name }) => name);
 }
 
 /**

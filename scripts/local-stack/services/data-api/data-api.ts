@@ -1,6 +1,6 @@
 import { App } from "@supabase/lite";
-import { RequestRoleConnection } from "./connection.ts";
-import { schemaUnavailable } from "./error-responses.ts";
+import { RequestRoleConnection, type Target } from "./connection.ts";
+import { schemaUnavailable, unknownTable } from "./error-responses.ts";
 import { requestContext } from "./request-context.ts";
 import { watchSchema } from "./schema-watch.ts";
 
@@ -33,7 +33,8 @@ export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; s
     },
   });
   const endWatch = watchSchema(databaseUrl, () => {
-    connection.reload().catch(() => connection.forgetSchema());
+    // What was known stays known until the database can be asked again, which the watch will tell of.
+    connection.reload().catch(() => undefined);
   });
   return {
     async handle(request, { url, caller }) {
@@ -41,9 +42,10 @@ export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; s
       headers.delete("authorization");
       headers.set("apikey", caller.kind);
       const schema = profileOf(request) ?? defaultSchema;
-      const target = relationOf(url.pathname);
+      const target = schemas.includes(schema) ? targetOf(url.pathname, schema) : undefined;
       try {
-        if (target && schemas.includes(schema)) await connection.ensureKnown({ schema, ...target });
+        const search = target && (await connection.findTarget(target));
+        if (target && !target.isFunction && search?.found === false) return unknownTable(target, search.others);
       } catch {
         return schemaUnavailable();
       }
@@ -80,7 +82,16 @@ function profileOf({ method, headers }: Request): string | undefined {
   return headers.get(name) ?? undefined;
 }
 
-function relationOf(pathname: string): { name: string; isFunction: boolean } | undefined {
+function targetOf(pathname: string, schema: string): Target | undefined {
   const [, isFunction, name] = pathname.match(/^\/rest\/v1\/(rpc\/)?([^/]+)$/) ?? [];
-  return name === undefined ? undefined : { name: decodeURIComponent(name), isFunction: isFunction !== undefined };
+  return name === undefined ? undefined : { schema, name: decode(name), isFunction: isFunction !== undefined };
+}
+
+/** A name that is not even text is one that nothing has. */
+function decode(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
 }

@@ -1,7 +1,7 @@
-import postgres from "postgres";
+import { fuzzyMatch } from "@supabase/lite";
+import pg from "pg";
+import { ConnectionLostError } from "./pool-dialect.ts";
 
-/** Error codes of the driver and the operating system that mean: no connection to the database. */
-const lostConnection = /^(?:CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH)/;
 /** The server is starting, stopping, or has ended our session. */
 const serverGone = /^(?:08|57P0[1-3])/;
 
@@ -54,23 +54,33 @@ export function schemaUnavailable(): Response {
   );
 }
 
+/** No such table or view, or none that any of the API's roles may see. */
+export function unknownTable({ schema, name }: { schema: string; name: string }, others: string[]): Response {
+  const similar = fuzzyMatch(name, others);
+  return errorResponse(404, {
+    code: "PGRST205",
+    message: `Could not find the table '${schema}.${name}' in the schema cache`,
+    details: null,
+    hint: similar ? `Perhaps you meant the table '${schema}.${similar}'` : null,
+  });
+}
+
 /**
  * What a failed statement means to the client.
  * @returns undefined where the error is none of the database's
  */
 export function databaseErrorResponse(error: unknown, { role }: { role: string }): Response | undefined {
-  if (!(error instanceof Error)) return undefined;
-  const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  if (lostConnection.test(code) || (serverGone.test(code) && error instanceof postgres.PostgresError))
-    return connectionLost();
-  if (!(error instanceof postgres.PostgresError)) return undefined;
+  if (error instanceof ConnectionLostError) return connectionLost();
+  if (!(error instanceof pg.DatabaseError)) return undefined;
+  const { code = "" } = error;
+  if (serverGone.test(code)) return connectionLost();
   if (code === "PGRST") return customErrorResponse(error);
   const body = { code, message: error.message, details: error.detail ?? null, hint: error.hint ?? null };
   const status = statusOf(error, role);
   return errorResponse(status, body, status === 401 ? { "www-authenticate": "Bearer" } : {});
 }
 
-function statusOf({ code, message }: postgres.PostgresError, role: string): number {
+function statusOf({ code = "", message }: pg.DatabaseError, role: string): number {
   if (code === "42501") return role === "anon" ? 401 : 403;
   if (code === "21000") return message.endsWith("requires a WHERE clause") ? 400 : 500;
   if (code === "22023" && /^role .* does not exist$/.test(message)) return 401;
@@ -82,7 +92,7 @@ function statusOf({ code, message }: postgres.PostgresError, role: string): numb
 }
 
 /** `raise sqlstate 'PGRST'`: message and detail are JSON that spell out the whole answer. */
-function customErrorResponse(error: postgres.PostgresError): Response {
+function customErrorResponse(error: pg.DatabaseError): Response {
   try {
     const { code, message, details = null, hint = null } = JSON.parse(error.message);
     const { status, headers } = JSON.parse(error.detail ?? "");

@@ -1,8 +1,13 @@
 import type { Connection } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
+import { Kysely } from "kysely";
+import pg from "pg";
+import { poolDialect } from "./pool-dialect.ts";
+import { parserOf } from "./wire-types.ts";
 
 /** The roles that requests take. The catalogue shows a role only what it has a privilege on, so each is asked. */
 const requestRoles = ["service_role", "authenticated", "anon"];
+const connectTimeoutMs = 5_000;
 
 export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
 
@@ -27,19 +32,25 @@ export async function readSchema(databaseUrl: string): Promise<Introspection> {
   };
 }
 
-async function readSchemaAs(url: string, role: string): Promise<Introspection> {
-  const connection = new PostgresConnection({
-    url,
-    postgresOptions: { max: 1, connect_timeout: 5, connection: { role }, onnotice: () => {} },
+async function readSchemaAs(databaseUrl: string, role: string): Promise<Introspection> {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: 1,
+    connectionTimeoutMillis: connectTimeoutMs,
+    options: `-c role=${role}`,
+    types: { getTypeParser: (oid: number) => parserOf(oid) },
   });
+  pool.on("error", () => {});
+  const connection = new PostgresConnection({ url: databaseUrl });
+  connection.kysely = new Kysely({ dialect: poolDialect(pool) });
   try {
     // Asked first, since introspect() itself reports a failure as an empty schema.
-    await connection.driver`select 1`;
+    await pool.query("select 1");
     const schema = await connection.introspect({ useCache: false });
     if (!schema.functions) throw new Error("The database could not be asked for its schema");
     return schema;
   } finally {
-    await connection.driver.end({ timeout: 1 });
+    await pool.end();
   }
 }
 

@@ -1,30 +1,61 @@
+import pg from "pg";
+
 /** A number's own text in JSON (ECMAScript "JSON.parse source text access"), which TypeScript's library lacks. */
 const { rawJSON } = JSON as JSON & { rawJSON: (text: string) => unknown };
 
-type WireType = { to: number; from: number[]; serialize: (value: unknown) => string; parse: (text: string) => unknown };
-
-function wireType(
-  oid: number,
-  parse: (text: string) => unknown,
-  serialize: (value: unknown) => string = String,
-): WireType {
-  return { to: oid, from: [oid], parse, serialize };
-}
-
-function serializeJson(value: unknown): string {
-  return JSON.stringify(value);
-}
-
-/** How values leave the driver so that they read in JSON as Postgres' own `to_json` writes them, as with PostgREST. */
-export const jsonWireTypes = {
-  bigint: wireType(20, exactNumber),
-  numeric: wireType(1700, exactNumber),
-  json: wireType(114, exactJson, serializeJson),
-  jsonb: wireType(3802, exactJson, serializeJson),
-  timestamp: wireType(1114, isoTimestamp),
-  timestamptz: wireType(1184, isoTimestamp),
-  bytea: wireType(17, (text) => text),
+/** Missing from the types of `pg`: what its parser of array literals really is. */
+const arrays = pg.types.arrayParser as unknown as {
+  create: (literal: string, parseElement: (text: string) => unknown) => { parse: () => unknown[] };
 };
+
+/** For each array type, the type of its elements, by oid. */
+export type ElementTypes = ReadonlyMap<number, number>;
+
+/** What those of Postgres' own array types are that the catalogue and common columns use. */
+const builtInElementTypes: ElementTypes = new Map([
+  [199, 114],
+  [1000, 16],
+  [1001, 17],
+  [1003, 19],
+  [1005, 21],
+  [1007, 23],
+  [1009, 25],
+  [1014, 1042],
+  [1015, 1043],
+  [1016, 20],
+  [1021, 700],
+  [1022, 701],
+  [1028, 26],
+  [1115, 1114],
+  [1182, 1082],
+  [1185, 1184],
+  [1231, 1700],
+  [2951, 2950],
+  [3807, 3802],
+]);
+
+const parsers = new Map<number, (text: string) => unknown>([
+  [16, (text) => text === "t"],
+  [20, exactNumber],
+  [21, Number],
+  [23, Number],
+  [26, Number],
+  [114, exactJson],
+  [700, float],
+  [701, float],
+  [1114, isoTimestamp],
+  [1184, isoTimestamp],
+  [1700, exactNumber],
+  [3802, exactJson],
+]);
+
+/** How a value of a type reads in JSON as Postgres' own `to_json` writes it, as with PostgREST; the rest is text. */
+export function parserOf(oid: number, elementTypes: ElementTypes = new Map()): (text: string) => unknown {
+  const element = builtInElementTypes.get(oid) ?? elementTypes.get(oid);
+  if (element === undefined) return parsers.get(oid) ?? ((text) => text);
+  const parseElement = parserOf(element, elementTypes);
+  return (text) => arrays.create(text, parseElement).parse();
+}
 
 /** A number where a double holds it exactly, else a JSON number with all its digits; `NaN` and infinities as text. */
 export function exactNumber(text: string): unknown {
@@ -47,4 +78,9 @@ export function isoTimestamp(text: string): string {
   return text
     .replace(/^(\d+-\d\d-\d\d) /, "$1T")
     .replace(/([+-]\d\d)(?=$| BC)/, (offset, _hours, at) => (at > 10 ? `${offset}:00` : offset));
+}
+
+function float(text: string): unknown {
+  const value = Number(text);
+  return Number.isFinite(value) ? value : text;
 }

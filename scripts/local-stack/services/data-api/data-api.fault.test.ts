@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createDataApi, type DataApi, type DataApiCaller } from "./data-api.ts";
+import { createFaultDatabase, type FaultDatabase } from "./fault-database.ts";
+
+const owner = "5c1a5c80-0000-4000-8000-000000000001";
+const anon: DataApiCaller = { kind: "publishable", claims: { role: "anon" } };
+const user: DataApiCaller = { kind: "publishable", claims: { role: "authenticated", sub: owner } };
+const service: DataApiCaller = { kind: "secret", claims: { role: "service_role" } };
+
+/** Everything that says who may do what. */
+const grants = `
+  select 'relation', oid::regclass::text, relacl::text from pg_class where relacl is not null
+  union all select 'schema', nspname, nspacl::text from pg_namespace
+  union all select 'function', oid::regprocedure::text, proacl::text from pg_proc where proacl is not null
+  union all select 'column', attrelid::regclass || '.' || attname, attacl::text from pg_attribute where attacl is not null
+  union all select 'default', defaclrole::regrole || ' ' || defaclobjtype::text, defaclacl::text from pg_default_acl
+  union all select 'member', roleid::regrole || ' ' || member::regrole, inherit_option::text from pg_auth_members
+  union all select 'role', rolname, concat(rolsuper, rolinherit, rolbypassrls, rolconfig) from pg_roles
+  order by 1, 2, 3`;
+
+let database: FaultDatabase;
+let api: DataApi;
+
+async function ask(caller: DataApiCaller, target: string, init?: RequestInit) {
+  const address = new URL(`http://gateway/rest/v1${target}`);
+  const response = await api.handle(new Request(address, init), { url: address, caller });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: text === "" ? null : JSON.parse(text) };
+}
+
+function call(caller: DataApiCaller, name: string, args: object = {}) {
+  const headers = { "content-type": "application/json" };
+  return ask(caller, `/rpc/${name}`, { method: "POST", headers, body: JSON.stringify(args) });
+}
+
+function insert(caller: DataApiCaller, row: object) {
+  const headers = { "content-type": "application/json", prefer: "return=representation" };
+  return ask(caller, "/notes", { method: "POST", headers, body: JSON.stringify(row) });
+}
+
+beforeAll(async () => {
+  database = await createFaultDatabase();
+  api = createDataApi({ databaseUrl: database.url("authenticator"), schemas: ["public", "private"] });
+});
+
+afterAll(async () => {
+  await api.close();
+  await database.remove();
+});
+
+describe("the data api", () => {
+  test("started before the migrations, it finds what they make, and changes no privilege in all that follows", async () => {
+    expect(await ask(service, "/notes")).toMatchObject({ status: 404, body: { code: "PGRST205" } });
+    await database.applySchema();
+    const before = await database.query(grants);
+    await expect.poll(async () => (await ask(service, "/notes")).status, { timeout: 5_000 }).toBe(200);
+    await Promise.all([
+      ask(anon, "/notes"),
+      ask(user, "/notes"),
+      insert(user, { body: "first" }),
+      call(anon, "settings"),
+    ]);
+    expect(await database.query(grants)).toEqual(before);
+  });
+
+  test("acts as the caller's role with its claims and its time limit", async () => {
+    expect((await call(anon, "settings")).body).toEqual({
+      role: "anon",
+      claims: { role: "anon" },
+      timeout: "3s",
+      path: "/rpc/settings",
+    });
+    expect((await call(user, "settings")).body).toMatchObject({
+      role: "authenticated",
+      claims: { sub: owner },
+      timeout: "8s",
+    });
+    expect((await call(service, "settings")).body).toMatchObject({ role: "service_role", timeout: "8s" });
+  });
+
+  test("leaves nothing of one caller to the next on the same connection", async () => {
+    const seen = await Promise.all(
+      Array.from({ length: 200 }, async (_, index) => {
+        const [caller, role] = index % 2 === 0 ? [user, "authenticated"] : ([anon, "anon"] as const);
+        return (await call(caller, "settings")).body.role === role;
+      }),
+    );
+    expect(seen).not.toContain(false);
+  });
+
+  test("holds rows and columns to their policies and grants", async () => {
+    const mine = await insert(user, { body: "mine" });
+    expect(mine).toMatchObject({ status: 201, body: [{ owner, body: "mine", price: 12.5 }] });
+    const other = { ...user, claims: { ...user.claims, sub: "5c1a5c80-0000-4000-8000-000000000002" } };
+    expect((await ask(other, "/notes?body=eq.mine")).body).toEqual([]);
+    expect(await insert(other, { body: "stolen", owner })).toMatchObject({ status: 403, body: { code: "42501" } });
+    expect(await insert(user, { body: "dear", price: 1 })).toMatchObject({ status: 403, body: { code: "42501" } });
+    expect(await ask(user, "/notes?body=eq.mine", { method: "DELETE" })).toMatchObject({ status: 403 });
+    expect(await ask(anon, "/notes")).toMatchObject({ status: 401, body: { code: "42501" } });
+  });
+
+  test("opens a schema that is not for users to the service role alone", async () => {
+    const headers = { "accept-profile": "private" };
+    expect(await ask(service, "/secrets", { headers })).toMatchObject({ status: 200, body: [] });
+    expect((await ask(anon, "/secrets", { headers })).status).toBe(401);
+    expect((await ask(user, "/secrets", { headers })).status).toBe(403);
+    expect(await ask(service, "/users", { headers: { "accept-profile": "auth" } })).toMatchObject({
+      status: 406,
+      body: { code: "PGRST106" },
+    });
+  });
+
+  test("refuses a role that a token claims but we may not take", async () => {
+    for (const [role, status] of [
+      ["postgres", 403],
+      ["supabase_admin", 403],
+      ["no_such_role", 401],
+    ] as const) {
+      expect((await call({ ...user, claims: { role } }, "settings")).status).toBe(status);
+    }
+  });
+
+  test("a reading request cannot write, and a refused one leaves nothing", async () => {
+    expect(await ask(service, "/rpc/add?a=1&b=2")).toMatchObject({ status: 200, body: 3 });
+    const headers = {
+      "content-type": "application/json",
+      prefer: "return=representation",
+      accept: "application/vnd.pgrst.object+json",
+    };
+    const body = JSON.stringify({ price: 99 });
+    const refused = await ask(service, "/notes", { method: "PATCH", headers, body });
+    expect(refused).toMatchObject({ status: 406, body: { code: "PGRST116" } });
+    expect((await ask(service, "/notes?price=eq.99")).body).toEqual([]);
+  });
+
+  test.each([
+    ["raise", 400, { code: "P0001", message: "no", details: "d", hint: "h" }],
+    ["status", 402, { code: "PT402", message: "pay first" }],
+    ["whole", 418, { code: "X1", message: "teapot" }],
+    ["serialise", 500, { code: "40001" }],
+    ["slow", 500, { code: "57014" }],
+  ])("an exception of kind %s is answered with %i", async (kind, status, body) => {
+    expect(await call(anon, "fail", { kind })).toMatchObject({ status, body });
+  });
+
+  test("constraints, types and unknown names are answered as PostgREST does", async () => {
+    await insert(service, { body: "taken", owner });
+    expect(await insert(service, { body: "taken", owner })).toMatchObject({ status: 409, body: { code: "23505" } });
+    expect(await insert(service, { body: "", owner })).toMatchObject({ status: 400, body: { code: "23514" } });
+    expect(await insert(service, { body: "x", owner: "no uuid" })).toMatchObject({
+      status: 400,
+      body: { code: "22P02" },
+    });
+    expect(await ask(service, "/notes?nothing=eq.1")).toMatchObject({ status: 400, body: { code: "42703" } });
+    expect(await call(anon, "nothing")).toMatchObject({ status: 404, body: { code: "PGRST202" } });
+  });
+
+  test("writes and reads values of every kind as PostgREST does", async () => {
+    const row = {
+      id: 1,
+      j: { a: [1, "x"] },
+      js: [1, 2],
+      t: ["a", "b,c", '"'],
+      n: [1, 2],
+      x: '{"not":"json"}',
+      at: "2026-01-01T00:00:00Z",
+      num: "12.123456789012345678",
+      by: "\\xdead",
+      jj: [{ a: 1 }],
+      m: "calm",
+      ms: ["calm", "wild"],
+    };
+    const headers = { "content-type": "application/json", prefer: "return=representation" };
+    const address = new URL("http://gateway/rest/v1/kinds");
+    const request = new Request(address, { method: "POST", headers, body: JSON.stringify(row) });
+    const text = await (await api.handle(request, { url: address, caller: service })).text();
+    expect(text).toContain('"num":12.123456789012345678,');
+    expect(JSON.parse(text)).toEqual([{ ...row, at: "2026-01-01T00:00:00+00:00", num: Number(row.num) }]);
+    const scalars = { j: "text", js: 5, t: [], x: null };
+    const updated = await ask(service, "/kinds?id=eq.1", { method: "PATCH", headers, body: JSON.stringify(scalars) });
+    expect(updated.body).toMatchObject([scalars]);
+  });
+
+  test.each([
+    [{ a: 1 }, 'object {"a": 1}'],
+    [[1, 2], "array [1, 2]"],
+    ["text", 'string "text"'],
+    ["5", 'string "5"'],
+    [5, "number 5"],
+    [true, "boolean true"],
+    [null, null],
+  ])("passes %j to a function as that JSON", async (value, kind) => {
+    expect((await call(anon, "kind_of", { value })).body).toBe(kind);
+  });
+
+  test("finds what a later migration makes, and what it changes once told to reload", async () => {
+    await database.query("create table public.later (id int); insert into public.later values (1)");
+    await expect.poll(async () => (await ask(service, "/later")).status, { timeout: 5_000 }).toBe(200);
+    await database.query("alter table public.later add added int default 2; notify pgrst, 'reload schema'");
+    const update = () =>
+      ask(service, "/later?id=eq.1", {
+        method: "PATCH",
+        headers: { "content-type": "application/json" },
+        body: '{"added":3}',
+      });
+    await expect.poll(async () => (await update()).status, { timeout: 5_000 }).toBe(204);
+  });
+});

@@ -1,0 +1,113 @@
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryResult,
+} from "kysely";
+import pg from "pg";
+
+const countingCommands = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
+
+/** There is no connection to the database, or it broke while it was in use; then nobody knows what became of the work. */
+export class ConnectionLostError extends Error {
+  constructor(cause: unknown) {
+    super("The connection to the database is lost", { cause });
+  }
+}
+
+/**
+ * Kysely on a pool of `pg`. The App's own choice of driver, postgres.js, writes to the closed socket of a transaction
+ * whose connection has broken, which ends the process, and encodes JSON arguments twice.
+ */
+export function poolDialect(pool: pg.Pool): Dialect {
+  return {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new PoolDriver(pool),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  };
+}
+
+class PoolDriver implements Driver {
+  private readonly pool: pg.Pool;
+
+  constructor(pool: pg.Pool) {
+    this.pool = pool;
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<PoolConnection> {
+    try {
+      return new PoolConnection(await this.pool.connect());
+    } catch (error) {
+      throw new ConnectionLostError(error);
+    }
+  }
+
+  async beginTransaction(connection: PoolConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw("begin"));
+  }
+
+  async commitTransaction(connection: PoolConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw("commit"));
+  }
+
+  /** What has failed is told by the error that led here; one that cannot be rolled back ends with its connection. */
+  async rollbackTransaction(connection: PoolConnection): Promise<void> {
+    await connection.rollback();
+  }
+
+  async releaseConnection(connection: PoolConnection): Promise<void> {
+    connection.release();
+  }
+
+  async destroy(): Promise<void> {
+    await this.pool.end();
+  }
+}
+
+class PoolConnection implements DatabaseConnection {
+  private readonly client: pg.PoolClient;
+  private lost = false;
+
+  constructor(client: pg.PoolClient) {
+    this.client = client;
+    client.on("error", this.onError);
+  }
+
+  private readonly onError = () => {
+    this.lost = true;
+  };
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    if (this.lost) throw new ConnectionLostError(undefined);
+    try {
+      const { rows, command, rowCount } = await this.client.query(sql, [...parameters]);
+      return countingCommands.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
+    } catch (error) {
+      if (error instanceof pg.DatabaseError) throw error;
+      this.lost = true;
+      throw new ConnectionLostError(error);
+    }
+  }
+
+  async rollback(): Promise<void> {
+    if (this.lost) return;
+    await this.client.query("rollback").catch(this.onError);
+  }
+
+  release(): void {
+    this.client.off("error", this.onError);
+    this.client.release(this.lost);
+  }
+
+  // biome-ignore lint/correctness/useYield: the interface asks for it, and nothing here streams
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new Error("Answers are not streamed from the database");
+  }
+}

@@ -58,7 +58,7 @@ export { expect };
 export async function signIn(page: Page, { email, password }: Person, { at = "/login" } = {}): Promise<void> {
   await page.goto(at);
   await page.getByLabel("E-mail").fill(email);
-  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 

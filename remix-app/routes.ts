@@ -8,6 +8,8 @@ export default [
   route("logout", "routes/logout.ts"),
   route("signup", "routes/signup.tsx"),
   route("signup/check-mail", "routes/check-mail.tsx"),
+  route("forgot-password", "routes/forgot-password.tsx"),
+  route("reset-password", "routes/reset-password.tsx"),
   route("auth/confirm", "routes/confirm.tsx"),
   route("theme", "routes/theme.ts"),
 

@@ -30,7 +30,22 @@ export interface AuthClientOptions {
   clientAddress: string;
 }
 
-/** The client for sign-in, sign-up, confirmation and sign-out of one request; its session is the request's cookies. */
+/**
+ * The client for what asks for a mail: sign-up, resend, recovery. It keeps nothing, and sends no PKCE challenge, since
+ * our mails carry a token that the server redeems itself: no verifier stays in the browser, no window runs out.
+ */
+export function createMailClient({
+  env,
+  clientAddress,
+}: Pick<AuthClientOptions, "env" | "clientAddress">): SupabaseClient {
+  const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
+  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
+    auth: { flowType: "implicit", persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+    global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
+  });
+}
+
+/** The client for sign-in, confirmation and sign-out of one request; its session is the request's cookies. */
 export function createAuthClient({ env, jar, scope, clientAddress }: AuthClientOptions): SupabaseClient {
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
   return createServerClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {

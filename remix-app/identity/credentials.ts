@@ -27,4 +27,7 @@ export const newPasswordSchema = z
 
 export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });
 
-export const resendSchema = z.object({ email: emailSchema, returnUrl });
+/** For what sends a mail to an address. */
+export const mailSchema = z.object({ email: emailSchema });
+
+export const resetPasswordSchema = z.object({ password: newPasswordSchema });

@@ -12,3 +12,6 @@ export const authCallTimeoutMs = 8_000;
 
 /** After a failed JWKS fetch, how long we go to the identity backend at once instead of trying again. */
 export const jwksRetryAfterMs = 5_000;
+
+/** How long a sign-in counts as fresh for changes that matter (design.md, Sessions, step-up). */
+export const freshSignInMs = 10 * 60 * 1000;

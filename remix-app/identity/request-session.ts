@@ -1,9 +1,16 @@
 import type { SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
-import { createAuthClient, identityHeaders } from "./clients.ts";
+import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
-import { clearSessionCookie, type SessionCookieScope, sessionCookieScope } from "./session-cookie.ts";
+import {
+  clearSessionCookie,
+  type SessionCookieScope,
+  type StoredSession,
+  sessionCookieScope,
+  storedSession,
+  writeSessionCookie,
+} from "./session-cookie.ts";
 import { fetchSessionState, type SessionState } from "./session-state.ts";
 
 /** Everything that one request knows of its session. Read once; routes get it through the load context. */
@@ -13,8 +20,12 @@ export interface RequestSession {
   state(): Promise<SessionState>;
   /** Takes the session from the browser, in every variant of its cookie. */
   clear(): void;
-  /** For the identity backend. */
+  /** Puts a session of the identity backend into the browser. */
+  store(session: StoredSession): void;
+  /** For the identity backend, with the request's session. */
   authClient(): SupabaseClient;
+  /** For the identity backend, without a session: for what asks for a mail. */
+  mailClient(): SupabaseClient;
 }
 
 export interface OpenRequestSessionOptions {
@@ -50,6 +61,8 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       return state;
     },
     clear: () => clearSessionCookie(jar, scope),
+    store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
+    mailClient: () => createMailClient({ env, clientAddress }),
     authClient: () => createAuthClient({ env, jar, scope, clientAddress }),
   };
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
 
 /** The part of a session that the browser's cookie holds: tokens only, in the shape that auth-js stores. */
-const storedSession = z.object({
+export const storedSession = z.object({
   access_token: z.string().min(1),
   refresh_token: z.string().min(1),
   expires_at: z.number(),

@@ -2,6 +2,7 @@ import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { problem } from "../http/problem.ts";
 import { createDataClient } from "./clients.ts";
+import { freshSignInMs } from "./limits.ts";
 
 /** The signed-in user of a request. */
 export interface User {
@@ -11,6 +12,8 @@ export interface User {
   avatarUrl: string | null;
   sessionId: string;
   aal: "aal1" | "aal2" | "aal3";
+  /** When the session last proved who it is, by whatever method. */
+  provenAt: Date;
   mfa: { required: boolean; satisfied: boolean };
   infrastructureAdmin: boolean;
   /** The Data API as this user, under row-level security. */
@@ -38,6 +41,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     avatarUrl: facts.user.avatarUrl,
     sessionId: auth.claims.session_id,
     aal: facts.aal,
+    provenAt: new Date(Math.max(0, ...auth.claims.amr.map(({ timestamp }) => timestamp)) * 1000),
     mfa: { required: facts.policy.required || facts.hasVerifiedFactor, satisfied: facts.policy.satisfied },
     infrastructureAdmin: facts.infrastructureAdmin,
     data: createDataClient(env, auth.accessToken),
@@ -63,6 +67,18 @@ export async function requireUser(context: AppLoadContext, request: Request): Pr
   const { pathname, search } = new URL(request.url);
   const destination = request.method === "GET" ? `${pathname}${search}` : pathname;
   throw redirect(destination === "/" ? "/login" : `/login?${new URLSearchParams({ returnUrl: destination })}`);
+}
+
+/**
+ * The user of this request, whose sign-in is fresh enough for a change that matters (design.md, step-up).
+ * @throws Response 403 STEP_UP_REQUIRED where it is older than ten minutes
+ * @throws Response as {@link requireUser}
+ */
+export async function requireFreshUser(context: AppLoadContext, request: Request): Promise<User> {
+  const user = await requireUser(context, request);
+  if (Date.now() - user.provenAt.getTime() <= freshSignInMs) return user;
+  const detail = "Your sign-in is too old for this. Sign out, sign in again, and come back within ten minutes.";
+  throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
 }
 
 function unavailable(requestId: string): Response {

@@ -4,7 +4,7 @@ import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
-import { resendSchema } from "../identity/credentials.ts";
+import { mailSchema } from "../identity/credentials.ts";
 import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -25,10 +25,10 @@ export function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const submission = parseWithZod(await request.formData(), { schema: resendSchema });
+  const submission = parseWithZod(await request.formData(), { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), sent: false }, { status: 400 });
   const { email } = submission.value;
-  const { error } = await context.session.authClient().auth.resend({
+  const { error } = await context.session.mailClient().auth.resend({
     type: "signup",
     email,
     options: { emailRedirectTo: `${context.origin}/` },

@@ -60,6 +60,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const failure = generalFailure(error);
     return data({ over: failure === null, message: failure?.message ?? null }, { status: failure?.status ?? 410 });
   }
+  if (type === "recovery") throw redirect("/reset-password");
   throw redirect(redirectTarget(next, { origin: context.origin, fallback: "/" }));
 }
 

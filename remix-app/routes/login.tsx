@@ -78,6 +78,11 @@ export default function SignInPage() {
           label="Password"
           autoComplete="current-password"
           required
+          aside={
+            <a className="link text-small" href="/forgot-password">
+              Forgot password?
+            </a>
+          }
           errorId={password.errorId}
           errors={password.errors}
         />

@@ -30,7 +30,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
-  const { data: created, error } = await context.session.authClient().auth.signUp({
+  const { data: created, error } = await context.session.mailClient().auth.signUp({
     email,
     password,
     options: { emailRedirectTo: `${context.origin}${destination}` },
@@ -46,7 +46,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
       status: failure?.status ?? 400,
     });
   }
-  if (created.session) throw redirect(destination);
+  if (created.session) {
+    // Only where the backend confirms addresses unseen.
+    context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
+    throw redirect(destination);
+  }
   writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
   throw redirect("/signup/check-mail");
 }

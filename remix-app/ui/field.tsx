@@ -23,7 +23,7 @@ export function Field({ id, label, errorId, errors, hint, aside, trailing, ...in
   return (
     <div className="space-y-1.5">
       <div className="flex items-baseline justify-between gap-4">
-        <label htmlFor={id} className="font-medium">
+        <label id={`${id}-label`} htmlFor={id} className="font-medium">
           {label}
         </label>
         {aside}
@@ -66,7 +66,8 @@ export function PasswordField(props: Omit<FieldProps, "type" | "trailing">) {
           hidden
           data-reveals={props.id}
           aria-pressed="false"
-          aria-label={`Show ${props.label.toLowerCase()}`}
+          aria-controls={props.id}
+          aria-describedby={`${props.id}-label`}
           className="absolute inset-y-1 right-1 cursor-pointer rounded-button px-2.5 font-medium text-muted text-small hover:bg-sunken hover:text-ink"
         >
           <span>Show</span>

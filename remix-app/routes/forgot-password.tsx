@@ -1,0 +1,90 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../http/route-table.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { mailSchema } from "../identity/credentials.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
+import { Field } from "../ui/field.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Reset your password · Gatehouse" }];
+
+export function loader({ context }: LoaderFunctionArgs) {
+  return { mailboxUrl: context.env.MAILBOX_URL ?? null };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const submission = parseWithZod(await request.formData(), { schema: mailSchema });
+  if (submission.status !== "success") return data({ result: submission.reply(), sentTo: null }, { status: 400 });
+  const { email } = submission.value;
+  const { error } = await context.session.mailClient().auth.resetPasswordForEmail(email, {
+    redirectTo: `${context.origin}/reset-password`,
+  });
+  // A limit on one address is met by known addresses alone: the answer stays the same.
+  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  if (failure) {
+    const result = submission.reply({ formErrors: [failure.message] });
+    return data({ result, sentTo: null }, { status: failure.status });
+  }
+  return data({ result: submission.reply(), sentTo: email });
+}
+
+export default function ForgotPasswordPage() {
+  const { mailboxUrl } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { email }] = useForm<{ email: string }>({ id: "forgot-password", lastResult: answer?.result });
+  if (answer?.sentTo) {
+    return (
+      <EntryPage
+        title="Check your mail"
+        lead="If there is an account for this address, a link to choose a new password is on its way."
+      >
+        <p>
+          It goes to <strong className="font-semibold">{answer.sentTo}</strong>, works once, and can take a minute to
+          arrive.
+        </p>
+        {mailboxUrl ? (
+          <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+            Open the local mailbox
+          </a>
+        ) : null}
+        <p>
+          <a className="link" href="/login">
+            Back to sign in
+          </a>
+        </p>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage title="Reset your password" lead="We send you a link to choose a new one.">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <Field
+          id={email.id}
+          name={email.name}
+          label="E-mail"
+          type="email"
+          autoComplete="username"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          defaultValue={email.initialValue}
+          errorId={email.errorId}
+          errors={email.errors}
+        />
+        <Button className="w-full">Send the link</Button>
+      </Form>
+      <p>
+        <a className="link" href="/login">
+          Back to sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,82 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../http/route-table.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { resetPasswordSchema } from "../identity/credentials.ts";
+import { requireFreshUser } from "../identity/user.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
+import { PasswordField } from "../ui/field.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Choose a new password · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email } = await requireFreshUser(context, request);
+  return { email };
+}
+
+/** Changes the password. The identity backend ends the account's other sessions with it. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  await requireFreshUser(context, request);
+  const submission = parseWithZod(await request.formData(), { schema: resetPasswordSchema });
+  if (submission.status !== "success") {
+    return data({ result: submission.reply({ hideFields: ["password"] }), changed: false }, { status: 400 });
+  }
+  const { error } = await context.session.authClient().auth.updateUser(submission.value);
+  if (!error) return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
+  const failure = generalFailure(error);
+  const refused = refusals[error.code ?? ""] ?? "This password was not taken. Choose another one.";
+  const result = submission.reply({
+    hideFields: ["password"],
+    ...(failure ? { formErrors: [failure.message] } : { fieldErrors: { password: [refused] } }),
+  });
+  return data({ result, changed: false }, { status: failure?.status ?? 400 });
+}
+
+const refusals: Record<string, string> = {
+  weak_password: "Choose a password that is harder to guess",
+  same_password: "Choose a password other than the one you had",
+};
+
+export default function ResetPasswordPage() {
+  const { email } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
+  if (answer?.changed) {
+    return (
+      <EntryPage title="Your password is changed" lead="Every other device has been signed out of this account.">
+        <a href="/" className={`${buttonClass("primary")} w-full`}>
+          Continue
+        </a>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage title="Choose a new password">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
+      <p>
+        For <strong className="font-semibold">{email}</strong>. Every other device is signed out with it.
+      </p>
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        {/* Password managers file the new password under this name. */}
+        <input type="text" autoComplete="username" value={email} readOnly hidden />
+        <PasswordField
+          id={password.id}
+          name={password.name}
+          label="New password"
+          hint="At least 8 characters. A few unrelated words make a good one."
+          autoComplete="new-password"
+          required
+          errorId={password.errorId}
+          errors={password.errors}
+        />
+        <Button className="w-full">Change password</Button>
+      </Form>
+    </EntryPage>
+  );
+}

@@ -31,43 +31,34 @@ comment on function ai.usd_to_credits(numeric, numeric) is '1 credit is USD 0.00
 revoke execute on function ai.usd_to_credits(numeric, numeric) from public, anon, authenticated;
 
 create function ai.usage_cost_usd(prices jsonb, usage jsonb) returns numeric
-  language sql
+  language plpgsql
   immutable
   security invoker
   parallel safe
+  set search_path = ''
 as $$
-  select (
-      (u.input - u.cached - u.audio_input) * (p.tier ->> 'input')::numeric
-      + u.cached * coalesce(p.tier ->> 'cached_input', p.tier ->> 'input')::numeric
-      + u.audio_input * coalesce(p.tier ->> 'audio_input', p.tier ->> 'input')::numeric
-      + (u.output - u.audio_output) * (p.tier ->> 'output')::numeric
-      + u.audio_output * coalesce(p.tier ->> 'audio_output', p.tier ->> 'output')::numeric
-    ) * 0.000001
-  from (
-    select
-      n.input,
-      n.output,
-      least(n.cached, n.input) as cached,
-      least(n.audio_input, n.input - least(n.cached, n.input)) as audio_input,
-      least(n.audio_output, n.output) as audio_output
-    from (
-      select
-        coalesce((usage ->> 'input_tokens')::numeric, 0) as input,
-        coalesce((usage ->> 'cached_input_tokens')::numeric, 0) as cached,
-        coalesce((usage ->> 'audio_input_tokens')::numeric, 0) as audio_input,
-        coalesce((usage ->> 'output_tokens')::numeric, 0) as output,
-        coalesce((usage ->> 'audio_output_tokens')::numeric, 0) as audio_output
-    ) as n
-  ) as u
-  cross join lateral (
-    select tier
-    from jsonb_array_elements(prices) as tier
-    order by
-      (tier ->> 'min_input_tokens')::numeric <= u.input desc,
-      case when (tier ->> 'min_input_tokens')::numeric <= u.input then (tier ->> 'min_input_tokens')::numeric end desc,
-      (tier ->> 'min_input_tokens')::numeric
-    limit 1
-  ) as p
+declare
+  input numeric := coalesce((usage ->> 'input_tokens')::numeric, 0);
+  cached numeric := least(coalesce((usage ->> 'cached_input_tokens')::numeric, 0), input);
+  audio_input numeric := least(coalesce((usage ->> 'audio_input_tokens')::numeric, 0), input - cached);
+  output numeric := coalesce((usage ->> 'output_tokens')::numeric, 0);
+  audio_output numeric := least(coalesce((usage ->> 'audio_output_tokens')::numeric, 0), output);
+  tier jsonb := prices -> 0;
+  other jsonb;
+begin
+  -- Tiers stand in ascending order.
+  for other in select jsonb_array_elements(prices) loop
+    exit when (other ->> 'min_input_tokens')::numeric > input;
+    tier := other;
+  end loop;
+  return (
+    (input - cached - audio_input) * (tier ->> 'input')::numeric
+    + cached * coalesce(tier ->> 'cached_input', tier ->> 'input')::numeric
+    + audio_input * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
+    + (output - audio_output) * (tier ->> 'output')::numeric
+    + audio_output * coalesce(tier ->> 'audio_output', tier ->> 'output')::numeric
+  ) * 0.000001;
+end
 $$;
 comment on function ai.usage_cost_usd(jsonb, jsonb) is
   'What usage costs at a route''s prices (tiers, USD per million tokens): exact, with at most twelve decimals. Cached '

@@ -12,6 +12,17 @@ $$;
 comment on function ai.refusal(text, jsonb) is 'A refusal by its code in the gateway''s closed list of errors.';
 revoke execute on function ai.refusal(text, jsonb) from public, anon, authenticated;
 
+create function ai.budget_subject(scope text, lineage uuid, app uuid, workspace uuid) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select case scope when 'key' then lineage when 'app' then app else workspace end
+$$;
+comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
+revoke execute on function ai.budget_subject(text, uuid, uuid, uuid) from public, anon, authenticated;
+
 create function ai.credential_of(credential jsonb)
   returns table (
     source text,
@@ -27,7 +38,8 @@ create function ai.credential_of(credential jsonb)
     last_used_at timestamptz,
     plan ai.plans,
     policy ai.workspace_policies,
-    actor_is_member boolean
+    actor_is_member boolean,
+    budgets text[]
   )
   language sql
   stable
@@ -36,7 +48,13 @@ as $$
   select
     'key', k.id, k.lineage_id, k.workspace_id, k.created_by, k.external_app_id, k.allowed_models, k.allowed_addresses,
     k.requests_per_minute, k.tokens_per_minute, k.last_used_at, p, w,
-    exists (select from public.workspace_members m where m.workspace_id = k.workspace_id and m.user_id = k.created_by)
+    exists (select from public.workspace_members m where m.workspace_id = k.workspace_id and m.user_id = k.created_by),
+    array(
+      select b.scope
+      from ai.budgets b
+      where b.workspace_id = k.workspace_id
+        and b.subject_id = ai.budget_subject(b.scope, k.lineage_id, k.external_app_id, k.workspace_id)
+    )
   from ai.keys k
   join public.workspaces s on s.id = k.workspace_id and s.deleted_at is null
   left join ai.plans p on p.id = s.plan_id
@@ -125,23 +143,29 @@ begin
     return;
   end if;
 
-  insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
-  values (take_rate.scope, subject, minute, 0, 0)
-  on conflict do nothing;
+  for attempt in 1..2 loop
+    -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
+    update ai.rate_windows w
+    set
+      requests = case when w.window_start < minute then 0 else w.requests end + 1,
+      tokens = case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens,
+      window_start = greatest(w.window_start, minute)
+    where w.scope = take_rate.scope
+      and w.subject_id = subject
+      and (request_limit is null or case when w.window_start < minute then 0 else w.requests end < request_limit)
+      and (
+        token_limit is null
+        or case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens <= token_limit
+      )
+    returning w.requests, w.tokens, w.window_start into used;
+    admitted := found;
+    exit when admitted or attempt = 2;
+    insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
+    values (take_rate.scope, subject, minute, 0, 0)
+    on conflict do nothing;
+    exit when not found;
+  end loop;
 
-  -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
-  update ai.rate_windows w
-  set
-    requests = case when w.window_start < minute then 0 else w.requests end + 1,
-    tokens = case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens,
-    window_start = greatest(w.window_start, minute)
-  where w.scope = take_rate.scope
-    and w.subject_id = subject
-    and (request_limit is null or case when w.window_start < minute then 0 else w.requests end < request_limit)
-    and (token_limit is null or case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens <= token_limit)
-  returning w.requests, w.tokens, w.window_start into used;
-
-  admitted := found;
   if not admitted then
     select w.requests, w.tokens, greatest(w.window_start, minute) as window_start into used
     from ai.rate_windows w
@@ -160,7 +184,7 @@ comment on function ai.take_rate is
   'Counts a request and its reserved tokens in the subject''s current minute, unless either limit would be passed.';
 revoke execute on function ai.take_rate from public, anon, authenticated;
 
-create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns text
+create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
   language plpgsql
   volatile
   security invoker
@@ -178,28 +202,12 @@ begin
     and b.subject_id = subject
     and b.workspace_id = workspace
     and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd;
-  if found then
-    return 'reserved';
-  end if;
-  perform from ai.budgets b
-  where b.scope = reserve_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
-  return case when found then 'exceeded' else 'none' end;
+  return found;
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
-  'Holds an amount of a monthly budget: reserved, exceeded, or none where there is no such budget.';
+  'Holds an amount of a monthly budget, unless that would pass its limit.';
 revoke execute on function ai.reserve_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
-
-create function ai.budget_subject(scope text, lineage uuid, app uuid, workspace uuid) returns uuid
-  language sql
-  immutable
-  security invoker
-  parallel safe
-as $$
-  select case scope when 'key' then lineage when 'app' then app else workspace end
-$$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
-revoke execute on function ai.budget_subject(text, uuid, uuid, uuid) from public, anon, authenticated;
 
 create function ai.reserve_credits(plan ai.plans, owner_id uuid, credits numeric) returns uuid
   language plpgsql

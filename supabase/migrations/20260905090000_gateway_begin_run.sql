@@ -20,8 +20,6 @@ declare
   rate record;
   limits jsonb := '{}';
   earlier ai.idempotency_keys;
-  scope text;
-  verdict text;
   held text[] := '{}';
   refused text;
   account uuid;
@@ -117,10 +115,12 @@ begin
   end if;
 
   -- key, app, workspace: the order of the locks.
-  if caller.lineage_id is not null then
-    verdict := ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, dearest_usd);
-    held := held || case verdict when 'reserved' then array['key'] else '{}' end;
-    refused := case verdict when 'exceeded' then 'budget_exceeded' end;
+  if 'key' = any (caller.budgets) then
+    if ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, dearest_usd) then
+      held := held || 'key'::text;
+    else
+      refused := 'budget_exceeded';
+    end if;
   end if;
   if refused is null then
     rate := ai.take_rate(
@@ -132,10 +132,12 @@ begin
     limits := ai.tighter_limits(limits, rate.limits);
     refused := case when not rate.admitted then 'rate_limit_exceeded' end;
   end if;
-  if refused is null then
-    verdict := ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, dearest_usd);
-    held := held || case verdict when 'reserved' then array['workspace'] else '{}' end;
-    refused := case verdict when 'exceeded' then 'budget_exceeded' end;
+  if refused is null and 'workspace' = any (caller.budgets) then
+    if ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, dearest_usd) then
+      held := held || 'workspace'::text;
+    else
+      refused := 'budget_exceeded';
+    end if;
   end if;
   if refused is null then
     account := ai.reserve_credits(
@@ -144,6 +146,7 @@ begin
     refused := case when account is null then 'insufficient_credits' end;
   end if;
   if refused is not null then
+    -- What an earlier budget holds goes back.
     update ai.budgets b set reserved_usd = b.reserved_usd - dearest_usd
     where b.workspace_id = caller.workspace_id
       and b.scope = any (held)

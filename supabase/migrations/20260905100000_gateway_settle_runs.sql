@@ -20,10 +20,14 @@ comment on type ai.closed_run is
   'What closing a run changes elsewhere: credits and cost that are due now, and what its reservation gives back.';
 
 create function ai.close_runs(outcomes jsonb, untouched_since timestamptz default null) returns ai.closed_run[]
-  language sql
+  language plpgsql
   volatile
   security invoker
+  set search_path = ''
 as $$
+declare
+  changes ai.closed_run[];
+begin
   with said as (
     select distinct on (o.created_at, o.id) o.*, coalesce(o.usage, '{}') as counts
     from jsonb_to_recordset(outcomes) as o (
@@ -98,7 +102,9 @@ as $$
       case when p.open then r.reserved_usd else 0 end
     )::ai.closed_run as change
   )
-  select coalesce(array_agg(change), '{}') from closed
+  select coalesce(array_agg(change), '{}') into changes from closed;
+  return changes;
+end
 $$;
 comment on function ai.close_runs(jsonb, timestamptz) is
   'Writes outcomes into their runs and returns what changed. With untouched_since it is the sweeper, and closes only '

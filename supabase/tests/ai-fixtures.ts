@@ -65,7 +65,7 @@ export async function createTenant(db: Database, options: TenantOptions = {}): P
 }
 
 /** A chat model with one route and one price, granted to the plan. */
-export async function addModel(
+async function addModel(
   db: Database,
   { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
 ): Promise<void> {

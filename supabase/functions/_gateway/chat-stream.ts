@@ -25,8 +25,10 @@ export function relayChatStream(options: {
   const { answer, open } = options;
   const scanner = createSseScanner({ keepUsageChunk: options.keepUsageChunk });
   const { facts } = scanner;
+  let over = false;
 
   function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode">): Record<string, unknown> {
+    over = true;
     open.addStep({ type: "model", name: options.name, status: stepStatus[how.status] }, answer.startedAt);
     return open.end({
       ...how,
@@ -76,6 +78,7 @@ export function relayChatStream(options: {
   }
 
   function leave(): void {
+    if (over) return;
     answer.cancel();
     end({ status: "cancelled", httpStatus: 499 });
   }
@@ -86,6 +89,8 @@ export function relayChatStream(options: {
         try {
           await pull(controller);
         } catch (error) {
+          // The client left while we waited: that was the end of it.
+          if (over) return;
           if (!(error instanceof ClientLeft)) {
             return fail(controller, new GatewayError(error instanceof ProviderFailure ? error.code : "internal_error"));
           }

@@ -15,7 +15,7 @@ function gateway(): Gateway {
   return {
     database,
     providers: new Map(),
-    limits: { firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
+    limits: { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
     openRuns: createOpenRuns({ touch: database.touchRuns, sweep: database.sweepRuns, waitUntil, now }),
     now,

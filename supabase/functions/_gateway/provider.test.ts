@@ -28,7 +28,7 @@ async function provider(answer: RequestListener): Promise<{ baseUrl: string; ask
   return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked, left };
 }
 
-const limits = { firstByteMs: 300, idleMs: 300, totalMs: 2_000 };
+const limits = { connectMs: 300, firstByteMs: 300, idleMs: 300, totalMs: 2_000 };
 const text = (body: string, status = 200): RequestListener => {
   return (_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body);
 };
@@ -110,6 +110,12 @@ describe("a provider call", () => {
       mayHaveCharged: true,
     });
     await Promise.all([silent.left, stalled.left]);
+  });
+
+  test("ends when no connection comes about, and nothing was asked", async () => {
+    // TEST-NET-1 (RFC 5737): nobody is there. Where a machine knows that at once, it is a failure and no timeout.
+    const call = callOf(["http://192.0.2.1:81/v1"]);
+    await expect(readAll(call)).rejects.toMatchObject({ mayHaveCharged: false, retryable: true });
   });
 
   test("ends when it has taken its time in all", async () => {

@@ -1,11 +1,12 @@
 import type { RunRoute } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import { type ErrorCode, GatewayError } from "./errors.ts";
+import { ConnectTimeout, ensureReachable, noteFailed, noteReached } from "./reachable.ts";
 import type { OpenRun } from "./run.ts";
 
 /** design.md, Gateway: time limits of a provider call, in milliseconds. */
-export type TimeLimits = { firstByteMs: number; idleMs: number; totalMs: number };
-export const defaultTimeLimits = { firstByteMs: 60_000, idleMs: 30_000 } as const;
+export type TimeLimits = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number };
+export const defaultTimeLimits = { connectMs: 5_000, firstByteMs: 60_000, idleMs: 30_000 } as const;
 
 /** A provider's answer from its first byte on. */
 export type ProviderAnswer = {
@@ -92,8 +93,14 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
   if (!provider) throw new GatewayError("service_unavailable");
   const startedAt = call.now();
   const connection = openConnection(call.clientLeft, () => deadline - call.now());
-  let answered = false;
+  let dispatched = false;
   try {
+    await ensureReachable(provider.baseUrl, {
+      limitMs: call.limits.connectMs,
+      signal: connection.signal,
+      now: call.now,
+    });
+    dispatched = true;
     connection.expectWithin(call.limits.firstByteMs);
     const response = await fetch(provider.baseUrl + call.path, {
       method: "POST",
@@ -107,7 +114,7 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
       redirect: "error",
       signal: connection.signal,
     });
-    answered = true;
+    noteReached(provider.baseUrl, call.now);
     if (!response.ok) {
       connection.close();
       throw statusFailure(response.status);
@@ -145,8 +152,9 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
       connection.close();
       throw cause;
     }
-    // Without an answer nothing tells whether the request arrived, unless no connection was made at all.
-    throw connection.explain(cause, { mayHaveCharged: answered || !isRefusedConnection(cause), retryable: true });
+    noteFailed(provider.baseUrl);
+    // Once the request is on its way, nothing tells whether it arrived, unless there was no connection at all.
+    throw connection.explain(cause, { mayHaveCharged: dispatched && !isRefusedConnection(cause), retryable: true });
   }
 }
 
@@ -182,7 +190,8 @@ function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
     explain(cause: unknown, options: Pick<ProviderFailure, "mayHaveCharged" | "retryable">): Error {
       close();
       if (clientLeft.aborted) return new ClientLeft();
-      return new ProviderFailure({ code: timedOut ? "provider_timeout" : "provider_error", ...options, cause });
+      const late = timedOut || cause instanceof ConnectTimeout;
+      return new ProviderFailure({ code: late ? "provider_timeout" : "provider_error", ...options, cause });
     },
   };
 }

@@ -62,7 +62,7 @@ export function openRun({ openRuns, settlements, now }: Gateway, run: Run, start
         usage: end.usage,
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
-        steps,
+        steps: [...steps],
         key_unused: end.keyUnused ?? false,
       });
       platform = platformMetadata(run, { ...end, steps, latencyMs });

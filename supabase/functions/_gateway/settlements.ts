@@ -31,7 +31,7 @@ export type Settlements = {
 };
 
 /** design.md, Gateway: batches of at most 50 ms or 100 runs. */
-export const batchWindowMs = 50;
+const batchWindowMs = 50;
 export const batchSize = 100;
 /** After the last the sweeper has the run. */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];

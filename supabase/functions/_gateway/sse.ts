@@ -3,7 +3,7 @@ import type { TokenCounts } from "../_shared/money.ts";
 import { guessTokens, readUsage } from "./usage.ts";
 
 /** What a stream has told so far. */
-export type StreamFacts = {
+type StreamFacts = {
   /** The last usage that was stated, and whether it came in the chunk that closes the count. */
   usage?: Required<TokenCounts>;
   usageIsFinal: boolean;

@@ -203,8 +203,9 @@ describe("a streamed chat", () => {
     );
     let seen = 0;
     for await (const _ of stream) if (++seen === 5) break;
-    const { run, charged, truth } = await tenant.accountOf(requestId);
+    const { run, charged, steps, truth } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expect(steps).toEqual([{ step: 1, type: "model", name: "demo-paced", status: "aborted" }]);
     expect(truth).toMatchObject([{ aborted: true }]);
     expect(Number(charged)).toBeGreaterThan(0);
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));

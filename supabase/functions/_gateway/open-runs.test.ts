@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Run } from "./database.ts";
+import { createOpenRuns } from "./open-runs.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const run = (id: string) => ({ run_id: id, created_at: "2026-01-01T00:00:00Z" }) as Run;
+
+function collect() {
+  const touched: object[][] = [];
+  let sweeps = 0;
+  const openRuns = createOpenRuns({
+    touch: async (counts) => {
+      touched.push([...counts]);
+    },
+    sweep: async () => {
+      sweeps += 1;
+    },
+    waitUntil: () => {},
+    now: () => Date.now(),
+  });
+  return { openRuns, touched, sweeps: () => sweeps };
+}
+
+describe("open runs", () => {
+  test("are touched together every 15 seconds with their counts of that moment, until they end", async () => {
+    const { openRuns, touched } = collect();
+    const counts = { input_tokens: 1, output_tokens: 0 };
+    const release = openRuns.track(run("a"), () => counts);
+    const releaseOther = openRuns.track(run("b"), () => ({ input_tokens: 9, output_tokens: 9 }));
+    await vi.advanceTimersByTimeAsync(14_999);
+    expect(touched).toEqual([]);
+    counts.output_tokens = 7;
+    releaseOther();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(touched).toEqual([[{ created_at: "2026-01-01T00:00:00Z", id: "a", input_tokens: 1, output_tokens: 7 }]]);
+    release();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(touched).toHaveLength(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("are the occasion to sweep what others left, every 15 seconds at most", async () => {
+    const { openRuns, sweeps } = collect();
+    for (let n = 0; n < 10; n++) openRuns.track(run(String(n)), () => ({ input_tokens: 0, output_tokens: 0 }))();
+    expect(sweeps()).toBe(1);
+    await vi.advanceTimersByTimeAsync(15_000);
+    openRuns.track(run("later"), () => ({ input_tokens: 0, output_tokens: 0 }))();
+    expect(sweeps()).toBe(2);
+  });
+});

@@ -1,0 +1,50 @@
+import { connect } from "node:net";
+
+/** An answer within this time shows that a host can be reached. */
+const freshMs = 30_000;
+const reachedAt = new Map<string, number>();
+
+/**
+ * Makes sure that a provider's host takes connections, since `fetch` has no time limit of its own for connecting.
+ * Costs one handshake, and nothing while calls succeed.
+ * @throws Error when it does not within the limit, or when `signal` falls
+ */
+export async function ensureReachable(
+  baseUrl: string,
+  { limitMs, signal, now }: { limitMs: number; signal: AbortSignal; now: () => number },
+): Promise<void> {
+  const { protocol, hostname, port, origin } = new URL(baseUrl);
+  if (now() - (reachedAt.get(origin) ?? Number.NEGATIVE_INFINITY) < freshMs) return;
+  await new Promise<void>((resolve, reject) => {
+    const socket = connect({
+      host: hostname.replace(/^\[|\]$/g, ""),
+      port: Number(port || (protocol === "https:" ? 443 : 80)),
+    });
+    const settle = (act: () => void) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", leave);
+      socket.destroy();
+      act();
+    };
+    const leave = () => settle(() => reject(new Error("aborted")));
+    const timer = setTimeout(() => settle(() => reject(new ConnectTimeout())), limitMs);
+    socket.once("connect", () => settle(resolve));
+    socket.once("error", (error) => settle(() => reject(error)));
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) leave();
+  });
+  noteReached(baseUrl, now);
+}
+
+/** Remembers that a host has just answered. */
+export function noteReached(baseUrl: string, now: () => number): void {
+  reachedAt.set(new URL(baseUrl).origin, now());
+}
+
+/** Forgets it: the next call looks again. */
+export function noteFailed(baseUrl: string): void {
+  reachedAt.delete(new URL(baseUrl).origin);
+}
+
+/** Nobody answered the handshake in time. */
+export class ConnectTimeout extends Error {}

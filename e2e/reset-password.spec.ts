@@ -17,7 +17,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto("/login");
       await page.getByRole("link", { name: "Forgot password?" }).click();
       if (javaScriptEnabled) await expectAccessible(page);
-      await page.getByLabel("E-mail").fill(member.email);
+      await page.getByLabel("Email").fill(member.email);
       await page.getByRole("button", { name: "Send the link" }).click();
       await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
       await expectFitsSmallScreens(page);
@@ -49,7 +49,7 @@ for (const javaScriptEnabled of [true, false]) {
 
 test("an unknown address gets the same answer, and no mail", async ({ page, newcomer }) => {
   await page.goto("/forgot-password");
-  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Email").fill(newcomer.email);
   await page.getByRole("button", { name: "Send the link" }).click();
   await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
   expect(await mailsTo(newcomer.email)).toHaveLength(0);

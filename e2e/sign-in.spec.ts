@@ -8,7 +8,7 @@ test("the sign-in page works with the keyboard alone", async ({ page, member }) 
   await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: "Gatehouse" })).toBeFocused();
   await page.keyboard.press("Tab");
-  await expect(page.getByLabel("E-mail")).toBeFocused();
+  await expect(page.getByLabel("Email")).toBeFocused();
   await page.keyboard.type(member.email);
   await page.keyboard.press("Tab");
   // "Forgot password?" stands beside the label, before the field.
@@ -49,7 +49,7 @@ test("a wrong password and an unknown address get one answer, in a summary that 
     const summary = page.getByRole("alert");
     await expect(summary).toBeFocused();
     answers.push((await summary.textContent()) ?? "");
-    await expect(page.getByLabel("E-mail")).toHaveValue(email);
+    await expect(page.getByLabel("Email")).toHaveValue(email);
     await expect(page.getByLabel("Password")).toHaveValue("");
   }
   expect(answers[0]).toBe(answers[1]);
@@ -61,9 +61,9 @@ test("errors stand at their fields, and the summary leads to them", async ({ pag
   await page.goto("/login");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  await page.getByLabel("E-mail").fill("not an address");
+  await page.getByLabel("Email").fill("not an address");
   await page.getByRole("button", { name: "Sign in" }).click();
-  const email = page.getByLabel("E-mail");
+  const email = page.getByLabel("Email");
   await expect(email).toHaveAttribute("aria-invalid", "true");
   await expect(email).toHaveAccessibleDescription(/such as name@example.com/);
   await page.getByRole("alert").getByRole("link", { name: "Enter your password" }).click();
@@ -73,7 +73,7 @@ test("errors stand at their fields, and the summary leads to them", async ({ pag
 test("a protected page asks for a sign-in and then shows itself", async ({ page, member }) => {
   await page.goto("/workspaces?sort=name");
   await expect(page).toHaveURL(`/login?${new URLSearchParams({ returnUrl: "/workspaces?sort=name" })}`);
-  await page.getByLabel("E-mail").fill(member.email);
+  await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password").fill("wrong first");
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByLabel("Password").fill(member.password);

@@ -13,7 +13,7 @@ for (const javaScriptEnabled of [true, false]) {
     test("a newcomer signs up, confirms by mail, signs out and signs in", async ({ page, newcomer }) => {
       await page.goto("/signup");
       await checkPage(page);
-      await page.getByLabel("E-mail").fill(newcomer.email);
+      await page.getByLabel("Email").fill(newcomer.email);
       await page.getByLabel("Password").fill(newcomer.password);
       await page.getByRole("button", { name: "Create account" }).click();
 
@@ -26,7 +26,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.request.get(link);
       await page.request.head(link);
       await page.goto(link);
-      await expect(page.getByRole("heading", { name: "Confirm your e-mail" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: "Confirm your email" })).toBeVisible();
       await checkPage(page);
       await page.getByRole("button", { name: "Confirm and sign in" }).click();
 
@@ -54,7 +54,7 @@ for (const javaScriptEnabled of [true, false]) {
 test("the destination survives sign-up and its mail", async ({ page, newcomer }) => {
   await page.goto("/workspaces?from=invitation");
   await page.getByRole("link", { name: "Create an account" }).click();
-  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
   await page.getByRole("button", { name: "Create account" }).click();
   await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
@@ -65,7 +65,7 @@ test("the destination survives sign-up and its mail", async ({ page, newcomer })
 
 test("a known address gets the answer that an unknown one gets, and no mail", async ({ page, member }) => {
   await page.goto("/signup");
-  await page.getByLabel("E-mail").fill(member.email);
+  await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password").fill("another password 1234");
   await page.getByRole("button", { name: "Create account" }).click();
   await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
@@ -77,7 +77,7 @@ test("a known address gets the answer that an unknown one gets, and no mail", as
 
 test("the link is sent again on request, to whoever asks for whatever address", async ({ page, newcomer }) => {
   await page.goto("/signup");
-  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
   await page.getByRole("button", { name: "Create account" }).click();
   await confirmationLink(newcomer.email);
@@ -92,7 +92,7 @@ test("the link is sent again on request, to whoever asks for whatever address", 
 
 test("an account that was never confirmed is led to its mail, not let in", async ({ page, newcomer }) => {
   await page.goto("/signup");
-  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
   await page.getByRole("button", { name: "Create account" }).click();
   await signIn(page, newcomer);
@@ -102,12 +102,12 @@ test("an account that was never confirmed is led to its mail, not let in", async
 
 test("a weak password is refused at its field, and the address stays", async ({ page, newcomer }) => {
   await page.goto("/signup");
-  await page.getByLabel("E-mail").fill(newcomer.email);
+  await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill("seven77");
   await page.getByRole("button", { name: "Create account" }).click();
   await expect(page.getByRole("alert")).toContainText("at least 8 characters");
   await expect(page.getByLabel("Password")).toHaveAttribute("aria-invalid", "true");
-  await expect(page.getByLabel("E-mail")).toHaveValue(newcomer.email);
+  await expect(page.getByLabel("Email")).toHaveValue(newcomer.email);
   await expect(page.getByLabel("Password")).toHaveValue("");
   await expectAccessible(page);
 });

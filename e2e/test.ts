@@ -57,7 +57,7 @@ export { expect };
 /** Signs in on the sign-in page, wherever it leads. */
 export async function signIn(page: Page, { email, password }: Person, { at = "/login" } = {}): Promise<void> {
   await page.goto(at);
-  await page.getByLabel("E-mail").fill(email);
+  await page.getByLabel("Email").fill(email);
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
 }

@@ -4,12 +4,12 @@ import { z } from "zod";
 const maxPasswordBytes = 72;
 const minPasswordLength = 8;
 
-/** An e-mail address as typed; RFC 5321 allows 254 characters. */
+/** An email address as typed; RFC 5321 allows 254 characters. */
 export const emailSchema = z
-  .string({ error: "Enter your e-mail address" })
+  .string({ error: "Enter your email address" })
   .trim()
-  .max(254, "Enter an e-mail address of at most 254 characters")
-  .pipe(z.email("Enter an e-mail address, such as name@example.com"));
+  .max(254, "Enter an email address of at most 254 characters")
+  .pipe(z.email("Enter an email address, such as name@example.com"));
 
 const typedPassword = z.string({ error: "Enter your password" });
 

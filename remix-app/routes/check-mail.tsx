@@ -58,8 +58,8 @@ export default function CheckMailPage() {
       title="Check your mail"
       lead={
         unconfirmed
-          ? "Your e-mail address has yet to be confirmed. Open the link that we sent you."
-          : "Open the link that we sent you to confirm your e-mail address."
+          ? "Your email address has yet to be confirmed. Open the link that we sent you."
+          : "Open the link that we sent you to confirm your email address."
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
@@ -78,10 +78,11 @@ export default function CheckMailPage() {
         </a>
       ) : null}
       <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
+        <h2 className="font-semibold text-large">No mail yet?</h2>
         <Field
           id={email.id}
           name={email.name}
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="email"
           autoCapitalize="none"

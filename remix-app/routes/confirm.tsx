@@ -24,11 +24,11 @@ type LinkType = z.infer<typeof linkSchema>["type"];
 
 const words: Record<LinkType, { title: string; lead: string; button: string }> = {
   signup: {
-    title: "Confirm your e-mail",
+    title: "Confirm your email",
     lead: "One click, and your account is ready.",
     button: "Confirm and sign in",
   },
-  email: { title: "Confirm your e-mail", lead: "One click, and your account is ready.", button: "Confirm and sign in" },
+  email: { title: "Confirm your email", lead: "One click, and your account is ready.", button: "Confirm and sign in" },
   invite: {
     title: "Accept the invitation",
     lead: "This signs you in to your new account.",
@@ -37,7 +37,7 @@ const words: Record<LinkType, { title: string; lead: string; button: string }> =
   magiclink: { title: "Sign in by link", lead: "This signs you in to your account.", button: "Sign in" },
   recovery: { title: "Reset your password", lead: "Go on to choose a new one.", button: "Continue" },
   email_change: {
-    title: "Confirm your new e-mail",
+    title: "Confirm your new email",
     lead: "This changes the address of your account.",
     button: "Confirm",
   },

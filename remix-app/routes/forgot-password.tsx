@@ -68,7 +68,7 @@ export default function ForgotPasswordPage() {
         <Field
           id={email.id}
           name={email.name}
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="username"
           autoCapitalize="none"

@@ -40,7 +40,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   if (error) {
     const failure = generalFailure(error);
-    const message = failure?.message ?? "That e-mail and password do not match an account. Check both and try again.";
+    const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
   throw redirect(redirectTarget(returnUrl, { origin: context.origin, fallback: "/" }));
@@ -62,7 +62,7 @@ export default function SignInPage() {
         <Field
           id={email.id}
           name={email.name}
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="username webauthn"
           autoCapitalize="none"

@@ -73,7 +73,7 @@ export default function SignUpPage() {
         <Field
           id={email.id}
           name={email.name}
-          label="E-mail"
+          label="Email"
           type="email"
           autoComplete="username"
           autoCapitalize="none"

@@ -5,9 +5,12 @@ import type { Env } from "./http/context.ts";
 import { corsHeaders } from "./http/cors.ts";
 import { errorResponse } from "./http/error-response.ts";
 import { addressLimits } from "./http/limits.ts";
+import { adminCredentialRoutes } from "./routes/admin-credentials.ts";
 import { adminUserRoutes } from "./routes/admin-users.ts";
+import { factorRoutes } from "./routes/factors.ts";
 import { mailRequestRoutes } from "./routes/mail-requests.ts";
 import { notImplementedRoutes } from "./routes/not-implemented.ts";
+import { passkeyRoutes } from "./routes/passkeys.ts";
 import { publicRoutes } from "./routes/public.ts";
 import { signUpRoutes } from "./routes/sign-up.ts";
 import { tokenRoutes } from "./routes/token.ts";
@@ -33,7 +36,10 @@ export function createApp(deps: Deps): Hono<Env> {
     verifyRoutes(deps, limits),
     mailRequestRoutes(deps, limits),
     userRoutes(deps, limits),
+    factorRoutes(deps, limits),
+    passkeyRoutes(deps, limits),
     adminUserRoutes(deps),
+    adminCredentialRoutes(deps),
     notImplementedRoutes(),
   ]) {
     app.route("/", routes);

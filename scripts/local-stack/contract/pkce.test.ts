@@ -1,0 +1,135 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { newAccount, newEmail, newSession, password, sessionOf } from "./support/accounts.ts";
+import { sql } from "./support/database.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { nextMail } from "./support/mail.ts";
+
+const s256 = (verifier: string) => createHash("sha256").update(verifier).digest("base64url");
+const newVerifier = () => randomBytes(42).toString("base64url");
+const exchange = (auth_code: string, code_verifier: string) =>
+  call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
+
+type Asked = { verifier: string; code: string; flowId: string };
+
+/** Asks for a mail with a challenge, and follows its link. */
+async function askedFor(
+  route: string,
+  type: string,
+  given: { email: string } & Record<string, unknown>,
+  bearer?: string,
+) {
+  const verifier = newVerifier();
+  const { mailbox, ...body } = { mailbox: given.email, ...given };
+  const challenge = { code_challenge: s256(verifier), code_challenge_method: "s256" };
+  expectOk(await call(route, { body: { ...body, ...challenge }, bearer }));
+  const { tokenHash } = await nextMail(String(mailbox));
+  return { verifier, code: await codeFrom(tokenHash, type) };
+}
+
+async function codeFrom(tokenHash: string, type: string): Promise<string> {
+  const answer = await call(`GET /verify?type=${type}&token=${tokenHash}`);
+  return new URL(answer.location).searchParams.get("code") ?? "";
+}
+
+async function recovering(): Promise<Asked & { id: string; email: string }> {
+  const { id, email } = await newAccount();
+  const asked = await askedFor("POST /recover", "recovery", { email });
+  const [flow] = await sql<{ id: string }>("select id from auth.flow_state where auth_code = $1", [asked.code]);
+  return { id, email, ...asked, flowId: flow?.id ?? "" };
+}
+
+describe("POST /token?grant_type=pkce", () => {
+  test("exchanges a code for a session, once", async () => {
+    const { id, code, verifier } = await recovering();
+    expect(sessionOf(expectOk(await exchange(code, verifier))).user.id).toBe(id);
+    expectRefusal(await exchange(code, verifier), 404, "flow_state_not_found");
+  });
+
+  test("a wrong verifier is 400 bad_code_verifier, and leaves the code good", async () => {
+    const { code, verifier } = await recovering();
+    expectRefusal(await exchange(code, newVerifier()), 400, "bad_code_verifier");
+    expectRefusal(await exchange(code, s256(verifier)), 400, "bad_code_verifier");
+    expectOk(await exchange(code, verifier));
+  });
+
+  test("an unknown code: 404 flow_state_not_found", async () => {
+    expectRefusal(await exchange(randomUUID(), newVerifier()), 404, "flow_state_not_found");
+  });
+
+  test.each([
+    ["", "verifier"],
+    ["code", ""],
+  ])("code %j with verifier %j: 400 validation_failed", async (code, verifier) => {
+    expectRefusal(await exchange(code, verifier), 400, "validation_failed");
+  });
+
+  test("method plain compares as it is", async () => {
+    const { email } = await newAccount();
+    const verifier = newVerifier();
+    const body = { email, code_challenge: verifier, code_challenge_method: "plain" };
+    expectOk(await call("POST /recover", { body }));
+    const code = await codeFrom((await nextMail(email)).tokenHash, "recovery");
+    expectRefusal(await exchange(code, newVerifier()), 400, "bad_code_verifier");
+    expectOk(await exchange(code, verifier));
+  });
+
+  test("a code is good for 300 seconds after the request: 422 flow_state_expired", async () => {
+    const { code, verifier, flowId } = await recovering();
+    const age = (seconds: number) =>
+      sql("update auth.flow_state set created_at = created_at - make_interval(secs => $2) where id = $1", [
+        flowId,
+        seconds,
+      ]);
+    await age(290);
+    expectRefusal(await exchange(code, newVerifier()), 400, "bad_code_verifier");
+    await age(11);
+    expectRefusal(await exchange(code, verifier), 422, "flow_state_expired");
+  });
+
+  test("15 exchanges at once: at least one session, no error but flow_state_not_found", async () => {
+    const { code, verifier } = await recovering();
+    const answers = await Promise.all(Array.from({ length: 15 }, () => exchange(code, verifier)));
+    expect(answers.some((answer) => answer.status === 200)).toBe(true);
+    for (const answer of answers) expect(answer.status, answer.text).toBeLessThan(500);
+    expectRefusal(await exchange(code, verifier), 404, "flow_state_not_found");
+  });
+});
+
+describe("what a session that a code began has proven", () => {
+  const methodOf = async ({ code, verifier }: { code: string; verifier: string }) =>
+    sessionOf(expectOk(await exchange(code, verifier))).claims.amr[0].method;
+
+  test("recovery", async () => {
+    expect(await methodOf(await recovering())).toBe("recovery");
+  });
+
+  test("magiclink", async () => {
+    const { email } = await newAccount();
+    expect(await methodOf(await askedFor("POST /otp", "magiclink", { email }))).toBe("magiclink");
+  });
+
+  test("email/signup", async () => {
+    const asked = await askedFor("POST /signup", "signup", { email: newEmail(), password });
+    expect(await methodOf(asked)).toBe("email/signup");
+  });
+
+  test("email_change", async () => {
+    const { account, accessToken } = await newSession();
+    const email = newEmail();
+    const verifier = newVerifier();
+    const body = { email, code_challenge: s256(verifier), code_challenge_method: "s256" };
+    expectOk(await call("PUT /user", { bearer: accessToken, body }));
+    const toOld = (await nextMail(account.email)).tokenHash;
+    const half = await call(`GET /verify?type=email_change&token=${toOld}`);
+    expect(new URL(half.location).searchParams.get("message")).toEqual(expect.any(String));
+    const code = await codeFrom((await nextMail(email)).tokenHash, "email_change");
+    expect(await methodOf({ code, verifier })).toBe("email_change");
+  });
+
+  test("a link that was made without a challenge has no code", async () => {
+    const { email } = await newAccount();
+    const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
+    expect(await codeFrom(hashed_token, "recovery")).toBe("");
+  });
+});

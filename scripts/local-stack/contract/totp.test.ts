@@ -1,0 +1,336 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { forgeToken, inAnHour, newSession, refresh, sessionOf, signIn } from "./support/accounts.ts";
+import { sql } from "./support/database.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { challenge, codeOf, enroll, newRaisedSession, raise, verifyCode, wrongCodeOf } from "./support/totp.ts";
+import { describeVariant } from "./support/variant.ts";
+
+const enrollBody = (fields: Record<string, unknown> = {}) => ({ factor_type: "totp", ...fields });
+const factorsOf = async (bearer: string) => expectOk(await call("GET /user", { bearer })).factors ?? [];
+
+describe("POST /factors", () => {
+  test("answers with a secret, its address for apps, and a QR code as bare SVG", async () => {
+    const { account, accessToken } = await newSession();
+    const body = enrollBody({ friendly_name: "phone", issuer: "Gatehouse" });
+    const factor = expectOk(await call("POST /factors", { bearer: accessToken, body }));
+    expect(factor).toMatchObject({ id: expect.any(String), type: "totp", friendly_name: "phone" });
+    expect(factor.totp.secret).toMatch(/^[A-Z2-7]{32}$/);
+    expect(factor.totp.qr_code.trimStart()).toMatch(/^<(\?xml|svg)/);
+    const uri = new URL(factor.totp.uri);
+    expect(uri.protocol).toBe("otpauth:");
+    expect(decodeURIComponent(uri.pathname)).toContain(`Gatehouse:${account.email}`);
+    expect(Object.fromEntries(uri.searchParams)).toMatchObject({
+      secret: factor.totp.secret,
+      issuer: "Gatehouse",
+      algorithm: "SHA1",
+      digits: "6",
+      period: "30",
+    });
+  });
+
+  test("the issuer is the site's host unless given", async () => {
+    const { accessToken } = await newSession();
+    const { totp } = expectOk(await call("POST /factors", { bearer: accessToken, body: enrollBody() }));
+    expect(new URL(totp.uri).searchParams.get("issuer")).toBe("localhost:3000");
+  });
+
+  test("the factor is listed with the user, unverified, without its secret", async () => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken, "phone");
+    const answer = await call("GET /user", { bearer: accessToken });
+    expect(answer.body.factors).toEqual([
+      {
+        id: factorId,
+        status: "unverified",
+        factor_type: "totp",
+        friendly_name: "phone",
+        phone: "",
+        last_challenged_at: null,
+        created_at: expect.any(String),
+        updated_at: expect.any(String),
+      },
+    ]);
+    expect(answer.text).not.toContain(secret);
+  });
+
+  test("the same name twice: 422 mfa_factor_name_conflict", async () => {
+    const { accessToken } = await newSession();
+    await enroll(accessToken, "phone");
+    await enroll(accessToken, "tablet");
+    const answer = await call("POST /factors", { bearer: accessToken, body: enrollBody({ friendly_name: "phone" }) });
+    expectRefusal(answer, 422, "mfa_factor_name_conflict");
+  });
+
+  test("ten are enough: 422 too_many_enrolled_mfa_factors", async () => {
+    const { accessToken } = await newSession();
+    for (let count = 0; count < 10; count++) await enroll(accessToken, `phone ${count}`);
+    const answer = await call("POST /factors", { bearer: accessToken, body: enrollBody({ friendly_name: "more" }) });
+    expectRefusal(answer, 422, "too_many_enrolled_mfa_factors");
+  });
+
+  test("with a verified factor it takes aal2: 403 insufficient_aal", async () => {
+    const { account, accessToken } = await newRaisedSession();
+    const { accessToken: low } = await signIn(account);
+    const body = enrollBody({ friendly_name: "second" });
+    expectRefusal(await call("POST /factors", { bearer: low, body }), 403, "insufficient_aal");
+    expectOk(await call("POST /factors", { bearer: accessToken, body }));
+  });
+
+  test("another type: 400 validation_failed", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await call("POST /factors", { bearer: accessToken, body: {} }), 400, "validation_failed");
+    const body = { factor_type: "sms" };
+    expectRefusal(await call("POST /factors", { bearer: accessToken, body }), 400, "validation_failed");
+  });
+
+  test("an anonymous user: 403 no_authorization", async () => {
+    const { account, id } = await newSession();
+    const claims = { sub: account.id, aud: "authenticated", session_id: id, is_anonymous: true, exp: inAnHour() };
+    const answer = await call("POST /factors", { bearer: await forgeToken(claims), body: enrollBody() });
+    expectRefusal(answer, 403, "no_authorization");
+  });
+
+  test("without a bearer: 401", async () => {
+    expectRefusal(await call("POST /factors", { body: enrollBody() }), 401, "no_authorization");
+  });
+});
+
+describe("POST /factors/:id/challenge", () => {
+  test("answers with an id and when it ends, in 300 seconds", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    const body = expectOk(await call(`POST /factors/${factorId}/challenge`, { bearer: accessToken, body: {} }));
+    expect(body).toMatchObject({ id: expect.any(String), type: "totp" });
+    expect(Math.abs(body.expires_at - Date.now() / 1_000 - 300)).toBeLessThan(10);
+  });
+
+  test("the factor says when it was last challenged", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    await challenge(accessToken, factorId);
+    expect((await factorsOf(accessToken))[0].last_challenged_at).toEqual(expect.any(String));
+  });
+
+  test("a factor of another user, or of nobody: 404 mfa_factor_not_found", async () => {
+    const [mine, other] = [await newSession(), await newSession()];
+    const { factorId } = await enroll(other.accessToken);
+    for (const id of [factorId, randomUUID()]) {
+      const answer = await call(`POST /factors/${id}/challenge`, { bearer: mine.accessToken, body: {} });
+      expectRefusal(answer, 404, "mfa_factor_not_found");
+    }
+  });
+
+  test("no UUID: 404 validation_failed", async () => {
+    const { accessToken } = await newSession();
+    const answer = await call("POST /factors/1/challenge", { bearer: accessToken, body: {} });
+    expectRefusal(answer, 404, "validation_failed");
+  });
+});
+
+describe("POST /factors/:id/verify", () => {
+  test("the same session at aal2, with new tokens; totp is in its amr, newest first", async () => {
+    const { before, account, factor, ...raised } = await newRaisedSession();
+    expect(raised.id).toBe(before.id);
+    expect(raised.refreshToken).not.toBe(before.refreshToken);
+    expect(raised.claims.aal).toBe("aal2");
+    const methods = raised.claims.amr.map((entry: { method: string }) => entry.method);
+    expect([...methods].sort()).toEqual(["password", "totp"]);
+    expect(raised.claims.amr[0].timestamp).toBeGreaterThanOrEqual(raised.claims.amr[1].timestamp);
+    expect(raised.user.factors).toMatchObject([{ id: factor.factorId, status: "verified" }]);
+    const [row] = await sql("select aal, factor_id from auth.sessions where id = $1", [raised.id]);
+    expect(row).toEqual({ aal: "aal2", factor_id: factor.factorId });
+  });
+
+  test("a refresh keeps aal2", async () => {
+    const { refreshToken } = await newRaisedSession();
+    const { claims } = sessionOf(expectOk(await refresh(refreshToken)));
+    expect(claims.aal).toBe("aal2");
+    expect(claims.amr).toHaveLength(2);
+  });
+
+  test.each([-1, 0, 1])("a code %i steps away is good", async (steps) => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    expectOk(await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) }));
+  });
+
+  test.each([-3, 3])("a code %i steps away is not: 422 mfa_verification_failed", async (steps) => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    const answer = await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) });
+    expectRefusal(answer, 422, "mfa_verification_failed");
+  });
+
+  test("a wrong code does not use the challenge up; the right one does", async () => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    const wrong = { factorId, challengeId, code: wrongCodeOf(secret) };
+    expectRefusal(await verifyCode(accessToken, wrong), 422, "mfa_verification_failed");
+    expectRefusal(await verifyCode(accessToken, wrong), 422, "mfa_verification_failed");
+    const right = { factorId, challengeId, code: codeOf(secret) };
+    const { accessToken: raised } = sessionOf(expectOk(await verifyCode(accessToken, right)));
+    expectRefusal(await verifyCode(raised, right), 422, "mfa_ip_address_mismatch");
+  });
+
+  test("one code is good for two challenges: replay is the application's to refuse", async () => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const [one, two] = [await challenge(accessToken, factorId), await challenge(accessToken, factorId)];
+    const code = codeOf(secret);
+    expectOk(await verifyCode(accessToken, { factorId, challengeId: one, code }));
+    expectOk(await verifyCode(accessToken, { factorId, challengeId: two, code }));
+  });
+
+  test.each(["12345", "1234567", "abcdef"])("code %s: 422 mfa_verification_failed", async (code) => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code }), 422, "mfa_verification_failed");
+  });
+
+  test("no code: 400 validation_failed", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code: "" }), 400, "validation_failed");
+  });
+
+  test("an unknown challenge, or one of another factor: 422 mfa_factor_not_found", async () => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken, "one");
+    const other = await enroll(accessToken, "two");
+    const foreign = await challenge(accessToken, other.factorId);
+    for (const challengeId of [randomUUID(), foreign]) {
+      const answer = await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret) });
+      expectRefusal(answer, 422, "mfa_factor_not_found");
+    }
+  });
+
+  test("a challenge lives for 300 seconds: 422 mfa_challenge_expired after", async () => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    const age = (seconds: number) =>
+      sql("update auth.mfa_challenges set created_at = created_at - make_interval(secs => $2) where id = $1", [
+        challengeId,
+        seconds,
+      ]);
+    await age(290);
+    const wrong = await verifyCode(accessToken, { factorId, challengeId, code: wrongCodeOf(secret) });
+    expectRefusal(wrong, 422, "mfa_verification_failed");
+    await age(11);
+    const late = await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret) });
+    expectRefusal(late, 422, "mfa_challenge_expired");
+  });
+
+  test("other factors that were never verified go; verified ones stay", async () => {
+    const { accessToken, factor } = await newRaisedSession();
+    const second = await enroll(accessToken, "second");
+    await enroll(accessToken, "third");
+    const { accessToken: again } = await raise(accessToken, second);
+    const ids = (await factorsOf(again)).map((row: { id: string }) => row.id);
+    expect(ids.sort()).toEqual([factor.factorId, second.factorId].sort());
+  });
+
+  test("proving it again moves its time and nothing else", async () => {
+    const { accessToken, factor, id } = await newRaisedSession();
+    await sql("update auth.mfa_amr_claims set updated_at = updated_at - interval '1 hour' where session_id = $1", [id]);
+    const { claims } = await raise(accessToken, factor);
+    expect(claims.amr.map((entry: { method: string }) => entry.method)).toEqual(["totp", "password"]);
+    expect(claims.amr[0].timestamp - claims.amr[1].timestamp).toBeGreaterThan(3_500);
+  });
+
+  test("14 times at once with one challenge: no error of ours, one session", async () => {
+    const { account, accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    const code = codeOf(secret);
+    const answers = await Promise.all(
+      Array.from({ length: 14 }, () => verifyCode(accessToken, { factorId, challengeId, code })),
+    );
+    expect(answers.some((answer) => answer.status === 200)).toBe(true);
+    for (const answer of answers) expect(answer.status, answer.text).toBeLessThan(500);
+    expect(await sql("select from auth.sessions where user_id = $1", [account.id])).toHaveLength(1);
+  });
+});
+
+describe("DELETE /factors/:id", () => {
+  test("an unverified one at aal1", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    expect(expectOk(await call(`DELETE /factors/${factorId}`, { bearer: accessToken }))).toEqual({ id: factorId });
+    expect(await factorsOf(accessToken)).toEqual([]);
+  });
+
+  test("a verified one at aal1: 422 insufficient_aal", async () => {
+    const { account, factor } = await newRaisedSession();
+    const { accessToken } = await signIn(account);
+    expectRefusal(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }), 422, "insufficient_aal");
+  });
+
+  test("sessions that it raised fall to aal1 at their next refresh; their token says aal2 until then", async () => {
+    const { id, accessToken, refreshToken, claims, factor } = await newRaisedSession();
+    expectOk(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }));
+    const [row] = await sql("select aal, factor_id from auth.sessions where id = $1", [id]);
+    expect(row).toEqual({ aal: "aal1", factor_id: null });
+    expect(claims.aal).toBe("aal2");
+    const refreshed = sessionOf(expectOk(await refresh(refreshToken)));
+    expect(refreshed.claims.aal).toBe("aal1");
+    expect(refreshed.claims.amr).toMatchObject([{ method: "password" }]);
+  });
+
+  test("a factor of another user: 404 mfa_factor_not_found", async () => {
+    const [mine, other] = [await newSession(), await newSession()];
+    const { factorId } = await enroll(other.accessToken);
+    const answer = await call(`DELETE /factors/${factorId}`, { bearer: mine.accessToken });
+    expectRefusal(answer, 404, "mfa_factor_not_found");
+  });
+});
+
+describe("factors, for an administrator", () => {
+  test("are a bare list", async () => {
+    const { account, factor } = await newRaisedSession();
+    const list = expectOk(await admin(`GET /admin/users/${account.id}/factors`));
+    expect(list).toMatchObject([{ id: factor.factorId, status: "verified", factor_type: "totp" }]);
+  });
+
+  test("are deleted, and sessions fall as when their user does it", async () => {
+    const { account, factor, refreshToken } = await newRaisedSession();
+    const path = `/admin/users/${account.id}/factors/${factor.factorId}`;
+    expect(expectOk(await admin(`DELETE ${path}`))).toMatchObject({ id: factor.factorId });
+    expect(sessionOf(expectOk(await refresh(refreshToken))).claims.aal).toBe("aal1");
+    expectRefusal(await admin(`DELETE ${path}`), 404, "mfa_factor_not_found");
+  });
+
+  test("of another user: 404 mfa_factor_not_found", async () => {
+    const [one, two] = [await newRaisedSession(), await newSession()];
+    const answer = await admin(`DELETE /admin/users/${two.account.id}/factors/${one.factor.factorId}`);
+    expectRefusal(answer, 404, "mfa_factor_not_found");
+  });
+
+  test("a user's token: 403 not_admin", async () => {
+    const { account, accessToken } = await newRaisedSession();
+    const answer = await call(`GET /admin/users/${account.id}/factors`, { bearer: accessToken });
+    expectRefusal(answer, 403, "not_admin");
+  });
+});
+
+describeVariant(
+  "enrollment off",
+  { GOTRUE_MFA_TOTP_ENROLL_ENABLED: "false", GOTRUE_MFA_TOTP_VERIFY_ENABLED: "false" },
+  (url) => {
+    test("422 mfa_totp_enroll_not_enabled; challenges: 422 mfa_totp_verify_not_enabled", async () => {
+      const { accessToken } = await newSession();
+      const { factorId } = await enroll(accessToken);
+      const options = { bearer: accessToken, url: url() };
+      const enrolled = await call("POST /factors", { ...options, body: enrollBody({ friendly_name: "x" }) });
+      expectRefusal(enrolled, 422, "mfa_totp_enroll_not_enabled");
+      const challenged = await call(`POST /factors/${factorId}/challenge`, { ...options, body: {} });
+      expectRefusal(challenged, 422, "mfa_totp_verify_not_enabled");
+    });
+  },
+);

@@ -1,0 +1,71 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import { isUuid } from "../core/admin-users.ts";
+import type { Deps } from "../core/deps.ts";
+import { AuthError, invalid } from "../core/errors.ts";
+import { verifyFactor } from "../core/factor-verify.ts";
+import { challengeFactor, enrollTotp, requireFactor, unenroll } from "../core/factors.ts";
+import type { Session } from "../core/sessions.ts";
+import { type Authenticated, requireUser } from "../http/bearer.ts";
+import { readJson, text } from "../http/body.ts";
+import { callerOf } from "../http/client-address.ts";
+import type { Env, Request } from "../http/context.ts";
+import { type AddressLimits, limitAddress } from "../http/limits.ts";
+import { tokenAnswer } from "../http/signed-in.ts";
+
+const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issuer: text, phone: text });
+const verifyBody = z.looseObject({ challenge_id: text, code: text });
+
+/** A user whose token names a session, since that is what a factor raises. @throws AuthError 403 no_authorization */
+export async function requireAccountHolder(
+  c: Request,
+  deps: Deps,
+): Promise<Omit<Authenticated, "session"> & { session: Session }> {
+  const authenticated = await requireUser(c, deps);
+  if (authenticated.claims.is_anonymous === true) {
+    throw new AuthError(403, "no_authorization", "Anonymous user not allowed to perform these actions");
+  }
+  const { session } = authenticated;
+  if (!session) throw new AuthError(403, "session_not_found", "A token that names a session is required");
+  return { ...authenticated, session };
+}
+
+/** A user's own second factors. */
+export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
+  const ownFactor = async (c: Request) => {
+    const { user, session } = await requireAccountHolder(c, deps);
+    return { session, factor: await requireFactor(deps.db, { id: c.req.param("factorId") ?? "", userId: user.id }) };
+  };
+  return new Hono<Env>()
+    .post("/factors", async (c) => {
+      const { user, session } = await requireAccountHolder(c, deps);
+      const given = await readJson(c, enrollBody);
+      if (given.factor_type === "phone" || given.factor_type === "webauthn") {
+        throw new AuthError(501, "not_implemented", `The local identity server has no ${given.factor_type} factors`);
+      }
+      if (given.factor_type !== "totp") throw invalid("factor_type needs to be totp, phone, or webauthn");
+      const { friendly_name: friendlyName, issuer } = given;
+      return c.json(await enrollTotp(deps, { user, session, friendlyName, issuer }));
+    })
+    .post("/factors/:factorId/challenge", async (c) => {
+      const { factor } = await ownFactor(c);
+      limitAddress(c, { deps, limits, name: "factorChallenge" });
+      return c.json(await challengeFactor(deps, { factor, caller: callerOf(c, deps) }));
+    })
+    .post("/factors/:factorId/verify", async (c) => {
+      const { factor, session } = await ownFactor(c);
+      limitAddress(c, { deps, limits, name: "factorVerify" });
+      const { challenge_id: challengeId, code } = await readJson(c, verifyBody);
+      if (challengeId && !isUuid(challengeId)) {
+        throw new AuthError(400, "bad_json", "Could not parse request body as JSON: challenge_id: no UUID");
+      }
+      const id = challengeId || "00000000-0000-0000-0000-000000000000";
+      const caller = callerOf(c, deps);
+      return tokenAnswer(c, await verifyFactor(deps, { factor, session, challengeId: id, code, caller }));
+    })
+    .delete("/factors/:factorId", async (c) => {
+      const { factor, session } = await ownFactor(c);
+      await unenroll(deps, { factor, session });
+      return c.json({ id: factor.id });
+    });
+}

@@ -1,0 +1,138 @@
+import { request } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+const hello = { model: "demo-chat", messages: [{ role: "user", content: "hello" }] };
+const withText = (text: string) => `{"model":"demo-chat","messages":[{"role":"user","content":"${text}"}]}`;
+
+async function post(body: BodyInit, headers: Record<string, string> = {}) {
+  const response = await fetch(`${tenant.client.baseURL}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${tenant.key}`, "content-type": "application/json", ...headers },
+    body,
+  });
+  return { status: response.status, ...((await response.json()) as { error: Record<string, unknown> }) };
+}
+
+describe("a bad body is the client's fault, in OpenAI's shape, never ours", () => {
+  const bodies: [string, string | Uint8Array<ArrayBuffer>, string][] = [
+    ["nothing", "", "invalid_json"],
+    ["half of it", '{"model":', "invalid_json"],
+    ["no object", "[]", "invalid_request"],
+    ["a lone surrogate", withText("\\ud800"), "invalid_request"],
+    ["a NUL character", withText("\\u0000"), "invalid_request"],
+    ["a raw NUL byte", withText("\u0000"), "invalid_json"],
+    ["a NUL in the model's name", '{"model":"demo\\u0000chat","messages":[]}', "invalid_request"],
+    ["no UTF-8", new Uint8Array([...new TextEncoder().encode('{"model":"'), 0xc3, 0x28, 0x22, 0x7d]), "invalid_json"],
+    ["deep nesting", `{"model":${"[".repeat(100_000)}${"]".repeat(100_000)}}`, "invalid_request"],
+    ["deep nesting in a schema", JSON.stringify({ ...hello, metadata: { a: nested(500) } }), "invalid_request"],
+    ["a number for messages", '{"model":"demo-chat","messages":7}', "invalid_request"],
+    ["an enormous number", '{"model":"demo-chat","messages":[],"n":1e999}', "invalid_request"],
+    ["a polluted prototype", '{"model":"demo-chat","messages":[],"__proto__":{"n":8}}', "invalid_request"],
+    [
+      "a schema of 100,001 characters",
+      JSON.stringify({ ...hello, response_format: schemaOf(100_001) }),
+      "invalid_request",
+    ],
+  ];
+  test.for(bodies)("%s", async ([, body, code]) => {
+    const { status, error } = await post(body);
+    expect([status, error.code]).toEqual([400, code]);
+    expect(error).toMatchObject({ type: "invalid_request_error", request_id: expect.stringMatching(/^req_/) });
+  });
+
+  test("another content type is 415", async () => {
+    expect(await post(JSON.stringify(hello), { "content-type": "text/plain" })).toMatchObject({ status: 415 });
+  });
+
+  test("10 MB are 413, said or not", async () => {
+    const body = withText("x".repeat(10_000_000));
+    expect(await post(body)).toMatchObject({ status: 413, error: { code: "payload_too_large" } });
+    expect(await postUnannounced(body)).toBe(413);
+  });
+
+  test.for([
+    ["x-request-id", "bad id"],
+    ["x-request-id", "x".repeat(129)],
+    ["X-Platform-Operation", "a/b"],
+    ["X-Platform-Entity-Id", "x".repeat(129)],
+    ["idempotency-key", "x".repeat(256)],
+  ] as const)("%s: %s is 400 and names the header", async ([name, value]) => {
+    const { status, error } = await post(JSON.stringify(hello), { [name]: value });
+    expect([status, error.param]).toEqual([400, name]);
+  });
+
+  test("another workspace's header is 403", async () => {
+    for (const workspace of ["0b6b1a3e-0000-4000-8000-000000000000", "nonsense"]) {
+      const { status, error } = await post(JSON.stringify(hello), { "X-Platform-Workspace-Id": workspace });
+      expect([status, error.code]).toEqual([403, "workspace_mismatch"]);
+    }
+  });
+});
+
+describe("the edge of a balance", () => {
+  test("admits no more of many calls at once than it covers", async () => {
+    // A call reserves about 0.8 credits, nearly all of it for 100 tokens of output.
+    const poor = await createGatewayTenant({ credits: "4" });
+    const calls = await Promise.allSettled(
+      Array.from({ length: 100 }, () =>
+        poor.client.chat.completions.create({
+          model: "demo-slow",
+          messages: [{ role: "user", content: "[[words=1 first=400]]" }],
+          max_completion_tokens: 100,
+        }),
+      ),
+    );
+    const admitted = calls.filter(({ status }) => status === "fulfilled").length;
+    const refused = calls.flatMap((call) => (call.status === "rejected" ? [call.reason.status] : []));
+    expect(admitted).toBeGreaterThan(0);
+    expect(new Set(refused)).toEqual(new Set([402]));
+    const reserved = "select max(reserved_credits)::text as one from ai.runs where workspace_id = $1";
+    const [{ one }] = (await poor.db.query(reserved, [poor.workspaceId])) as [{ one: string }];
+    // All reservations were held at once, or settled for less: the balance never had to give more than it had.
+    const { balance } = await poor.books();
+    expect(Number(balance)).toBeGreaterThanOrEqual(0);
+    expect(admitted).toBeGreaterThanOrEqual(Math.floor(4 / Number(one)));
+    await poor.close();
+  });
+});
+
+function nested(depth: number): unknown {
+  return depth === 0 ? "x" : [nested(depth - 1)];
+}
+
+function schemaOf(characters: number): object {
+  const schema = { description: "x".repeat(characters - '{"description":""}'.length) };
+  return { type: "json_schema", json_schema: { name: "s", schema } };
+}
+
+/** Posts in chunks, without saying how much is to come. */
+function postUnannounced(body: string): Promise<number | undefined> {
+  const url = new URL(`${tenant.client.baseURL}/chat/completions`);
+  return new Promise((resolve, reject) => {
+    const call = request(url, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${tenant.key}`,
+        "content-type": "application/json",
+        "transfer-encoding": "chunked",
+      },
+    });
+    let answered = false;
+    call.once("response", (response) => {
+      answered = true;
+      response.resume();
+      resolve(response.statusCode);
+    });
+    // The rest of the body finds a closed door.
+    call.on("error", (error) => answered || reject(error));
+    for (let at = 0; at < body.length; at += 65_536) call.write(body.slice(at, at + 65_536));
+    call.end();
+  });
+}

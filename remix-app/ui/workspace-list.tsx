@@ -36,9 +36,10 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
               <span className="block truncate font-medium">{name}</span>
               <span className="block truncate text-muted text-small">
                 {personal ? "Personal" : "Shared"} · {role}
+                <span className="sm:hidden"> · {planId}</span>
               </span>
             </span>
-            <span className="shrink-0 rounded-full border border-line px-2 py-0.5 text-muted text-small capitalize">
+            <span className="hidden shrink-0 rounded-full border border-line px-2 py-0.5 text-muted text-small capitalize sm:block">
               {planId}
             </span>
             <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />

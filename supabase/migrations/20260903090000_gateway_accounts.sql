@@ -2,18 +2,21 @@
 -- happens once a run, half to even. supabase/functions/_shared/money-vectors.json holds this and money.ts to one result.
 
 create function ai.round_half_even(amount numeric, scale integer) returns numeric
-  language sql
+  language plpgsql
   immutable
   security invoker
   parallel safe
+  set search_path = ''
 as $$
+declare
+  shifted numeric := amount * ('1e' || scale)::numeric;
+begin
   -- round() goes away from zero at a tie; only a tie over an even digit differs.
-  select case
-    when abs(amount * shift - trunc(amount * shift)) = 0.5 and mod(trunc(amount * shift), 2) = 0
-      then trunc(amount, scale)
-    else round(amount, scale)
-  end
-  from (select ('1e' || scale)::numeric as shift) as factor
+  if abs(shifted - trunc(shifted)) = 0.5 and mod(trunc(shifted), 2) = 0 then
+    return trunc(amount, scale);
+  end if;
+  return round(amount, scale);
+end
 $$;
 comment on function ai.round_half_even(numeric, integer) is
   'Rounds to scale decimals, ties to the even digit (IEEE 754 roundTiesToEven), exactly.';

@@ -69,10 +69,11 @@ create table ai.run_steps (
   name text not null,
   status text not null check (status in ('succeeded', 'failed', 'aborted')),
   latency_ms integer not null check (latency_ms >= 0),
-  primary key (run_created_at, run_id, step),
-  foreign key (run_created_at, run_id) references ai.runs (created_at, id) on delete restrict
+  primary key (run_created_at, run_id, step)
 );
-comment on table ai.run_steps is 'What a run did, in order, and nothing of what was said.';
+comment on table ai.run_steps is
+  'What a run did, in order, and nothing of what was said. Only ai.end_runs writes here, beside the run itself; a '
+  'foreign key would look that up in each partition again.';
 
 create table ai.idempotency_keys (
   workspace_id uuid not null references public.workspaces (id) on delete cascade,

@@ -90,36 +90,37 @@ comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
   'The intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the key''s list.';
 revoke execute on function ai.usable_models(uuid, text, text[], text[], text[]) from public, anon, authenticated;
 
-create function ai.priced_routes(model text, providers text[])
-  returns table (routes jsonb)
-  language sql
+create function ai.priced_routes(model text, providers text[]) returns jsonb
+  language plpgsql
   stable
   security invoker
+  set search_path = ''
 as $$
-  select jsonb_agg(
-    jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
-    order by r.position
-  )
-  from ai.model_routes r
-  cross join lateral (
+begin
+  return (
     select jsonb_agg(
-      jsonb_strip_nulls(jsonb_build_object(
-        'min_input_tokens', t.min_input_tokens,
-        'input', t.input_usd_per_million::text,
-        'cached_input', t.cached_input_usd_per_million::text,
-        'output', t.output_usd_per_million::text,
-        'audio_input', t.audio_input_usd_per_million::text,
-        'audio_output', t.audio_output_usd_per_million::text
-      ))
-      order by t.min_input_tokens
-    ) as tiers
-    from ai.model_prices t
-    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
-  ) as p
-  where r.model_id = model
-    and r.enabled
-    and p.tiers is not null
-    and (providers is null or r.provider_id = any (providers))
+      jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
+      order by r.position
+    )
+    from ai.model_routes r
+    cross join lateral (
+      select jsonb_agg(
+        jsonb_strip_nulls(jsonb_build_object(
+          'min_input_tokens', t.min_input_tokens,
+          'input', t.input_usd_per_million::text,
+          'cached_input', t.cached_input_usd_per_million::text,
+          'output', t.output_usd_per_million::text,
+          'audio_input', t.audio_input_usd_per_million::text,
+          'audio_output', t.audio_output_usd_per_million::text
+        ))
+        order by t.min_input_tokens
+      ) as tiers
+      from ai.model_prices t
+      where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
+    ) as p
+    where r.model_id = model and r.enabled and p.tiers is not null and r.provider_id = any (providers)
+  );
+end
 $$;
 comment on function ai.priced_routes(text, text[]) is
   'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null when none does.';
@@ -242,24 +243,31 @@ comment on function ai.reserve_credits(ai.plans, uuid, numeric) is
 revoke execute on function ai.reserve_credits(ai.plans, uuid, numeric) from public, anon, authenticated;
 
 create function ai.tighter_limits(one jsonb, other jsonb) returns jsonb
-  language sql
+  language plpgsql
   immutable
   security invoker
   parallel safe
+  set search_path = ''
 as $$
+declare
+  tighter jsonb := coalesce(one, '{}');
+  kind text;
+begin
+  if one is null or one = '{}' then
+    return coalesce(other, '{}');
+  end if;
   -- Whichever has less left of a kind speaks for it.
-  select jsonb_strip_nulls(jsonb_build_object(
-    'limit_requests', case when a.requests then one else other end -> 'limit_requests',
-    'remaining_requests', case when a.requests then one else other end -> 'remaining_requests',
-    'limit_tokens', case when a.tokens then one else other end -> 'limit_tokens',
-    'remaining_tokens', case when a.tokens then one else other end -> 'remaining_tokens',
-    'reset_seconds', coalesce(one -> 'reset_seconds', other -> 'reset_seconds')
-  ))
-  from (
-    select
-      coalesce((one ->> 'remaining_requests')::bigint <= (other ->> 'remaining_requests')::bigint, one ? 'limit_requests') as requests,
-      coalesce((one ->> 'remaining_tokens')::bigint <= (other ->> 'remaining_tokens')::bigint, one ? 'limit_tokens') as tokens
-  ) as a
+  foreach kind in array array['requests', 'tokens'] loop
+    if other ? ('limit_' || kind)
+      and not coalesce((one -> ('remaining_' || kind))::numeric <= (other -> ('remaining_' || kind))::numeric, false) then
+      tighter := tighter || jsonb_build_object(
+        'limit_' || kind, other -> ('limit_' || kind),
+        'remaining_' || kind, other -> ('remaining_' || kind)
+      );
+    end if;
+  end loop;
+  return tighter;
+end
 $$;
 comment on function ai.tighter_limits(jsonb, jsonb) is 'What the rate headers tell where two windows hold.';
 revoke execute on function ai.tighter_limits(jsonb, jsonb) from public, anon, authenticated;

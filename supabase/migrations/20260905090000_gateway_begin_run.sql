@@ -7,6 +7,8 @@ create function ai.begin_run(call jsonb) returns jsonb
   volatile
   security definer
   set search_path = ''
+  -- The plans do not depend on the call, and making them would cost more than running them.
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   caller record;
@@ -58,8 +60,7 @@ begin
   if not found then
     return ai.refusal('model_not_found');
   end if;
-  select r.routes into offered
-  from ai.priced_routes(model.id, array(select jsonb_array_elements_text(call -> 'providers'))) r;
+  offered := ai.priced_routes(model.id, array(select jsonb_array_elements_text(call -> 'providers')));
   if offered is null then
     return ai.refusal('service_unavailable');
   end if;
@@ -260,12 +261,14 @@ begin
   if caller.app_id is not null then
     return ai.refusal('app_not_allowed');
   end if;
-  select coalesce(jsonb_agg(ai.model_listing(m, r.routes) order by m.id), '[]') into listed
+  select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by m.id), '[]') into listed
   from ai.usable_models(
     caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
   ) m
-  cross join lateral ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) r
-  where r.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model');
+  cross join lateral (
+    select ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) as routes
+  ) p
+  where p.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model');
   if call ->> 'model' is null then
     return jsonb_build_object('object', 'list', 'data', listed);
   end if;

@@ -179,6 +179,11 @@ create function ai.end_runs(outcomes jsonb, untouched_since timestamptz default 
   volatile
   security invoker
   set search_path = ''
+  -- As in begin_run. Rows are found by key here, however few there were when the plan was made.
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
 as $$
 declare
   closed ai.closed_run[];

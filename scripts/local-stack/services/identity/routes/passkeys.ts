@@ -20,7 +20,7 @@ import type { Env, Request } from "../http/context.ts";
 import { type AddressLimits, limitAddress } from "../http/limits.ts";
 import { tokenAnswer } from "../http/signed-in.ts";
 
-const verifyBody = z.looseObject({ challenge_id: text, credential: z.unknown() });
+const verifyBody = z.looseObject({ challenge_id: text, credential: z.unknown().optional() });
 const renameBody = z.looseObject({ friendly_name: text });
 
 async function readAttempt(c: Request) {

@@ -144,7 +144,8 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
 
   app.onError((error, c) => {
     const requestId = c.get("request")?.requestId ?? crypto.randomUUID();
-    log(`error request=${requestId} ${error.stack ?? error.message}`);
+    // A visitor who left is nobody's error.
+    if (!c.req.raw.signal.aborted) log(`error request=${requestId} ${error.stack ?? error.message}`);
     return problem("INTERNAL", { requestId });
   });
   return app;

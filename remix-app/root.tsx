@@ -1,4 +1,5 @@
 import {
+  Form,
   isRouteErrorResponse,
   Links,
   Meta,
@@ -12,9 +13,9 @@ import {
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { ReactNode } from "react";
-import { parseProblem } from "./http/problem.ts";
+import { type ProblemCode, parseProblem } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
-import { buttonClass } from "./ui/button.tsx";
+import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { useNonce } from "./ui/nonce.ts";
 import progressiveScript from "./ui/progressive.js?raw";
@@ -79,6 +80,9 @@ export default function App() {
   return <Outlet />;
 }
 
+/** Refusals that the start page would only repeat. */
+const wayOutIsSigningOut = new Set<ProblemCode>(["MFA_REQUIRED", "STEP_UP_REQUIRED", "REAUTH_REQUIRED"]);
+
 /** Every failure as a page: what happened, what to do, and the request id to quote. */
 export function ErrorBoundary() {
   const error = useRouteError();
@@ -91,9 +95,15 @@ export function ErrorBoundary() {
   const requestId = known?.requestId ?? root?.requestId;
   return (
     <EntryPage title={title} lead={detail} themeSwitch={false}>
-      <a href="/" className={buttonClass("secondary")}>
-        Go to the start page
-      </a>
+      {known && wayOutIsSigningOut.has(known.code) ? (
+        <Form method="post" action="/logout" reloadDocument>
+          <Button variant="secondary">Sign out</Button>
+        </Form>
+      ) : (
+        <a href="/" className={buttonClass("secondary")}>
+          Go to the start page
+        </a>
+      )}
       {requestId ? (
         <p className="text-muted text-small">
           Request id <code className="font-mono">{requestId}</code>

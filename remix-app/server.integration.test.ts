@@ -12,10 +12,10 @@ let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url, { TRUSTED_PROXY_HOPS: "1" });
+  web = await startWeb(backend.url, { env: { TRUSTED_PROXY_HOPS: "1" } });
 });
 afterEach(() => {
-  Object.assign(backend, { jwks: "ok", user: "ok", refresh: "ok", state: "ok" });
+  Object.assign(backend, { jwks: "ok", user: "ok", refresh: "ok", state: "ok", rows: [] });
 });
 afterAll(async () => {
   await web.stop();
@@ -190,6 +190,15 @@ describe("the session", () => {
     expect((await web.fetch(sessionPath, { headers: { cookie } })).status).toBe(200);
   });
 
+  test("proven more than ten minutes ago changes no password", async () => {
+    const visit = async (provenSecondsAgo: number) =>
+      web.fetch("/reset-password", { headers: { cookie: cookieOf(await backend.session({ provenSecondsAgo })) } });
+    expect((await visit(590)).status).toBe(200);
+    const late = await visit(601);
+    expect(late.status).toBe(403);
+    expect(await late.text()).toMatch(/Confirm that it is you.*Sign out/s);
+  });
+
   test("with a bad bearer is none, whatever the cookies say", async () => {
     const cookie = cookieOf(await backend.session());
     const expired = await backend.accessToken({ expiresIn: -10 });
@@ -201,7 +210,9 @@ describe("the session", () => {
   });
 
   test("ends at the backend and in every variant of the cookie", async () => {
-    const shared = await startWeb(backend.url, { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" });
+    const shared = await startWeb(backend.url, {
+      env: { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" },
+    });
     try {
       const response = await shared.fetch("/logout", {
         method: "POST",
@@ -219,6 +230,22 @@ describe("the session", () => {
     } finally {
       await shared.stop();
     }
+  });
+});
+
+describe("a failure of ours", () => {
+  test.each([
+    ["a Data API that fails", "down" as const, 503, "The service is unavailable right now"],
+    ["a row that is not as it should be", [{ id: 7 }], 500, "Something went wrong on our side"],
+  ])("by %s is a page with a request id, and tells nothing else", async (_, rows, status, title) => {
+    backend.rows = rows;
+    const response = await web.fetch("/", { headers: { cookie: cookieOf(await backend.session()) } });
+    expect(response.status).toBe(status);
+    const html = await response.text();
+    expect(html).toContain(title);
+    expect(html).toContain(response.headers.get("x-request-id"));
+    expect(html).not.toMatch(/internal text|XX000|ZodError|node_modules|invalid_type/);
+    expect(web.output()).toContain(`error request=${response.headers.get("x-request-id")}`);
   });
 });
 

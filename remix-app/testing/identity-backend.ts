@@ -14,6 +14,8 @@ export interface TokenOptions {
   kid?: string;
   algorithm?: "ES256" | "HS256";
   foreignKey?: boolean;
+  /** How long ago the session proved who it is. */
+  provenSecondsAgo?: number;
 }
 
 /** A small identity backend and Data API on a port of its own, to be told how to fail. */
@@ -28,6 +30,8 @@ export interface IdentityBackend {
   /** What a refresh answers: a session, a status with an error code, or nothing. */
   refresh: Behaviour | { status: number; code: string };
   state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied";
+  /** What every table holds, or how reading one fails. */
+  rows: "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
   session(options?: TokenOptions): Promise<StoredSession>;
   count(call: string): number;
@@ -57,6 +61,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     user: "ok",
     refresh: "ok",
     state: "ok",
+    rows: [],
     async accessToken(options = {}) {
       const { expiresIn = 3600, issuer = `${url}/auth/v1`, audience = "authenticated", kid = "k1" } = options;
       const nowSeconds = Math.floor(Date.now() / 1000);
@@ -65,7 +70,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
         email: testUser.email,
         session_id: sessionId,
         aal: "aal1",
-        amr: [{ method: "password", timestamp: nowSeconds }],
+        amr: [{ method: "password", timestamp: nowSeconds - (options.provenSecondsAgo ?? 0) }],
       })
         .setProtectedHeader({ alg: options.algorithm ?? "ES256", kid })
         .setSubject(testUser.id)
@@ -124,7 +129,8 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       else if (backend.state === "over") send(200, { alive: false });
       else if (!fail(backend.state)) send(200, factsAs(backend.state));
     } else if (path.startsWith("/rest/v1/")) {
-      send(200, []);
+      if (backend.rows === "down") send(500, { code: "XX000", message: "internal text" });
+      else send(200, backend.rows);
     } else send(404, {});
   }
   return backend;

@@ -15,9 +15,12 @@ export interface WebProcess {
 }
 
 /** Starts `remix-app/server.ts` on a free port, as production does, against the given backend. */
-export async function startWeb(supabaseUrl: string, env: Record<string, string> = {}): Promise<WebProcess> {
+export async function startWeb(
+  supabaseUrl: string,
+  { hostname = "localhost", env = {} }: { hostname?: string; env?: Record<string, string> } = {},
+): Promise<WebProcess> {
   const port = await freePort();
-  const base = `http://localhost:${port}`;
+  const base = `http://${hostname}:${port}`;
   const child = spawn(process.execPath, ["remix-app/server.ts"], {
     stdio: ["ignore", "pipe", "pipe"],
     env: {

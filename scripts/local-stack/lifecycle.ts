@@ -1,3 +1,5 @@
+import { startedShellOf } from "./runner/processes.ts";
+
 /** Signals this close together are one: a terminal sends Ctrl-C to all of us, and npm passes its own on. */
 const oneRequestMs = 700;
 const parentCheckMs = 500;
@@ -21,11 +23,12 @@ export function onStopRequest({ stop, force }: { stop: (why: string) => void; fo
   process.on("SIGTERM", () => request("SIGTERM"));
   process.on("SIGHUP", () => request("The terminal is gone"));
 
-  // npm may end without telling us, since the shell between us need not pass signals on.
+  // npm may end without telling us: the shell between us passes no signal on, and outlives it.
   if (process.env.npm_lifecycle_event === undefined) return;
   const parent = process.ppid;
+  const npm = startedShellOf(parent);
   const watch = setInterval(() => {
-    if (process.ppid === parent) return;
+    if (process.ppid === parent && (npm === undefined || startedShellOf(parent) === npm)) return;
     clearInterval(watch);
     request("npm has ended");
   }, parentCheckMs);

@@ -32,6 +32,9 @@ function describeError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
+// Whoever reads our output may leave: that is no reason to stop.
+process.stdout.on("error", () => undefined);
+process.stderr.on("error", () => undefined);
 process.on("uncaughtException", (error) => void end(1, describeError(error)));
 
 try {

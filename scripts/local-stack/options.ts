@@ -28,10 +28,11 @@ export type Options = {
 };
 
 /**
- * Reads the command line.
+ * Reads the command line. `npm start --json` counts too: npm takes the option for its own, tells us by its
+ * environment, and then prints its banner on standard error.
  * @throws StackError that says what is wrong with it
  */
-export function readOptions(args: string[]): Options {
+export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = process.env): Options {
   const values = parse(args);
   if (values.supabase && !values.dev) throw new StackError("--supabase goes with --dev: npm run dev -- --supabase");
   if (values.ports !== undefined && values.ports !== "auto") throw new StackError("--ports knows one value: auto");
@@ -46,7 +47,7 @@ export function readOptions(args: string[]): Options {
     Object.entries(defaultPorts).map(([name, port]) => [name, values.ports === "auto" ? 0 : port + offset]),
   ) as Record<PortName, number>;
   return {
-    json: values.json ?? false,
+    json: values.json ?? npmConfig.npm_config_json === "true",
     dev: values.dev ?? false,
     supabase: values.supabase ?? false,
     embedded: values.embedded ?? false,

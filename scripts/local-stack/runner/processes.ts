@@ -9,13 +9,18 @@ export type ProcessIdentity = { pid: number; startedAt: string };
 /** A process group of ours: its leader, and how it wants to be stopped. */
 export type OwnedProcess = ProcessIdentity & { name: string; stopSignal: NodeJS.Signals };
 
-type Stat = { group: number; startTicks: number; zombie: boolean };
+type Stat = { parent: number; group: number; startTicks: number; zombie: boolean };
 
 function readStat(pid: number): Stat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
     const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    return { group: Number(fields[2]), startTicks: Number(fields[19]), zombie: fields[0] === "Z" };
+    return {
+      parent: Number(fields[1]),
+      group: Number(fields[2]),
+      startTicks: Number(fields[19]),
+      zombie: fields[0] === "Z",
+    };
   } catch {
     return undefined;
   }
@@ -35,6 +40,16 @@ export function startOf(pid: number): string | undefined {
     return stat && !stat.zombie ? `${bootId()}:${stat.startTicks}` : undefined;
   }
   return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || undefined;
+}
+
+/** Who started the shell that `pid` is, when it is one that runs a single command, and /proc tells. */
+export function startedShellOf(pid: number): number | undefined {
+  try {
+    const isShell = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "-c";
+    return isShell ? readStat(pid)?.parent : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether exactly this process still runs. */

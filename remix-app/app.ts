@@ -74,11 +74,13 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
   );
   if (clientDir) app.route("/", staticFiles(clientDir));
 
+  const judgeOf = oncePerBuild(createRouteTable);
+  const handlerOf = oncePerBuild((current) =>
+    createRequestHandler(current, development ? "development" : "production"),
+  );
+
   async function remix(request: Request, context: AppLoadContext): Promise<Response> {
-    const response = await createRequestHandler(await build(), development ? "development" : "production")(
-      request,
-      context,
-    );
+    const response = await handlerOf(await build())(request, context);
     const isProblem = response.headers.get("content-type")?.startsWith("application/problem+json");
     return context.surface === "api" && response.status >= 500 && !isProblem
       ? problem("INTERNAL", { requestId: context.requestId })
@@ -113,19 +115,12 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
     });
   }
 
-  const judges = new WeakMap<ServerBuild, ReturnType<typeof createRouteTable>>();
-  async function judge(request: Request) {
-    const current = await build();
-    const table = judges.get(current) ?? createRouteTable(current);
-    judges.set(current, table);
-    return table({ pathname: new URL(request.url).pathname, method: request.method });
-  }
-
   // The order is api.md's, cheapest first.
   app.all("*", async (c) => {
     const facts = c.get("request");
     const request = c.req.raw;
-    const verdict = await judge(request);
+    const { pathname } = new URL(request.url);
+    const verdict = judgeOf(await build())({ pathname, method: request.method });
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
@@ -149,6 +144,16 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
     return problem("INTERNAL", { requestId });
   });
   return app;
+}
+
+/** Derives something from a build, once; in development the build changes. */
+function oncePerBuild<Derived>(derive: (build: ServerBuild) => Derived): (build: ServerBuild) => Derived {
+  const derived = new WeakMap<ServerBuild, Derived>();
+  return (build) => {
+    const known = derived.get(build) ?? derive(build);
+    derived.set(build, known);
+    return known;
+  };
 }
 
 function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [string, ...string[]] }): RequestFacts {

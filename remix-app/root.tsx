@@ -13,7 +13,7 @@ import {
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { ReactNode } from "react";
-import { type ProblemCode, parseProblem } from "./http/problem.ts";
+import { type ProblemBody, type ProblemCode, parseProblem } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
@@ -27,7 +27,9 @@ export const links: LinksFunction = () => [
   { rel: "icon", href: "/favicon.svg", type: "image/svg+xml" },
 ];
 
-export const meta: MetaFunction = () => [{ title: "Gatehouse" }];
+export const meta: MetaFunction = ({ error }) => [
+  { title: error ? `${wordsFor(error).title} · Gatehouse` : "Gatehouse" },
+];
 
 export const headers: HeadersFunction = ({ errorHeaders }) => {
   const kept = new Headers();
@@ -46,12 +48,13 @@ export function Layout({ children }: { children: ReactNode }) {
   const root = useRouteLoaderData<typeof loader>("root");
   const nonce = useNonce();
   const hydrated = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
+  const theme = root?.theme ?? "system";
   return (
-    <html lang="en" data-theme={root?.theme ?? "system"}>
+    <html lang="en" data-theme={theme}>
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
+        <meta name="color-scheme" content={theme === "system" ? "light dark" : theme} />
         <Meta />
         <Links />
       </head>
@@ -78,6 +81,12 @@ export function Layout({ children }: { children: ReactNode }) {
 
 export default function App() {
   return <Outlet />;
+}
+
+function wordsFor(error: unknown): { title: string; detail: string; known: ProblemBody | null } {
+  const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
+  if (known) return { title: known.title, detail: known.detail, known };
+  return { title: "Something went wrong on our side", detail: "Try again in a moment.", known };
 }
 
 /** Refusals that the start page would only repeat. */

@@ -104,6 +104,22 @@ describe("requests are judged cheapest first", () => {
   });
 });
 
+describe("a body that is no form", () => {
+  const post = (headers: Record<string, string>, body: string) =>
+    web.fetch("/login", { method: "POST", headers: { "sec-fetch-site": "same-origin", ...headers }, body });
+
+  test.each([
+    ["application/json", "{}", 415],
+    ["text/plain", "email=a", 415],
+    ["", "email=a", 415],
+    ["multipart/form-data", "email=a", 400],
+    ["multipart/form-data; boundary=b", "--b\r\nnonsense", 400],
+    ["application/x-www-form-urlencoded", "%zz=%00&email=\ud800&password[]=1", 400],
+  ])("of type %j is refused, never a 500", async (type, body, status) => {
+    expect((await post({ "content-type": type }, body)).status).toBe(status);
+  });
+});
+
 describe("the session", () => {
   test("is told to whom it belongs, by cookie and by bearer", async () => {
     const expected = {

@@ -1,6 +1,7 @@
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
@@ -52,7 +53,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const link = linkSchema.safeParse(Object.fromEntries(await request.formData()));
+  const link = linkSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!link.success) return data({ over: true, message: null }, { status: 400 });
   const { token_hash, type, next } = link.data;
   const { error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });

@@ -1,11 +1,12 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import { themeSchema, writeTheme } from "../ui/theme.ts";
 
 /** Keeps the reader's choice of appearance and leads back to where it was made. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const form = await request.formData();
+  const form = await readForm(request, context);
   const theme = themeSchema.safeParse(form.get("theme"));
   if (!theme.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   writeTheme(context.jar, theme.data, { secure: context.origin.startsWith("https:") });

@@ -1,4 +1,4 @@
-import { Link, NavLink, useRouteLoaderData } from "@remix-run/react";
+import { Link, NavLink, useNavigation, useRouteLoaderData } from "@remix-run/react";
 import type { ReactNode } from "react";
 import type { loader as rootLoader } from "../root.tsx";
 import { AccountMenu } from "./account-menu.tsx";
@@ -27,6 +27,7 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
       >
         Skip to content
       </a>
+      <LoadingBar />
       <header className="border-line border-b bg-surface">
         <div className="mx-auto flex h-14 w-full max-w-5xl items-center gap-4 px-4 sm:gap-8">
           <Link to="/" className="inline-flex items-center rounded-button">
@@ -60,5 +61,15 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
         {children}
       </main>
     </>
+  );
+}
+
+/** Says that the next page is on its way, where that takes more than a moment. */
+function LoadingBar() {
+  if (useNavigation().state === "idle") return null;
+  return (
+    <div role="status" className="loading-bar fixed inset-x-0 top-0 z-20 h-0.5 bg-accent">
+      <span className="sr-only">Loading</span>
+    </div>
   );
 }

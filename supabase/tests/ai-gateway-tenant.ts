@@ -19,6 +19,7 @@ export type Account = {
     billed_credits: string;
     reserved_credits: string;
     streamed: boolean;
+    swept: boolean;
     feature: string;
     error_code: string | null;
   };

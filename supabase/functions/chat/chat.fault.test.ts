@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { type StartedStack, startStack } from "../../../scripts/test/start-stack.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+let stack: StartedStack;
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  stack = await startStack();
+  process.env.GATEHOUSE_STACK = stack.file;
+  tenant = await createGatewayTenant();
+});
+afterAll(async () => {
+  await tenant?.close();
+  await stack?.stop();
+});
+
+const newId = () => `fault-${randomUUID()}`;
+const recovery = { timeout: 40_000, interval: 250 };
+
+/** Ends a service of the stack as a crash does; the stack starts it again. */
+function crash(name: string): void {
+  const service = readStack().services.find((each) => each.name === name);
+  if (!service) throw new Error(`no service ${name}`);
+  process.kill(service.pid, "SIGKILL");
+}
+
+/** A stream of so many words, 50 ms apart, and its first events. */
+async function startStream(requestId: string, words: number) {
+  const stream = await tenant.client.chat.completions.create(
+    { model: "demo-chat", stream: true, messages: [{ role: "user", content: `[[words=${words} pace=50]]` }] },
+    { headers: { "x-request-id": requestId } },
+  );
+  const events = stream[Symbol.asyncIterator]();
+  for (let n = 0; n < 3; n++) await events.next();
+  return {
+    async rest(): Promise<number> {
+      let count = 0;
+      while (!(await events.next()).done) count += 1;
+      return count;
+    },
+  };
+}
+
+const hello = { model: "demo-chat", messages: [{ role: "user" as const, content: "hello" }] };
+const statusOfCall = () =>
+  tenant.client.chat.completions.create(hello).then(
+    () => 200,
+    (error: unknown) => (error instanceof OpenAI.APIError ? error.status : error),
+  );
+
+async function expectBooksAgree(): Promise<void> {
+  await expect.poll(async () => (await tenant.books()).reserved, recovery).toBe("0.00000000");
+  const { balance, ledger } = await tenant.books();
+  expect(balance).toBe(ledger);
+}
+
+describe("a crash", () => {
+  test("of the functions in mid-stream breaks the stream, and the sweeper closes its run once", async () => {
+    const requestId = newId();
+    const stream = await startStream(requestId, 400);
+    crash("functions");
+    await expect(stream.rest()).rejects.toThrow();
+
+    await expect.poll(statusOfCall, recovery).toBe(200);
+    // As if 45 seconds had gone by without a sign of life.
+    await tenant.db.query(
+      "update ai.runs set touched_at = touched_at - interval '46 seconds' where workspace_id = $1 and request_id = $2",
+      [tenant.workspaceId, requestId],
+    );
+    await tenant.db.query("select ai.sweep_runs()");
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", error_code: "abandoned", swept: true });
+    expect(charged).toBe("0.00000000");
+    await expectBooksAgree();
+  });
+
+  test("of Postgres in mid-stream leaves the stream whole, and its run is settled when Postgres is back", async () => {
+    const requestId = newId();
+    const stream = await startStream(requestId, 40);
+    crash("postgres");
+    const statuses = [await statusOfCall(), await stream.rest()];
+    expect([200, 503]).toContain(statuses[0]);
+    expect(statuses[1]).toBeGreaterThan(30);
+
+    await expect.poll(statusOfCall, recovery).toBe(200);
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider" });
+    expect(charged).toBe(run.billed_credits);
+    await expectBooksAgree();
+  });
+});

@@ -129,7 +129,11 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
       contentType: response.headers.get("content-type") ?? "",
       startedAt,
       firstByteAt,
-      cancel: connection.close,
+      cancel() {
+        connection.close();
+        // Deno now and then misses an abort that falls between two reads, and would let the provider write to its end.
+        reader.cancel().catch(() => undefined);
+      },
       async read() {
         if (ahead) {
           const value = ahead;

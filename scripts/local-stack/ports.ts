@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
+import path from "node:path";
 import { codeOf, StackError } from "./errors.ts";
 
 /** The ports that people know; the next free one where one is taken. */
@@ -41,7 +42,7 @@ function canListen(port: number, host: string): Promise<boolean> {
   });
 }
 
-/** The process that listens on a port of this machine, as `name (pid)`, where Linux's /proc lets us see it. */
+/** The process that listens on a port of this machine, as `command (pid)`, where Linux's /proc lets us see it. */
 export function portOwner(port: number): string | undefined {
   try {
     const hex = port.toString(16).toUpperCase().padStart(4, "0");
@@ -54,10 +55,17 @@ export function portOwner(port: number): string | undefined {
     );
     if (inodes.size === 0) return undefined;
     const pid = readdirSync("/proc").find((entry) => /^\d+$/.test(entry) && holdsSocket(entry, inodes));
-    return pid && `${readFileSync(`/proc/${pid}/comm`, "utf8").trim()} (${pid})`;
+    return pid && `${commandOf(pid)} (${pid})`;
   } catch {
     return undefined;
   }
+}
+
+/** A process's program and its first argument, short enough for a message. */
+function commandOf(pid: string): string {
+  const [program = "", first = ""] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  const command = `${path.basename(program)} ${first}`.trim();
+  return (command || readFileSync(`/proc/${pid}/comm`, "utf8").trim()).slice(0, 80);
 }
 
 function holdsSocket(pid: string, sockets: ReadonlySet<string>): boolean {

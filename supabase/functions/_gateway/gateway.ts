@@ -1,3 +1,4 @@
+import type { BodyReader } from "./body.ts";
 import type { GatewayDatabase } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { OpenRuns } from "./open-runs.ts";
@@ -9,6 +10,7 @@ export type Gateway = {
   database: GatewayDatabase;
   providers: ReadonlyMap<string, Provider>;
   limits: TimeLimits;
+  readBody: BodyReader;
   settlements: Settlements;
   openRuns: OpenRuns;
   /** Milliseconds of a clock that never goes back. */

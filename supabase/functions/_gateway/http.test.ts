@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createAiKey } from "../_shared/ai-key.ts";
 import { createHandler as createChat } from "../chat/handler.ts";
 import { createHandler as createModels } from "../models/handler.ts";
+import { createBodyReader } from "./body.ts";
 import { createDatabase } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import { createOpenRuns } from "./open-runs.ts";
@@ -16,6 +17,7 @@ function gateway(): Gateway {
     database,
     providers: new Map(),
     limits: { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
+    readBody: createBodyReader(),
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
     openRuns: createOpenRuns({ touch: database.touchRuns, sweep: database.sweepRuns, waitUntil, now }),
     now,

@@ -1,3 +1,4 @@
+import { createBodyReader } from "./body.ts";
 import { createDatabase } from "./database.ts";
 import { readEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
@@ -29,7 +30,8 @@ function gatewayFromEnvironment(): Gateway {
   // The isolate is about to end: what waits for its batch goes now.
   globalThis.addEventListener("beforeunload", () => waitUntil(settlements.flush()));
   const limits = { ...defaultTimeLimits, totalMs: totalLimitMs };
-  return { database, providers, limits, settlements, openRuns, now, waitUntil, report };
+  const readBody = createBodyReader();
+  return { database, providers, limits, readBody, settlements, openRuns, now, waitUntil, report };
 }
 
 /** One line for each defect or outage: the kind of error and where, never a text that a caller or provider wrote. */

@@ -211,6 +211,23 @@ describe("a streamed chat", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
+  test("that 50 clients leave is 50 calls cancelled and 50 runs metered", async () => {
+    const leave = async () => {
+      const requestId = newId();
+      const stream = await tenant.client.chat.completions.create(
+        { ...chatOf("demo-paced", "[[words=400 pace=30]]"), stream: true },
+        { headers: { "x-request-id": requestId } },
+      );
+      for await (const _ of stream) break;
+      return tenant.accountOf(requestId);
+    };
+    const accounts = await Promise.all(Array.from({ length: 50 }, leave));
+    for (const { run, truth } of accounts) {
+      expect(run).toMatchObject({ status: "cancelled", usage_source: "estimated_partial" });
+      expect(truth).toMatchObject([{ aborted: true }]);
+    }
+  });
+
   test("that the client leaves before the first byte is cancelled at the provider, too", async () => {
     for (const stream of [true, false]) {
       const requestId = newId();

@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { type Database, test } from "./database.ts";
+
+const ids = { workspace_id: randomUUID(), app_id: randomUUID() };
+const cost = {
+  ...ids,
+  provider: "openai",
+  external_run_id: "run-1",
+  amount_usd: "0.5",
+  occurred_at: "2026-01-02T03:04:05Z",
+  observed_at: "2026-01-02T03:04:05Z",
+};
+const invoice = {
+  ...ids,
+  provider: "openai",
+  reference: "INV-1",
+  amount_usd: "12.5",
+  issued_on: "2026-01-31",
+  reviewed_at: "2026-02-01T00:00:00Z",
+};
+
+/** Inserts a row, or says by which SQLSTATE it was refused. */
+async function insert(db: Database, table: string, row: Record<string, unknown>): Promise<string | undefined> {
+  const columns = Object.keys(row);
+  await db.query("savepoint attempt");
+  try {
+    await db.query(
+      `insert into ai.${table} (${columns.join(", ")}) values (${columns.map((_, n) => `$${n + 1}`).join(", ")})`,
+      Object.values(row),
+    );
+    await db.query("release attempt");
+    return undefined;
+  } catch (error) {
+    await db.query("rollback to attempt");
+    return (error as { code: string }).code;
+  }
+}
+
+const checkViolation = "23514";
+const uniqueViolation = "23505";
+
+describe("imported costs", () => {
+  test("are one for each workspace, app, provider, account and run; no account is an account, too", async ({ db }) => {
+    const add = (changes: object) => insert(db, "external_provider_costs", { ...cost, ...changes });
+    expect(await add({})).toBeUndefined();
+    expect(await add({ amount_usd: "0.6" })).toBe(uniqueViolation);
+    expect(await add({ account_id: "a" })).toBeUndefined();
+    expect(await add({ account_id: "a" })).toBe(uniqueViolation);
+    for (const other of [
+      { provider: "other" },
+      { external_run_id: "run-2" },
+      { app_id: randomUUID() },
+      { workspace_id: randomUUID() },
+    ]) {
+      expect(await add(other)).toBeUndefined();
+    }
+  });
+
+  test.for([
+    [{ amount_usd: "0" }, { amount_usd: "-0.000000000001" }],
+    [{ observed_at: cost.occurred_at }, { observed_at: "2026-01-02T03:04:04.999Z" }],
+    [{ external_run_id: "x".repeat(128) }, { external_run_id: "x".repeat(129) }],
+    [{ external_run_id: "A-z.0_9:" }, { external_run_id: "a/b" }],
+    [
+      { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00Z" },
+      { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00.000001Z" },
+    ],
+    [
+      { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00Z" },
+      { granularity: "account_day", occurred_at: "2026-01-02T00:00:00Z" },
+    ],
+    [
+      { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T01:00:00+01:00" },
+      { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00+01:00" },
+    ],
+  ] as [object, object][])("%j holds, %j does not", async ([inside, outside], { db }) => {
+    // A zone of its own must not move midnight.
+    await db.query("set local timezone = 'America/New_York'");
+    expect(await insert(db, "external_provider_costs", { ...cost, ...inside })).toBeUndefined();
+    expect(await insert(db, "external_provider_costs", { ...cost, external_run_id: "other", ...outside })).toBe(
+      checkViolation,
+    );
+  });
+
+  test("are observed at most 60 seconds from now", async ({ db }) => {
+    const at = async (seconds: number) => {
+      const [row] = await db.query<{ at: string }>("select (now() + $1 * interval '1 second')::text as at", [seconds]);
+      return row?.at;
+    };
+    const add = async (seconds: number) =>
+      insert(db, "external_provider_costs", {
+        ...cost,
+        external_run_id: `in-${seconds}`,
+        observed_at: await at(seconds),
+      });
+    expect(await add(60)).toBeUndefined();
+    expect(await add(61)).toBe(checkViolation);
+  });
+});
+
+describe("imported invoices", () => {
+  test("are one for each reference, and immutable", async ({ db }) => {
+    const add = (changes: object) => insert(db, "external_provider_invoices", { ...invoice, ...changes });
+    expect(await add({})).toBeUndefined();
+    expect(await add({ amount_usd: "13" })).toBe(uniqueViolation);
+    expect(await add({ account_id: "a" })).toBeUndefined();
+    for (const sql of [
+      "update ai.external_provider_invoices set amount_usd = 0",
+      "delete from ai.external_provider_invoices",
+    ]) {
+      await db.query("savepoint attempt");
+      await expect(db.query(sql)).rejects.toMatchObject({ code: "23001" });
+      await db.query("rollback to attempt");
+    }
+  });
+
+  test.for([
+    { amount_usd: "-1" },
+    { reviewed_at: "2026-01-30T23:59:59Z" },
+    { reviewed_at: "2999-01-01T00:00:00Z" },
+    { period_start: "2026-02-01", period_end: "2026-01-01" },
+    { reference: "a b" },
+  ])("%j is refused", async (changes, { db }) => {
+    expect(await insert(db, "external_provider_invoices", { ...invoice, ...changes })).toBe(checkViolation);
+  });
+
+  test("may be reviewed on the day they were issued", async ({ db }) => {
+    const sameDay = { ...invoice, reviewed_at: "2026-01-31T00:00:00Z" };
+    expect(await insert(db, "external_provider_invoices", sameDay)).toBeUndefined();
+  });
+});

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { type Addresses, addressesOf, databaseUrl, host } from "./addresses.ts";
 import type { DemoData } from "./demo-seed.ts";
@@ -19,13 +20,13 @@ const demoNeeds = ["gateway", "identity"];
 export async function planEmbedded(start: StartOptions, opened: Opened): Promise<Stack> {
   const { root, options, environment, onGiveUp } = start;
   const { dataDir, log } = opened;
-  const secrets = await loadSecrets(dataDir);
   const ports = await findPorts(start, log);
   const addresses = addressesOf(ports, environment.settings);
   // The schema `auth` differs with who made it.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName));
   if (placement.notice) log.say("postgres", placement.notice);
+  const secrets = await loadSecrets(dataDir, { clusterExists: existsSync(path.join(placement.dataDir, "PG_VERSION")) });
   const [anon, serviceRole, templates] = await Promise.all([
     mintRoleToken("anon", secrets.jwtSecret),
     mintRoleToken("service_role", secrets.jwtSecret),

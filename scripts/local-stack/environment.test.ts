@@ -1,7 +1,11 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { parseEnv } from "node:util";
-import { expect, test } from "vitest";
-import { examplePrefix, parseEnvironment } from "./environment.ts";
+import { afterEach, expect, test, vi } from "vitest";
+import { examplePrefix, parseEnvironment, readEnvironment } from "./environment.ts";
+
+afterEach(() => vi.unstubAllEnvs());
 
 const project = {
   SUPABASE_URL: "https://abc.supabase.co/",
@@ -59,4 +63,21 @@ test(".env.example works as it is, and its secrets are refused in production", (
       `${name} still has the example's value`,
     );
   }
+});
+
+test(".env is read, the environment wins, and --embedded leaves both out", () => {
+  const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-env-"));
+  const lines = Object.entries(project).map(([name, value]) => `${name}=${value}`);
+  writeFileSync(path.join(directory, ".env"), `# a comment\n${lines.join("\n")}\nAI_PROVIDER_X_API_KEY="k"\n`);
+  vi.stubEnv("BASE_URL", "");
+  vi.stubEnv("SUPABASE_SECRET_KEY", "sb_secret_b");
+  vi.stubEnv("GOTRUE_SMTP_MAX_FREQUENCY", "5s");
+
+  const read = readEnvironment(directory, { embedded: false });
+  expect(read.settings).toMatchObject({ SUPABASE_URL: "https://abc.supabase.co", SUPABASE_SECRET_KEY: "sb_secret_b" });
+  expect(read.all.AI_PROVIDER_X_API_KEY).toBe("k");
+  const alone = readEnvironment(directory, { embedded: true });
+  expect(alone.settings).toEqual({});
+  expect(alone.all.GOTRUE_SMTP_MAX_FREQUENCY).toBe("5s");
+  rmSync(directory, { recursive: true });
 });

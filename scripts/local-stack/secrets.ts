@@ -40,6 +40,9 @@ const secretsSchema = z.object({
 
 export type Secrets = z.infer<typeof secretsSchema>;
 
+const remedy =
+  "without it the data next to it cannot be opened.\nPut the file back as it was, or start afresh: npm run reset";
+
 const fileIn = (dataDir: string) => path.join(dataDir, "secrets.json");
 
 async function makeSecrets(): Promise<Secrets> {
@@ -82,14 +85,15 @@ export function saveSecrets(dataDir: string, secrets: Secrets): void {
 
 /**
  * The stack's own secrets: made up at the first start, the same ever after.
- * @throws StackError when the file is there but cannot be understood
+ * @throws StackError when the file cannot be understood, or is gone while a cluster with its passwords is there
  */
-export async function loadSecrets(dataDir: string): Promise<Secrets> {
+export async function loadSecrets(dataDir: string, { clusterExists }: { clusterExists: boolean }): Promise<Secrets> {
   let text: string;
   try {
     text = readFileSync(fileIn(dataDir), "utf8");
   } catch (error) {
     if (codeOf(error) !== "ENOENT") throw error;
+    if (clusterExists) throw new StackError(`${fileIn(dataDir)} is gone, and ${remedy}`);
     const secrets = await makeSecrets();
     saveSecrets(dataDir, secrets);
     return secrets;
@@ -97,10 +101,7 @@ export async function loadSecrets(dataDir: string): Promise<Secrets> {
   try {
     return secretsSchema.parse(JSON.parse(text));
   } catch {
-    throw new StackError(
-      `${fileIn(dataDir)} is damaged, and without it the data next to it cannot be opened.\n` +
-        "Put the file back as it was, or start afresh: npm run reset",
-    );
+    throw new StackError(`${fileIn(dataDir)} is damaged, and ${remedy}`);
   }
 }
 

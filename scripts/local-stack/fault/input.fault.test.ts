@@ -150,25 +150,27 @@ test("a half-filled environment gets one message", async () => {
 test("a start that was cut short is taken up again; damaged data is named, and never deleted", async () => {
   const args = [...auto, "--without", "web,gateway,functions,provider,identity,mail"];
   const cluster = path.join(place.dataDir, "postgres");
+  const secrets = path.join(place.dataDir, "secrets.json");
+  const kept = path.join(cluster, "PG_VERSION");
+  const refusal = async () => {
+    const runner = start({ args });
+    expect(await runner.ended()).toBe(1);
+    expect(runner.said()).toContain("npm run reset");
+    expect(existsSync(kept)).toBe(true);
+    return runner.said();
+  };
+
   mkdirSync(`${cluster}.new/base`, { recursive: true });
   writeFileSync(`${cluster}.new/PG_VERSION`, "17\n");
-  mkdirSync(cluster);
-  writeFileSync(path.join(cluster, "PG_VERSION"), "17\n");
+  const first = start({ args });
+  await eventually("a new cluster", () => (/postgres +│ up/.test(first.said()) ? true : undefined));
+  first.child.kill("SIGTERM");
+  await first.ended();
 
-  const refused = start({ args });
-  expect(await refused.ended()).toBe(1);
-  expect(refused.said()).toContain(`${cluster} is not a whole Postgres data directory.`);
-  expect(refused.said()).toContain("npm run reset");
-  expect(existsSync(path.join(cluster, "PG_VERSION"))).toBe(true);
-
-  rmSync(cluster, { recursive: true });
-  const runner = start({ args });
-  await eventually("a new cluster", () => (/postgres +│ up/.test(runner.said()) ? true : undefined));
-
-  const other = path.join(place.dataDir, "other");
-  mkdirSync(other);
-  writeFileSync(path.join(other, "secrets.json"), "{");
-  const damaged = start({ args }, other);
-  expect(await damaged.ended()).toBe(1);
-  expect(damaged.said()).toContain(`${other}/secrets.json is damaged`);
+  rmSync(path.join(cluster, "global/pg_control"));
+  expect(await refusal()).toContain(`${cluster} is not a whole Postgres data directory.`);
+  writeFileSync(secrets, "{");
+  expect(await refusal()).toContain(`${secrets} is damaged`);
+  rmSync(secrets);
+  expect(await refusal()).toContain(`${secrets} is gone`);
 });

@@ -37,7 +37,7 @@ export function AccountMenu({
       <div
         id={menuId}
         {...{ popover: "auto" }}
-        className="fixed inset-auto top-13 right-4 m-0 w-72 max-w-[calc(100vw-2rem)] rounded-card border border-line bg-surface p-0 text-ink shadow-lg lg:right-[max(1rem,calc(50vw-31rem))]"
+        className="fixed inset-auto top-13 right-4 m-0 w-72 max-w-[calc(100vw-2rem)] rounded-card border border-line bg-raised p-0 text-ink shadow-lg lg:right-[max(1rem,calc(50vw-31rem))]"
       >
         <div className="border-line border-b px-4 py-3">
           {displayName ? <p className="truncate font-medium">{displayName}</p> : null}

@@ -6,11 +6,11 @@ export function GatewayGuide({ baseUrl }: { baseUrl: string }) {
     <div className="space-y-4">
       <Snippet label="Base URL" code={baseUrl} />
       <Snippet
-        label="curl: which models this key may use"
+        label="List models with curl"
         code={`curl ${baseUrl}/models \\\n  -H "Authorization: Bearer $GATEHOUSE_API_KEY"`}
       />
       <Snippet
-        label="TypeScript: the openai package"
+        label="Chat from TypeScript"
         code={`import OpenAI from "openai";
 
 const client = new OpenAI({

@@ -13,12 +13,12 @@ for (const button of document.querySelectorAll("button[data-reveals]")) {
     input.type = "password";
   });
 }
+// A double click sends once; a form whose sending was stopped can be sent again.
+const resendAfterMs = 3000;
 for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
     form.dataset.sent = "true";
+    setTimeout(() => delete form.dataset.sent, resendAfterMs);
   });
 }
-addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
-});

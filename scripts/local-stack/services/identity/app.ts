@@ -10,6 +10,7 @@ import { adminUserRoutes } from "./routes/admin-users.ts";
 import { factorRoutes } from "./routes/factors.ts";
 import { mailRequestRoutes } from "./routes/mail-requests.ts";
 import { notImplementedRoutes } from "./routes/not-implemented.ts";
+import { oauthRoutes } from "./routes/oauth.ts";
 import { passkeyRoutes } from "./routes/passkeys.ts";
 import { publicRoutes } from "./routes/public.ts";
 import { signUpRoutes } from "./routes/sign-up.ts";
@@ -38,6 +39,7 @@ export function createApp(deps: Deps): Hono<Env> {
     userRoutes(deps, limits),
     factorRoutes(deps, limits),
     passkeyRoutes(deps, limits),
+    oauthRoutes(deps),
     adminUserRoutes(deps),
     adminCredentialRoutes(deps),
     notImplementedRoutes(),

@@ -22,9 +22,17 @@ function withFragment(target: string, fields: Record<string, string>): string {
   return `${bare}#${fragment}`;
 }
 
-/** Where a failed flow ends: the error in the fragment, and in the query too where a server is to see it. */
+/** Where a mail's link that failed ends: the error in the fragment, and in the query too where a server is to see it. */
 export function errorTarget(target: string, error: unknown, { inQuery }: { inQuery: boolean }): string {
-  const fields = describe(error);
+  return failureTarget(target, describe(error), { inQuery });
+}
+
+/** Where a failed sign-in with a provider ends. */
+export function oauthErrorTarget(target: string, error: unknown): string {
+  return failureTarget(target, oauthErrorQuery(error), { inQuery: true });
+}
+
+function failureTarget(target: string, fields: Record<string, string>, { inQuery }: { inQuery: boolean }): string {
   return withFragment(inQuery ? withQuery(target, fields) : target, fields);
 }
 
@@ -33,8 +41,18 @@ export function messageTarget(target: string, message: string, { inQuery }: { in
   return withFragment(inQuery ? withQuery(target, { message }) : target, { message });
 }
 
-function describe(error: unknown): Record<string, string> {
+/** Refusals of a sign-in that OAuth calls access_denied, whatever their status. */
+const denied = ["signup_disabled", "user_banned", "provider_email_needs_verification"];
+
+/** An error as RFC 6749 section 4.1.2.1 puts it into a query. */
+export function oauthErrorQuery(error: unknown): Record<string, string> {
   if (error instanceof OAuthError) return { error: error.error, error_description: error.message };
+  const fields = describe(error);
+  if (error instanceof AuthError && denied.includes(error.code)) return { ...fields, error: "access_denied" };
+  return { error: "server_error", ...fields };
+}
+
+function describe(error: unknown): Record<string, string> {
   if (!(error instanceof AuthError)) {
     return { error: "server_error", error_code: "unexpected_failure", error_description: "Unexpected failure" };
   }

@@ -1,0 +1,105 @@
+import { type Sql, transaction } from "../../db.ts";
+import { isUuid } from "../admin-users.ts";
+import { confirmUser } from "../confirm.ts";
+import type { Deps } from "../deps.ts";
+import { AuthError } from "../errors.ts";
+import { findIdentity, insertIdentity, listIdentities, refreshProviders } from "../identities.ts";
+import { clearOneTimeTokens } from "../one-time-tokens.ts";
+import { sendEmailToken } from "../send-email.ts";
+import { findUserByEmail, getUserById, mergeMetadata, type User, updateUser } from "../users.ts";
+import { identityClaims } from "./profile.ts";
+import type { ExternalSignIn } from "./resolve-account.ts";
+
+/**
+ * Adds an identity to the account that asked for it.
+ * @throws AuthError 422 identity_already_exists, whoever has it; email_not_confirmed for an account that gets its
+ *   address this way
+ */
+export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
+  const { deps, provider, profile, userId, redirectTo } = given;
+  const known = await findIdentity(tx, { provider, subject: profile.subject });
+  if (known) {
+    const whose = known.user_id === userId ? "" : " to another user";
+    throw new AuthError(422, "identity_already_exists", `Identity is already linked${whose}`);
+  }
+  const user = await getUserById(tx, { id: userId, lock: true });
+  const data = identityClaims(profile);
+  await insertIdentity(tx, { deps, userId, provider, data });
+  if (user.email) return refreshProviders(tx, user, deps.clock());
+  const promoted = await promoteAddress(tx, { deps, user });
+  if (data.email_verified === true) {
+    const confirmed = await confirmUser(tx, deps, promoted);
+    const now = deps.clock();
+    const settled = await updateUser(tx, { id: userId, now, changes: { is_anonymous: false } });
+    return refreshProviders(tx, { ...confirmed, ...settled }, now);
+  }
+  await sendEmailToken(tx, { deps, user: promoted, type: "signup", redirectTo, pkce: false });
+  throw new AuthError(
+    422,
+    "email_not_confirmed",
+    `Unverified email with ${provider}. A confirmation email has been sent to your ${provider} email`,
+    { commits: true },
+  );
+}
+
+/**
+ * Takes an identity off an account. Where it was the one with the account's address, another's takes its place.
+ * @throws AuthError 404 validation_failed; 422 single_identity_not_deletable, identity_not_found,
+ *   email_conflict_identity_not_deletable
+ */
+export async function unlinkIdentity(deps: Deps, { user, identityId }: { user: User; identityId: string }) {
+  if (!isUuid(identityId)) throw new AuthError(404, "validation_failed", "identity_id must be an UUID");
+  await transaction(deps.db, async (tx) => {
+    const locked = await getUserById(tx, { id: user.id, lock: true });
+    const identities = await listIdentities(tx, user.id);
+    if (identities.length <= 1) {
+      throw new AuthError(422, "single_identity_not_deletable", "User must have at least 1 identity after unlinking");
+    }
+    const identity = identities.find((other) => other.id === identityId.toLowerCase());
+    if (!identity) throw new AuthError(422, "identity_not_found", "Identity doesn't exist");
+    await tx.query("delete from auth.identities where id = $1", [identity.id]);
+    const current = await promoteAddress(tx, { deps, user: locked });
+    await refreshProviders(tx, current, deps.clock());
+  });
+}
+
+/** Gives an account an address that one of its identities has: a verified one first, the oldest first. */
+async function promoteAddress(tx: Sql, { deps, user }: { deps: Deps; user: User }): Promise<User> {
+  const identities = await listIdentities(tx, user.id);
+  if (identities.some((identity) => identity.email !== null && identity.email === user.email)) return user;
+  const rank = (identity: (typeof identities)[number]) => {
+    if (!identity.email) return 2;
+    return identity.identity_data.email_verified === true ? 0 : 1;
+  };
+  for (const identity of identities.toSorted((one, two) => rank(one) - rank(two))) {
+    const { email } = identity;
+    if (email && (await findUserByEmail(tx, { email, aud: user.aud }))) continue;
+    const trusted = !!email && (rank(identity) === 0 || deps.config.GOTRUE_MAILER_AUTOCONFIRM);
+    await clearOneTimeTokens(tx, user.id);
+    return updateUser(tx, {
+      id: user.id,
+      now: deps.clock(),
+      changes: {
+        email,
+        confirmation_token: "",
+        confirmation_sent_at: null,
+        recovery_token: "",
+        recovery_sent_at: null,
+        email_change: "",
+        email_change_token_current: "",
+        email_change_token_new: "",
+        email_change_sent_at: null,
+        email_change_confirm_status: 0,
+        reauthentication_token: "",
+        reauthentication_sent_at: null,
+        ...(trusted
+          ? {}
+          : {
+              email_confirmed_at: null,
+              raw_user_meta_data: mergeMetadata(user.raw_user_meta_data, { email_verified: false }),
+            }),
+      },
+    });
+  }
+  throw new AuthError(422, "email_conflict_identity_not_deletable", "Unable to unlink identity due to email conflict");
+}

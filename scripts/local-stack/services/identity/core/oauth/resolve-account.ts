@@ -1,0 +1,147 @@
+import type { Sql } from "../../db.ts";
+import { confirmUser } from "../confirm.ts";
+import type { Deps } from "../deps.ts";
+import { AuthError, unexpected } from "../errors.ts";
+import {
+  dropUnconfirmedIdentities,
+  findIdentity,
+  type Identity,
+  insertIdentity,
+  refreshProviders,
+} from "../identities.ts";
+import { sendEmailToken } from "../send-email.ts";
+import { createUser, findEmailOwner } from "../sign-up.ts";
+import { getUserById, isBanned, many, mergeMetadata, type User, updateUser } from "../users.ts";
+import { identityClaims, type Profile } from "./profile.ts";
+
+export type ExternalSignIn = {
+  deps: Deps;
+  provider: string;
+  profile: Profile;
+  aud: string;
+  emailOptional: boolean;
+  redirectTo: string;
+};
+
+type Resolved = { user: User; identity: Identity; email: { address: string; verified: boolean } };
+
+/**
+ * The account that an external sign-in belongs to: the identity's own; else the one with a verified address of it;
+ * else a new one. An address that nobody has verified never leads to an account that exists.
+ * @throws AuthError 403 user_banned; 422 signup_disabled, provider_email_needs_verification (after the mail is sent)
+ */
+export async function resolveAccount(tx: Sql, given: ExternalSignIn): Promise<User> {
+  const { deps, provider, emailOptional } = given;
+  const { user, identity, email } = await findOrCreate(tx, given);
+  if (isBanned(user, deps.clock())) throw new AuthError(403, "user_banned", "User is banned");
+  const withoutEmail = emailOptional && email.address === "";
+  if (user.email_confirmed_at || withoutEmail) return user;
+  // Whoever made this account has not proven its address: only the identity at hand stays.
+  const cleaned = await dropUnconfirmedIdentities(tx, { user, keep: identity, now: deps.clock() });
+  if (email.verified || deps.config.GOTRUE_MAILER_AUTOCONFIRM) return confirmUser(tx, deps, cleaned);
+  if (email.address) {
+    await sendEmailToken(tx, { deps, user: cleaned, type: "signup", redirectTo: given.redirectTo, pkce: false });
+  }
+  if (deps.config.GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS) return getUserById(tx, { id: user.id });
+  throw new AuthError(
+    422,
+    "provider_email_needs_verification",
+    email.address
+      ? `Unverified email with ${provider}. A confirmation email has been sent to your ${provider} email`
+      : `Unverified email with ${provider}. Verify the email with ${provider} in order to sign in`,
+    { commits: true },
+  );
+}
+
+async function findOrCreate(tx: Sql, given: ExternalSignIn): Promise<Resolved> {
+  const { deps, provider, profile } = given;
+  const primary = profile.emails.find((entry) => entry.primary);
+  const verified = primary?.verified ?? false;
+  const known = await findIdentity(tx, { provider, subject: profile.subject });
+  if (known) {
+    const user = await getUserById(tx, { id: known.user_id, lock: true });
+    const identity = await refreshIdentity(tx, { deps, identity: known, profile });
+    const updated = await mergeClaims(tx, { deps, user, profile });
+    return { user: updated, identity, email: { address: user.email ?? "", verified } };
+  }
+  const email = { address: primary?.email.toLowerCase() ?? "", verified };
+  const owner = await findLinkable(tx, given);
+  if (owner) {
+    const user = await getUserById(tx, { id: owner, lock: true });
+    const identity = await insertIdentity(tx, { deps, userId: user.id, provider, data: identityClaims(profile) });
+    return { user: await mergeClaims(tx, { deps, user, profile }), identity, email };
+  }
+  return createAccount(tx, { ...given, email });
+}
+
+/** The one account that a verified address of the profile leads to. @throws AuthError 500 when there are several */
+async function findLinkable(tx: Sql, { deps, profile }: ExternalSignIn): Promise<string | undefined> {
+  const trusted = profile.emails
+    .filter((entry) => entry.verified || deps.config.GOTRUE_MAILER_AUTOCONFIRM)
+    .map((entry) => entry.email.toLowerCase());
+  if (trusted.length === 0) return undefined;
+  const byIdentity = await many<{ id: string }>(
+    tx,
+    "select distinct user_id as id from auth.identities where email = any($1) and provider not like 'sso:%'",
+    [trusted],
+  );
+  const byAccount = await many<{ id: string }>(
+    tx,
+    "select id from auth.users where email = any($1) and not is_sso_user",
+    [trusted],
+  );
+  const candidates = byIdentity.length > 0 ? byIdentity : byAccount;
+  if (candidates.length > 1) {
+    throw unexpected("Multiple accounts with the same email address in the same linking domain detected: default");
+  }
+  return candidates[0]?.id;
+}
+
+async function createAccount(
+  tx: Sql,
+  given: ExternalSignIn & { email: { address: string; verified: boolean } },
+): Promise<Resolved> {
+  const { deps, provider, profile, aud, email } = given;
+  if (deps.config.GOTRUE_DISABLE_SIGNUP) {
+    throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
+  }
+  // An address that someone has already is not given to another account, even unconfirmed.
+  const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
+  const address = taken ? "" : email.address;
+  const claims = identityClaims(profile);
+  const created = await createUser(tx, {
+    deps,
+    email: address || null,
+    aud,
+    passwordHash: "",
+    provider,
+    userMetadata: claims,
+  });
+  const identity = await insertIdentity(tx, { deps, userId: created.id, provider, data: claims });
+  const user = await getUserById(tx, { id: created.id, lock: true });
+  return { user, identity, email: { address, verified: email.verified } };
+}
+
+async function refreshIdentity(
+  tx: Sql,
+  { deps, identity, profile }: { deps: Deps; identity: Identity; profile: Profile },
+): Promise<Identity> {
+  const data = identityClaims(profile);
+  const now = deps.clock();
+  await tx.query("update auth.identities set identity_data = $2, last_sign_in_at = $3, updated_at = $3 where id = $1", [
+    identity.id,
+    typeof data.email === "string" ? { ...data, email: data.email.toLowerCase() } : data,
+    now,
+  ]);
+  return { ...identity, identity_data: data };
+}
+
+async function mergeClaims(
+  tx: Sql,
+  { deps, user, profile }: { deps: Deps; user: User; profile: Profile },
+): Promise<User> {
+  const now = deps.clock();
+  const raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, identityClaims(profile));
+  const merged = await updateUser(tx, { id: user.id, now, changes: { raw_user_meta_data } });
+  return refreshProviders(tx, merged, now);
+}

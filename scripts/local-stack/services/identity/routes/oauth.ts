@@ -1,0 +1,83 @@
+import { Hono } from "hono";
+import type { Deps } from "../core/deps.ts";
+import { AuthError, OAuthError } from "../core/errors.ts";
+import { beginAuthorization } from "../core/oauth/authorize.ts";
+import { completeFlow, requireFlow } from "../core/oauth/callback.ts";
+import { unlinkIdentity } from "../core/oauth/link-identity.ts";
+import { type FlowState, parseChallenge } from "../core/pkce.ts";
+import { requireUser } from "../http/bearer.ts";
+import { callerOf } from "../http/client-address.ts";
+import { type Env, type Request, requestAudience } from "../http/context.ts";
+import { asAuthError } from "../http/error-response.ts";
+import { oauthErrorQuery, oauthErrorTarget, withQuery } from "../http/redirect-outcome.ts";
+import { redirectTarget } from "../http/redirect-to.ts";
+import { announce, fragmentUrl } from "../http/signed-in.ts";
+
+/** Sign-in with external providers, and the identities that come of it. */
+export function oauthRoutes(deps: Deps): Hono<Env> {
+  const begin = (c: Request, linkTo?: string) =>
+    beginAuthorization(deps, {
+      provider: c.req.query("provider") ?? "",
+      scopes: c.req.query("scopes") ?? "",
+      challenge: parseChallenge(c.req.query("code_challenge") ?? "", c.req.query("code_challenge_method") ?? ""),
+      redirectTo: redirectTarget(c, deps),
+      query: c.req.query(),
+      ...(linkTo ? { linkTo } : {}),
+    });
+  const requireLinking = () => {
+    if (deps.config.GOTRUE_SECURITY_MANUAL_LINKING_ENABLED) return;
+    throw new AuthError(404, "manual_linking_disabled", "Manual linking is disabled");
+  };
+  return new Hono<Env>()
+    .get("/authorize", async (c) => c.redirect(await begin(c), 302))
+    .get("/callback", async (c) => callback(c, deps, c.req.query()))
+    .post("/callback", async (c) => {
+      const form = new URLSearchParams(await c.req.text());
+      return callback(c, deps, { ...c.req.query(), ...Object.fromEntries(form) });
+    })
+    .get("/user/identities/authorize", async (c) => {
+      const { user } = await requireUser(c, deps);
+      requireLinking();
+      const url = await begin(c, user.id);
+      return c.req.query("skip_http_redirect") === "true" ? c.json({ url }) : c.redirect(url, 302);
+    })
+    .delete("/user/identities/:identityId", async (c) => {
+      const { user } = await requireUser(c, deps);
+      requireLinking();
+      await unlinkIdentity(deps, { user, identityId: c.req.param("identityId") });
+      return c.json({});
+    });
+}
+
+async function callback(c: Request, deps: Deps, answer: Record<string, string>): Promise<Response> {
+  let flow: FlowState;
+  try {
+    flow = await requireFlow(deps, answer.state ?? "");
+  } catch (error) {
+    // Where the flow began is not known, so it ends at the site.
+    const known = asAuthError(error, c, deps.log);
+    return c.redirect(withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(known)), 303);
+  }
+  const { GOTRUE_EXTERNAL_REDIRECT_URL, GOTRUE_SITE_URL } = deps.config;
+  const target = GOTRUE_EXTERNAL_REDIRECT_URL || flow.referrer || GOTRUE_SITE_URL;
+  try {
+    const outcome = await completeFlow(deps, {
+      flow,
+      answer,
+      aud: requestAudience(c, deps),
+      redirectTo: target,
+      caller: callerOf(c, deps),
+    });
+    if (outcome.kind === "code") return c.redirect(withQuery(target, { code: outcome.code }), 302);
+    const { signedIn, tokens } = outcome;
+    announce(c, signedIn);
+    const extra = {
+      provider_token: tokens.accessToken,
+      ...(tokens.refreshToken ? { provider_refresh_token: tokens.refreshToken } : {}),
+    };
+    return c.redirect(fragmentUrl(target, signedIn, extra), 302);
+  } catch (error) {
+    const known = error instanceof OAuthError ? error : asAuthError(error, c, deps.log);
+    return c.redirect(oauthErrorTarget(target, known), 302);
+  }
+}

@@ -5,6 +5,7 @@ import { behaviourOf, models } from "./behaviours.ts";
 import { chatRoute } from "./chat-route.ts";
 import { embed, embeddingsRequest } from "./embeddings.ts";
 import { failureResponse, invalidKey, invalidRequest, unknownModel } from "./errors.ts";
+import { responsesRoute } from "./responses-route.ts";
 import { speak, speechRequest } from "./speech.ts";
 import { createTruthLog } from "./truth-log.ts";
 import { countTokens } from "./usage.ts";
@@ -36,6 +37,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     return behaviourOf(id) ? c.json(modelBody(id)) : unknownModel(id);
   });
   app.post("/v1/chat/completions", chatRoute(log));
+  app.post("/v1/responses", responsesRoute(log));
 
   app.post("/v1/embeddings", async (c) => {
     const parsed = embeddingsRequest.safeParse(await c.req.json().catch(() => undefined));

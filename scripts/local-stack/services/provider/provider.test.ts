@@ -137,6 +137,66 @@ describe("chat", () => {
   });
 });
 
+describe("responses", () => {
+  const ask = (extra: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {}) =>
+    client.responses.create({ model: "demo-chat", input: prompt, ...extra });
+
+  test("say and cost what the same chat does, streamed or not", async () => {
+    const [whole, same] = [await ask(), await chat("demo-chat")];
+    expect(whole.output_text).toBe(same.choices[0]?.message.content);
+    expect(whole.usage).toMatchObject({
+      input_tokens: same.usage?.prompt_tokens,
+      output_tokens: same.usage?.completion_tokens,
+      total_tokens: same.usage?.total_tokens,
+    });
+    const stream = client.responses.stream({ model: "demo-chat", input: prompt });
+    const types: string[] = [];
+    for await (const event of stream) types.push(event.type);
+    const streamed = await stream.finalResponse();
+    expect([streamed.output_text, streamed.usage]).toEqual([whole.output_text, whole.usage]);
+    expect([types[0], types.at(-1)]).toEqual(["response.created", "response.completed"]);
+  });
+
+  test("are incomplete at their limit", async () => {
+    const { status, incomplete_details: details, usage } = await ask({ max_output_tokens: 16 });
+    expect([status, details?.reason, usage?.output_tokens]).toEqual(["incomplete", "max_output_tokens", 16]);
+  });
+
+  test("call functions, and take their output back", async () => {
+    const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+    const tools = [{ type: "function", name: "weather", parameters, strict: false }] as OpenAI.Responses.FunctionTool[];
+    const called = await ask({ tools, tool_choice: "required" });
+    const [item] = called.output;
+    expect(item).toMatchObject({ type: "function_call", name: "weather", arguments: '{"city":"demo"}' });
+    if (item?.type !== "function_call") throw new Error("no call");
+    const output = { type: "function_call_output", call_id: item.call_id, output: "sunny" } as const;
+    const after = await ask({ tools, input: [{ role: "user", content: "call weather" }, item, output] });
+    expect(after.output_text).toContain("sunny");
+    const stream = client.responses.stream({ model: "demo-chat", input: prompt, tools, tool_choice: "required" });
+    expect((await stream.finalResponse()).output[0]).toMatchObject({
+      type: "function_call",
+      arguments: '{"city":"demo"}',
+    });
+  });
+
+  test("keep to a JSON schema", async () => {
+    const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
+    const { output_text: text } = await ask({ text: { format: { type: "json_schema", name: "sum", schema } } });
+    expect(JSON.parse(text)).toEqual({ sum: 1 });
+  });
+
+  test("fail as chats do, and are in the truth log", async () => {
+    await expect(ask({ model: "demo-error-500" })).rejects.toMatchObject({ status: 500 });
+    await expect(ask({ input: "" })).rejects.toMatchObject({ status: 400, param: "input" });
+    expect((await ask({ model: "demo-no-usage" })).usage).toBeNull();
+    const calls = await truth();
+    expect(calls.map(({ path, status }) => [path, status])).toEqual([
+      ["/v1/responses", 500],
+      ["/v1/responses", 200],
+    ]);
+  });
+});
+
 describe("mishaps", () => {
   test.each([400, 401, 429, 500, 503])("demo-error-%i answers that status in OpenAI's shape", async (status) => {
     await expect(chat(`demo-error-${status}`)).rejects.toMatchObject({

@@ -3,6 +3,8 @@ import { type ChatRequest, textOf } from "./chat-request.ts";
 /** What a call has used, whatever is said about it. */
 export type Usage = { input: number; cachedInput: number; output: number; reasoning: number };
 
+export const noUsage: Usage = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
+
 const tokensPerMessage = 3;
 const tokensPerImage = 85;
 const tokensPerAudio = 100;
@@ -36,5 +38,16 @@ export function completionUsage({ input, cachedInput, output, reasoning }: Usage
     total_tokens: input + output,
     prompt_tokens_details: { cached_tokens: cachedInput, audio_tokens: 0 },
     completion_tokens_details: { reasoning_tokens: reasoning, audio_tokens: 0 },
+  };
+}
+
+/** Usage as responses state it. */
+export function responseUsage({ input, cachedInput, output, reasoning }: Usage) {
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: cachedInput },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: reasoning },
+    total_tokens: input + output,
   };
 }

@@ -1,0 +1,74 @@
+import type { ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { Behaviour } from "./behaviours.ts";
+import { failureResponse } from "./errors.ts";
+import { cutConnection, type StreamPiece, untilLeft, writeEvents } from "./event-stream.ts";
+import type { Truth } from "./truth-log.ts";
+import type { Usage } from "./usage.ts";
+
+/** What an answer would say: as events, or as one body. */
+export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
+
+/** Gives an answer the way its behaviour has it, failures and mishaps included, and completes the truth about it. */
+export async function giveAnswer(
+  outgoing: ServerResponse,
+  { behaviour, truth, answer }: { behaviour: Behaviour; truth: Truth; answer: () => Answer },
+): Promise<Response> {
+  const left = leaving(outgoing, truth);
+  try {
+    if (behaviour.firstByteMs > 0) await sleep(behaviour.firstByteMs, undefined, { signal: left });
+    if (behaviour.failure) return await fail(behaviour.failure, outgoing, left);
+    const given = answer();
+    if ("pieces" in given) await writeEvents(outgoing, given.pieces, { behaviour, truth, left });
+    else await sendBody(outgoing, given, { behaviour, truth, left });
+  } catch (error) {
+    if (!left.aborted) throw error;
+  }
+  return RESPONSE_ALREADY_SENT;
+}
+
+/** Tells of a client that leaves before its answer has ended. */
+function leaving(outgoing: ServerResponse, truth: Truth): AbortSignal {
+  const controller = new AbortController();
+  const onClose = () => {
+    truth.endedAt = new Date().toISOString();
+    truth.status = outgoing.headersSent ? outgoing.statusCode : null;
+    if (outgoing.writableFinished) return;
+    truth.aborted = outgoing.errored === null;
+    controller.abort();
+  };
+  if (outgoing.closed) onClose();
+  else outgoing.once("close", onClose);
+  return controller.signal;
+}
+
+async function fail(
+  failure: NonNullable<Behaviour["failure"]>,
+  outgoing: ServerResponse,
+  left: AbortSignal,
+): Promise<Response> {
+  if (failure === "redirect") return new Response(null, { status: 302, headers: { location: "/v1/models" } });
+  if (failure === "reset") cutConnection(outgoing);
+  else if (failure === "hang") await untilLeft(left);
+  else return failureResponse(failure);
+  return RESPONSE_ALREADY_SENT;
+}
+
+async function sendBody(
+  outgoing: ServerResponse,
+  { body, usage }: { body: unknown; usage: Usage },
+  { behaviour, truth, left }: { behaviour: Behaviour; truth: Truth; left: AbortSignal },
+): Promise<void> {
+  truth.usage = usage;
+  truth.usageReported = behaviour.usage !== "none" && behaviour.midway === undefined;
+  const text = behaviour.midway === "garbage" ? "<html>no JSON at all" : JSON.stringify(body);
+  outgoing.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
+  if (behaviour.midway !== "cut" && behaviour.midway !== "stall") {
+    outgoing.end(text);
+    return;
+  }
+  outgoing.write(text.slice(0, text.length / 2));
+  if (behaviour.midway === "stall") await untilLeft(left);
+  cutConnection(outgoing);
+}

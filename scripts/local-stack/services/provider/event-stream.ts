@@ -1,0 +1,56 @@
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Behaviour } from "./behaviours.ts";
+import { midwayError } from "./errors.ts";
+import type { Truth } from "./truth-log.ts";
+import type { Usage } from "./usage.ts";
+
+/** One event as it is written, what has been used by then, and whether it tells the client so. */
+export type StreamPiece = { text: string; usage: Usage; reportsUsage?: boolean };
+
+export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal };
+
+/**
+ * Writes server-sent events at the pace and with the mishaps of a behaviour, and keeps the truth up to date.
+ * @throws AbortError when the client has left
+ */
+export async function writeEvents(
+  outgoing: ServerResponse,
+  pieces: readonly StreamPiece[],
+  { behaviour, truth, left }: StreamOptions,
+): Promise<void> {
+  const half = Math.floor(pieces.length / 2);
+  const write = async (text: string) => {
+    left.throwIfAborted();
+    if (!outgoing.write(text)) await once(outgoing, "drain", { signal: left });
+  };
+  outgoing.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
+  for (const [index, { text, usage, reportsUsage }] of pieces.entries()) {
+    if (index > 0 && behaviour.paceMs > 0) await sleep(behaviour.paceMs, undefined, { signal: left });
+    if (index === half && behaviour.midway === "cut") return cutConnection(outgoing);
+    if (index === half && behaviour.midway === "stall") await untilLeft(left);
+    if (index === half && behaviour.midway === "garbage")
+      await write('data: {"choices": [oops\u0000\n\nno field at all\n\n');
+    if (index === half && behaviour.midway === "error") return void outgoing.end(sseEvent(midwayError));
+    truth.usage = usage;
+    await write(text);
+    truth.usageReported ||= reportsUsage === true;
+  }
+  outgoing.end();
+}
+
+/** An event with JSON data. */
+export function sseEvent(data: unknown, name?: string): string {
+  return `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`;
+}
+
+/** Breaks the connection off, and leaves a trace that it was us and not the client. */
+export function cutConnection(outgoing: ServerResponse): void {
+  outgoing.destroy(new Error("cut by the demo"));
+}
+
+/** Waits for the client to leave. */
+export async function untilLeft(left: AbortSignal): Promise<void> {
+  if (!left.aborted) await once(left, "abort");
+}

@@ -1,0 +1,120 @@
+import type { Behaviour } from "./behaviours.ts";
+import type { Choice, Completion } from "./completion.ts";
+import { type StreamPiece, sseEvent } from "./event-stream.ts";
+import { countTokens, noUsage, responseUsage, type Usage } from "./usage.ts";
+
+type Item = Record<string, unknown>;
+
+/** A finished response as one body. */
+export function responseBody(completion: Completion, behaviour: Behaviour) {
+  const [choice] = completion.choices;
+  const cut = choice?.finish === "length";
+  return {
+    ...responseHead(completion),
+    status: cut ? "incomplete" : "completed",
+    incomplete_details: cut ? { reason: "max_output_tokens" } : null,
+    output: choice ? [outputItem(completion, choice)] : [],
+    usage: behaviour.usage === "none" ? null : responseUsage(behaviour.usage === "zero" ? noUsage : completion.usage),
+  };
+}
+
+/** The same as events, in OpenAI's order; the last one holds the whole response and its usage. */
+export function responseEvents(completion: Completion, behaviour: Behaviour): StreamPiece[] {
+  const { input, cachedInput, reasoning } = completion.usage;
+  const started = {
+    ...responseHead(completion),
+    status: "in_progress",
+    incomplete_details: null,
+    output: [],
+    usage: null,
+  };
+  const body = responseBody(completion, behaviour);
+  const before: Usage = { input, cachedInput, output: reasoning, reasoning };
+  const [choice] = completion.choices;
+  const pieces: (Omit<StreamPiece, "text"> & { type: string; data: Item })[] = [
+    { type: "response.created", data: { response: started }, usage: before },
+    { type: "response.in_progress", data: { response: started }, usage: before },
+    ...(choice ? itemEvents(completion, choice, before) : []),
+    {
+      type: body.status === "incomplete" ? "response.incomplete" : "response.completed",
+      data: { response: body },
+      usage: completion.usage,
+      reportsUsage: body.usage !== null,
+    },
+  ];
+  return pieces.map(({ type, data, usage, reportsUsage }, sequence_number) => ({
+    text: sseEvent({ type, sequence_number, ...data }, type),
+    usage,
+    reportsUsage,
+  }));
+}
+
+function itemEvents(completion: Completion, choice: Choice, before: Usage) {
+  const item = outputItem(completion, choice);
+  const at = { output_index: 0, item_id: item.id };
+  const whole = completion.usage;
+  const added = (extra: Item) => ({
+    type: "response.output_item.added",
+    data: { output_index: 0, item: { ...item, status: "in_progress", ...extra } },
+    usage: before,
+  });
+  const done = { type: "response.output_item.done", data: { output_index: 0, item }, usage: whole };
+  if (choice.toolCall) {
+    const text = choice.toolCall.function.arguments;
+    return [
+      added({ arguments: "" }),
+      { type: "response.function_call_arguments.delta", data: { ...at, delta: text }, usage: whole },
+      {
+        type: "response.function_call_arguments.done",
+        data: { ...at, name: item.name, arguments: text },
+        usage: whole,
+      },
+      done,
+    ];
+  }
+  const part = (text: string) => ({ type: "output_text", text, annotations: [], logprobs: [] });
+  let sent = "";
+  const deltas = (choice.text.match(/\s*\S+/g) ?? []).map((delta) => {
+    sent += delta;
+    const usage = { ...before, output: before.output + countTokens(sent) };
+    return { type: "response.output_text.delta", data: { ...at, content_index: 0, delta, logprobs: [] }, usage };
+  });
+  return [
+    added({ content: [] }),
+    { type: "response.content_part.added", data: { ...at, content_index: 0, part: part("") }, usage: before },
+    ...deltas,
+    {
+      type: "response.output_text.done",
+      data: { ...at, content_index: 0, text: choice.text, logprobs: [] },
+      usage: whole,
+    },
+    { type: "response.content_part.done", data: { ...at, content_index: 0, part: part(choice.text) }, usage: whole },
+    done,
+  ];
+}
+
+function outputItem({ id }: Completion, { text, toolCall }: Choice): Item {
+  if (toolCall) {
+    const { name, arguments: args } = toolCall.function;
+    return { id: `fc_${id}`, type: "function_call", status: "completed", call_id: toolCall.id, name, arguments: args };
+  }
+  const content = [{ type: "output_text", text, annotations: [], logprobs: [] }];
+  return { id: `msg_${id}`, type: "message", status: "completed", role: "assistant", content };
+}
+
+function responseHead({ id, created, model }: Completion) {
+  return {
+    id: id.replace("chatcmpl", "resp"),
+    object: "response",
+    created_at: created,
+    model,
+    error: null,
+    instructions: null,
+    metadata: {},
+    parallel_tool_calls: true,
+    temperature: 1,
+    tool_choice: "auto",
+    tools: [],
+    top_p: 1,
+  };
+}

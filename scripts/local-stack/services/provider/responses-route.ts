@@ -1,0 +1,35 @@
+import type { HttpBindings } from "@hono/node-server";
+import type { Context } from "hono";
+import { giveAnswer } from "./answering.ts";
+import { behaviourOf } from "./behaviours.ts";
+import { lastPrompt } from "./chat-request.ts";
+import { complete } from "./completion.ts";
+import { invalidRequest, unknownModel } from "./errors.ts";
+import { responseBody, responseEvents } from "./responses-events.ts";
+import { responsesRequest, toChatRequest } from "./responses-request.ts";
+import type { TruthLog } from "./truth-log.ts";
+
+/** Serves `POST /v1/responses`, without any memory of earlier ones. */
+export function responsesRoute(log: TruthLog) {
+  return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
+    const parsed = responsesRequest.safeParse(await c.req.json().catch(() => undefined));
+    if (!parsed.success) {
+      return invalidRequest("The body asks for no response.", String(parsed.error.issues[0]?.path[0] ?? "") || null);
+    }
+    const request = toChatRequest(parsed.data);
+    const behaviour = behaviourOf(request.model, lastPrompt(request));
+    if (!behaviour) return unknownModel(request.model);
+    const stream = parsed.data.stream === true;
+    const requestId = c.req.header("x-request-id") ?? null;
+    const truth = log.begin({ requestId, path: c.req.path, model: request.model, stream });
+    return giveAnswer(c.env.outgoing, {
+      behaviour,
+      truth,
+      answer() {
+        const completion = complete(request, behaviour);
+        if (stream) return { pieces: responseEvents(completion, behaviour) };
+        return { body: responseBody(completion, behaviour), usage: completion.usage };
+      },
+    });
+  };
+}

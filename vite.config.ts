@@ -13,5 +13,6 @@ export default defineConfig({
   plugins: [tailwindcss(), remix(remixConfig)],
   // Found before the first visit: dependencies found during one reload the page with two copies of React.
   optimizeDeps: { entries: ["remix-app/entry.client.tsx", "remix-app/root.tsx", "remix-app/routes/*.tsx"] },
-  build: { target: "es2022", assetsInlineLimit: 0 },
+  // Hashed files of an earlier build stay: a server that still runs on it, and pages that are open, ask for them.
+  build: { target: "es2022", assetsInlineLimit: 0, emptyOutDir: false },
 });

@@ -1,3 +1,4 @@
+import path from "node:path";
 import { defineConfig } from "playwright/test";
 import { findChromium } from "./e2e/chromium.ts";
 import { readStack } from "./scripts/test/stack.ts";
@@ -6,12 +7,16 @@ import { readStack } from "./scripts/test/stack.ts";
 export default defineConfig({
   testDir: "e2e",
   testMatch: "*.spec.ts",
-  outputDir: "test-results/browser",
+  // By stack, since a run empties its directory, and runs against other stacks may be under way.
+  outputDir: path.join(
+    "test-results/browser",
+    path.basename(path.dirname(path.resolve(process.env.GATEHOUSE_STACK ?? "."))),
+  ),
   fullyParallel: true,
   forbidOnly: true,
   workers: 2,
   timeout: 60_000,
-  expect: { timeout: 7_000 },
+  expect: { timeout: 10_000 },
   reporter: [["list"]],
   use: {
     baseURL: readStack().base,

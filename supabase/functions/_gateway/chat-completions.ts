@@ -40,15 +40,17 @@ async function admit(gateway: Gateway, { request, requestId, credential, body, s
     ...runRequest(gateway, { chat, labels, credential, requestId }),
     fingerprint,
   });
-  const open = openRun(gateway, run, startedAt);
-  const call = { chat, open, requestId, request };
-  const answer = await ask(gateway, call);
-  const headers = rateLimitHeaders(run.limits);
-  if (chat.request.stream) return streamed(gateway, { ...call, answer, headers });
-  return whole({ ...call, answer, headers });
+  const call = { chat, open: openRun(gateway, run, startedAt), requestId, request };
+  try {
+    const answer = await ask(gateway, call);
+    const answered = { ...call, answer, headers: rateLimitHeaders(run.limits) };
+    return chat.request.stream ? streamed(gateway, answered) : await whole(answered);
+  } catch (error) {
+    throw settleFailure(error, call);
+  }
 }
 
-type ChatCall = { chat: Chat; open: OpenRun } & Pick<Call, "request" | "requestId">;
+type ChatCall = { chat: Chat; open: OpenRun; dispatched?: boolean } & Pick<Call, "request" | "requestId">;
 type Answered = ChatCall & { answer: ProviderAnswer; headers: Record<string, string> };
 
 /** Whoever has no good credential is told that and nothing of their body: 401 comes before 400. */
@@ -89,44 +91,36 @@ function runRequest(
   };
 }
 
-/** Asks the provider; a failure is settled before it is thrown. */
-async function ask(gateway: Gateway, { chat, open, request, requestId }: ChatCall): Promise<ProviderAnswer> {
-  let dispatched = false;
-  try {
-    const answer = await callProvider(
-      {
-        path: "/chat/completions",
-        routes: open.run.routes,
-        providers: gateway.providers,
-        bodyFor: (route) => providerBody(chat, route, open.run.workspace_id),
-        requestId,
-        name: chat.request.model,
-        clientLeft: request.signal,
-        limits: gateway.limits,
-        now: gateway.now,
-        onAttempt: (route) => {
-          dispatched = !request.signal.aborted;
-          open.progress.route = route.position;
-        },
+async function ask(gateway: Gateway, call: ChatCall): Promise<ProviderAnswer> {
+  const { chat, open, request, requestId } = call;
+  const answer = await callProvider(
+    {
+      path: "/chat/completions",
+      routes: open.run.routes,
+      providers: gateway.providers,
+      bodyFor: (route) => providerBody(chat, route, open.run.workspace_id),
+      requestId,
+      name: chat.request.model,
+      clientLeft: request.signal,
+      limits: gateway.limits,
+      now: gateway.now,
+      onAttempt: (route) => {
+        call.dispatched ||= !request.signal.aborted;
+        open.progress.route = route.position;
       },
-      open.addStep,
-    );
-    if (chat.request.stream && !answer.contentType.startsWith("text/event-stream")) {
-      answer.cancel();
-      open.addStep({ type: "model", name: chat.request.model, status: "failed" }, answer.startedAt);
-      throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
-    }
-    return answer;
-  } catch (error) {
-    throw settleFailure(error, { chat, open, dispatched });
+    },
+    open.addStep,
+  );
+  if (chat.request.stream && !answer.contentType.startsWith("text/event-stream")) {
+    answer.cancel();
+    open.addStep({ type: "model", name: chat.request.model, status: "failed" }, answer.startedAt);
+    throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
   }
+  return answer;
 }
 
-/** Ends the run of a call that brought nothing. @returns what the client is told */
-function settleFailure(
-  error: unknown,
-  { chat, open, dispatched }: { chat: Chat; open: OpenRun; dispatched: boolean },
-): unknown {
+/** Ends the run of a call that brought nothing, for whatever reason. @returns what the client is told */
+function settleFailure(error: unknown, { chat, open, dispatched = false }: ChatCall): unknown {
   const route = open.run.routes.find(({ position }) => position === open.progress.route);
   if (error instanceof ClientLeft) {
     open.end({
@@ -179,7 +173,7 @@ async function whole({ chat, open, answer, headers }: Answered): Promise<Respons
   } catch (error) {
     const status = error instanceof ClientLeft ? "aborted" : "failed";
     open.addStep({ type: "model", name: chat.request.model, status }, answer.startedAt);
-    throw settleFailure(error, { chat, open, dispatched: true });
+    throw error;
   }
 }
 

@@ -26,6 +26,7 @@ export function relayChatStream(options: {
   const scanner = createSseScanner({ keepUsageChunk: options.keepUsageChunk });
   const { facts } = scanner;
   let over = false;
+  let reading = false;
 
   function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode">): Record<string, unknown> {
     over = true;
@@ -58,8 +59,8 @@ export function relayChatStream(options: {
   }
 
   function fail(controller: ReadableStreamDefaultController<Uint8Array>, error: GatewayError): void {
-    answer.cancel();
     end({ status: "failed", httpStatus: 200, errorCode: error.code });
+    answer.cancel();
     controller.enqueue(encoder.encode(`data: ${JSON.stringify(errorBody(error, options.requestId))}\n\n`));
     controller.close();
   }
@@ -67,6 +68,8 @@ export function relayChatStream(options: {
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     for (;;) {
       const bytes = await answer.read();
+      // The client left while we waited.
+      if (over) return;
       const passed = bytes ? scanner.push(bytes) : scanner.end();
       for (const each of passed) controller.enqueue(each);
       open.progress.input_tokens = facts.usage?.input_tokens ?? options.guessedInputTokens;
@@ -79,23 +82,31 @@ export function relayChatStream(options: {
 
   function leave(): void {
     if (over) return;
-    answer.cancel();
     end({ status: "cancelled", httpStatus: 499 });
+    answer.cancel();
   }
 
   return new ReadableStream<Uint8Array>(
     {
+      start(controller) {
+        // A client that has stopped reading does not keep its run open for ever.
+        answer.ended.addEventListener("abort", () => {
+          if (!over && !reading) fail(controller, new GatewayError("provider_timeout"));
+        });
+      },
       async pull(controller) {
+        reading = true;
         try {
           await pull(controller);
         } catch (error) {
-          // The client left while we waited: that was the end of it.
           if (over) return;
           if (!(error instanceof ClientLeft)) {
             return fail(controller, new GatewayError(error instanceof ProviderFailure ? error.code : "internal_error"));
           }
           leave();
           controller.error(error);
+        } finally {
+          reading = false;
         }
       },
       cancel: leave,

@@ -16,6 +16,8 @@ export type ProviderAnswer = {
   read: () => Promise<Uint8Array | undefined>;
   /** Ends the call; the provider sees its client leave. */
   cancel: () => void;
+  /** Falls when the call is over, its time in all being up among the reasons, even while nobody reads. */
+  ended: AbortSignal;
   startedAt: number;
   firstByteAt: number;
 };
@@ -123,12 +125,14 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
     const first = await reader.read();
     if (first.done) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
     const firstByteAt = call.now();
+    connection.expectWithin(Number.POSITIVE_INFINITY);
     let ahead: Uint8Array | undefined = first.value;
     return {
       route,
       contentType: response.headers.get("content-type") ?? "",
       startedAt,
       firstByteAt,
+      ended: connection.signal,
       cancel() {
         connection.close();
         // Deno now and then misses an abort that falls between two reads, and would let the provider write to its end.
@@ -143,6 +147,8 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
         try {
           connection.expectWithin(call.limits.idleMs);
           const { done, value } = await reader.read();
+          // A client that takes its time is no fault of the provider's: only the time in all runs on.
+          connection.expectWithin(Number.POSITIVE_INFINITY);
           if (!done) return value;
           connection.close();
           return undefined;

@@ -1,0 +1,117 @@
+import { randomUUID } from "node:crypto";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+const newId = () => `it-${randomUUID()}`;
+const chatOf = (model: string, prompt = "hello there"): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
+  model,
+  messages: [{ role: "user", content: prompt }],
+});
+
+describe("errors", () => {
+  const failing = (model: string) =>
+    tenant.client.chat.completions.create(chatOf(model)).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+
+  test.for([
+    ["demo-error-500", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-429", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-401", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-all-fail", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-reset", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-redirect", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-garbage", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-400", OpenAI.BadRequestError, { status: 400, code: "invalid_request" }],
+    ["no-such-model", OpenAI.NotFoundError, { status: 404, code: "model_not_found" }],
+  ] as const)("%s", async ([model, type, properties]) => {
+    const error = await failing(model);
+    expect(error).toBeInstanceOf(type);
+    expect(error).toMatchObject(properties);
+    const { requestID, message } = error as InstanceType<typeof OpenAI.APIError>;
+    expect(requestID).toMatch(/^req_/);
+    expect(message).not.toMatch(/demo/i);
+    if (model === "no-such-model") return;
+    const account = await tenant.accountOf(String(requestID));
+    expect(account.run).toMatchObject({ status: "failed", usage_source: "unavailable", billed_credits: "0.00000000" });
+    expect(account.steps.at(-1)).toMatchObject({ type: "model", status: "failed" });
+  });
+
+  test("a wrong key is an AuthenticationError, whether malformed or unknown", async () => {
+    const stranger = await createGatewayTenant();
+    await stranger.db.query("delete from ai.keys where id = $1", [stranger.keyId]);
+    for (const apiKey of ["sk-wrong", stranger.key]) {
+      const call = tenant.client.withOptions({ apiKey }).chat.completions.create(chatOf("demo-chat"));
+      await expect(call).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+      await expect(call).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+    }
+    await stranger.close();
+  });
+
+  test("an unknown key is told nothing of its body, a good one which field is wrong", async () => {
+    const bad = { ...chatOf("demo-chat"), max_completion_tokens: 0 };
+    const stranger = await createGatewayTenant();
+    await stranger.db.query("update ai.keys set revoked_at = now() where id = $1", [stranger.keyId]);
+    await expect(stranger.client.chat.completions.create(bad)).rejects.toMatchObject({ status: 401 });
+    await expect(tenant.client.chat.completions.create(bad)).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_request",
+      param: "max_completion_tokens",
+    });
+    await stranger.close();
+  });
+
+  test("an empty balance is 402", async () => {
+    const poor = await createGatewayTenant({ credits: "0.0001" });
+    await expect(poor.client.chat.completions.create(chatOf("demo-chat"))).rejects.toMatchObject({
+      status: 402,
+      code: "insufficient_credits",
+    });
+    await poor.close();
+  });
+
+  test("a rate limit is a RateLimitError that says when to come back", async () => {
+    const limited = await createGatewayTenant();
+    await limited.db.query("update ai.keys set requests_per_minute = 1 where id = $1", [limited.keyId]);
+    const calls = await Promise.allSettled(
+      [1, 2, 3].map(() => limited.client.chat.completions.create(chatOf("demo-chat"))),
+    );
+    const refused = calls.flatMap((call) => (call.status === "rejected" ? [call.reason] : []));
+    expect(refused.length).toBeGreaterThanOrEqual(1);
+    for (const error of refused) {
+      expect(error).toBeInstanceOf(OpenAI.RateLimitError);
+      expect(Number(error.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+      expect(error.headers.get("x-ratelimit-limit-requests")).toBe("1");
+    }
+    await limited.close();
+  });
+
+  test("one idempotency key is one provider call, and says so to whoever asks again", async () => {
+    const requestId = newId();
+    const headers = { "x-request-id": requestId, "idempotency-key": newId() };
+    const calls = await Promise.allSettled(
+      Array.from({ length: 50 }, () => tenant.client.chat.completions.create(chatOf("demo-chat"), { headers })),
+    );
+    expect(calls.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    const { truth } = await tenant.accountOf(requestId);
+    expect(truth).toHaveLength(1);
+    await expect(tenant.client.chat.completions.create(chatOf("demo-chat"), { headers })).rejects.toMatchObject({
+      status: 409,
+      code: "idempotency_key_used",
+    });
+    await expect(
+      tenant.client.chat.completions.create(chatOf("demo-chat", "other"), { headers }),
+    ).rejects.toMatchObject({
+      status: 422,
+      code: "idempotency_key_reused",
+    });
+  });
+});

@@ -59,8 +59,8 @@ export async function createdTables(sql: string): Promise<Table[]> {
   );
 }
 
-/** PostgREST's own codes, which say that the name is not known; any other answer means that it is. */
-const unknownTable = "PGRST205";
+/** What says that the name is not known, to PostgREST or to Postgres; any other answer means that it is. */
+const unknownTable = ["PGRST205", "42P01"];
 const unknownSchema = "PGRST106";
 
 async function tableExists({ url, secretKey }: Project, { schema, table }: Table): Promise<boolean> {
@@ -87,5 +87,5 @@ async function tableExists({ url, secretKey }: Project, { schema, table }: Table
         "no migration has been applied: npx supabase db push",
     );
   }
-  return code !== unknownTable;
+  return !unknownTable.includes(code ?? "");
 }

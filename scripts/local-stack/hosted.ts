@@ -44,7 +44,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
     port: ports.web,
     dev: options.dev,
     dependsOn: [],
-    env: { ...all, ...(settings.NODE_ENV ? { NODE_ENV: settings.NODE_ENV } : {}), BASE_URL: base },
+    env: { ...all, BASE_URL: base },
   });
   const steps: Step[] = options.without.has("web") ? [] : [web, ...(options.dev ? [] : [buildTask(root, opened.log)])];
   return createStack(opened, {

@@ -77,6 +77,11 @@ export function identityEnvironment(options: {
     GOTRUE_SMTP_SENDER_NAME: "Gatehouse",
     GOTRUE_SMTP_MAX_FREQUENCY: "1s",
     GOTRUE_RATE_LIMIT_EMAIL_SENT: "100000",
+    // Visitors of a local stack all have one address; a burst of 30 stays.
+    GOTRUE_RATE_LIMIT_OTP: "3000",
+    GOTRUE_RATE_LIMIT_VERIFY: "3000",
+    GOTRUE_RATE_LIMIT_TOKEN_REFRESH: "3000",
+    GOTRUE_RATE_LIMIT_PASSKEY: "3000",
 
     GOTRUE_PASSWORD_MIN_LENGTH: "8",
     GOTRUE_SECURITY_SB_FORWARDED_FOR_ENABLED: "true",

@@ -55,6 +55,11 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
     outgoing.writeHead(status, { ...headers, ...options.crossOrigin, "content-type": "application/json" });
     outgoing.end(JSON.stringify(body));
   });
+  // What is left of a body that the service did not want would hold up the client's next request.
+  upstream.once("close", () => {
+    incoming.unpipe(upstream);
+    incoming.resume();
+  });
   incoming.pipe(upstream);
 }
 

@@ -1,0 +1,33 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { hashSources } from "./build.ts";
+import { serveTemplates } from "./templates.ts";
+
+test("a build is old once a source has changed, not when a test has", async () => {
+  const root = mkdtempSync(path.join(tmpdir(), "gatehouse-build-"));
+  mkdirSync(path.join(root, "remix-app/routes"), { recursive: true });
+  const write = (file: string, text: string) => writeFileSync(path.join(root, "remix-app", file), text);
+  write("root.tsx", "1");
+  const first = await hashSources(root);
+  write("root.test.tsx", "1");
+  expect(await hashSources(root)).toBe(first);
+  write("routes/home.tsx", "1");
+  const second = await hashSources(root);
+  expect(second).not.toBe(first);
+  write("root.tsx", "2");
+  expect(await hashSources(root)).not.toBe(second);
+  rmSync(root, { recursive: true });
+});
+
+test("mail templates are served by name, and nothing beside them", async () => {
+  const { url, close } = await serveTemplates("supabase/templates");
+  const confirmation = await fetch(`${url}/confirmation.html`);
+  expect(confirmation.status).toBe(200);
+  expect(await confirmation.text()).toContain("/auth/confirm?token_hash={{ .TokenHash }}&type=signup");
+  for (const path of ["/", "/none.html", "/..%2fseed.sql", "/../seed.sql"]) {
+    expect((await fetch(url + path)).status, path).toBe(404);
+  }
+  close();
+});

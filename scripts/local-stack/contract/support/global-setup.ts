@@ -32,6 +32,8 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
       smtpPort: mail.smtpPort,
       jwtSecret: secret,
       jwtKeys: JSON.stringify(await makeKeys(secret)),
+      // Those of Supabase Auth's binary are built in.
+      pluggableVerifier: !process.env.IDENTITY_BIN,
     };
     const server = await startServer(surroundings);
     endings.push(server.stop);

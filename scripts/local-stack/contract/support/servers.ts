@@ -10,6 +10,8 @@ export type Surroundings = {
   smtpPort: number;
   jwtSecret: string;
   jwtKeys: string;
+  /** Whether the servers take the address of the bot challenge's verifier as a setting. */
+  pluggableVerifier: boolean;
 };
 
 export type RunningServer = { url: string; stop: () => Promise<void> };

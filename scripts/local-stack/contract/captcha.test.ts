@@ -1,0 +1,111 @@
+import { createServer } from "node:http";
+import { afterAll, describe, expect, test } from "vitest";
+import { newAccount, newEmail, newSession, password } from "./support/accounts.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { describePluggable, describeVariant } from "./support/variant.ts";
+
+/** A verifier that accepts the token "good" alone. */
+const asked: URLSearchParams[] = [];
+const verifier = createServer((request, response) => {
+  let form = "";
+  request.on("data", (chunk) => {
+    form += chunk;
+  });
+  request.on("end", () => {
+    const fields = new URLSearchParams(form);
+    asked.push(fields);
+    const success = fields.get("response") === "good";
+    response.setHeader("Content-Type", "application/json");
+    response.end(JSON.stringify({ success, "error-codes": success ? [] : ["invalid-input-response", "bad-luck"] }));
+  });
+});
+await new Promise<void>((resolve) => verifier.listen(0, "127.0.0.1", resolve));
+afterAll(() => verifier.close());
+const address = verifier.address();
+const verifierUrl = address && typeof address === "object" ? `http://127.0.0.1:${address.port}/` : "";
+
+const settings = {
+  GOTRUE_SECURITY_CAPTCHA_ENABLED: "true",
+  GOTRUE_SECURITY_CAPTCHA_PROVIDER: "turnstile",
+  GOTRUE_SECURITY_CAPTCHA_SECRET: "captcha-secret",
+  GOTRUE_SECURITY_CAPTCHA_VERIFIER_URL: verifierUrl,
+};
+const withToken = (captcha_token: string) => ({ gotrue_meta_security: { captcha_token } });
+
+describe("without a bot challenge", () => {
+  test("a token in the body is passed over", async () => {
+    const { email } = await newAccount();
+    const body = { email, password, ...withToken("whatever") };
+    expectOk(await call("POST /token?grant_type=password", { body }));
+  });
+});
+
+describeVariant("with a bot challenge", settings, (url) => {
+  const send = (route: string, body: Record<string, unknown>, bearer?: string) =>
+    call(route, { body, bearer, url: url() });
+
+  test.each([
+    ["POST /signup", { email: "a@example.test", password }],
+    ["POST /token?grant_type=password", { email: "a@example.test", password }],
+    ["POST /recover", { email: "a@example.test" }],
+    ["POST /resend", { type: "signup", email: "a@example.test" }],
+    ["POST /otp", { email: "a@example.test", create_user: false }],
+    ["POST /magiclink", { email: "a@example.test" }],
+    ["POST /passkeys/authentication/options", {}],
+  ])("%s needs a token: 400 captcha_failed", async (route, body) => {
+    expectRefusal(await send(route, body), 400, "captcha_failed");
+    expectRefusal(await send(route, { ...body, ...withToken("  ") }), 400, "captcha_failed");
+  });
+
+  test("these do not: refresh, code, verify, user, factors, passkey verify, authorize", async () => {
+    const { accessToken, refreshToken } = await newSession();
+    expectOk(await send("POST /token?grant_type=refresh_token", { refresh_token: refreshToken }));
+    const code = { auth_code: "x", code_verifier: "y" };
+    expectRefusal(await send("POST /token?grant_type=pkce", code), 404, "flow_state_not_found");
+    expectRefusal(await send("POST /verify", { type: "signup", token_hash: "x" }), 403, "otp_expired");
+    expectOk(await send("PUT /user", { data: { a: 1 } }, accessToken));
+    expectOk(await send("POST /factors", { factor_type: "totp" }, accessToken));
+    expectRefusal(await send("POST /passkeys/authentication/verify", {}), 400, "validation_failed");
+    expectRefusal(await call("GET /authorize?provider=none", { url: url() }), 400, "validation_failed");
+    expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
+  });
+
+  test("an administrator needs none", async () => {
+    expectOk(await admin("POST /signup", { body: { email: newEmail(), password }, url: url() }));
+  });
+
+  test("a user's token does not help", async () => {
+    const { accessToken } = await newSession();
+    const answer = await send("POST /signup", { email: newEmail(), password }, accessToken);
+    expectRefusal(answer, 400, "captcha_failed");
+  });
+});
+
+describePluggable("with a bot challenge whose verifier is at hand", settings, (url) => {
+  const signUp = (token: string, email = newEmail()) =>
+    call("POST /signup", { body: { email, password, ...withToken(token) }, url: url() });
+
+  test("a token that it accepts lets the request on; it is told secret, token and address", async () => {
+    expectOk(await signUp("good"));
+    const fields = asked.at(-1);
+    expect(Object.fromEntries(fields ?? [])).toMatchObject({ secret: "captcha-secret", response: "good" });
+    expect(fields?.get("remoteip")).toEqual(expect.any(String));
+  });
+
+  test("one that it rejects: 400 captcha_failed with its codes", async () => {
+    const answer = await signUp("bad");
+    expectRefusal(answer, 400, "captcha_failed");
+    expect(answer.body.message).toContain("invalid-input-response");
+  });
+});
+
+describePluggable(
+  "with a bot challenge whose verifier is down",
+  { ...settings, GOTRUE_SECURITY_CAPTCHA_VERIFIER_URL: "http://127.0.0.1:9/" },
+  (url) => {
+    test("500 unexpected_failure, and no account", async () => {
+      const body = { email: newEmail(), password, ...withToken("good") };
+      expectRefusal(await call("POST /signup", { body, url: url() }), 500, "unexpected_failure");
+    });
+  },
+);

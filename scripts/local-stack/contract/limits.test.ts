@@ -1,0 +1,125 @@
+import { randomInt } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { newEmail, newSession, password } from "./support/accounts.ts";
+import { sql } from "./support/database.ts";
+import { type CallOptions, call, expectOk, expectRefusal } from "./support/http.ts";
+import { challenge, enroll } from "./support/totp.ts";
+import { describeVariant } from "./support/variant.ts";
+
+const newAddress = () => `198.51.${randomInt(256)}.${randomInt(256)}`;
+
+describe("without a header to read addresses from", () => {
+  test("nobody is limited", async () => {
+    const headers = { "X-Forwarded-For": newAddress() };
+    const send = () => call("POST /verify", { body: { type: "signup", token_hash: "x" }, headers });
+    const answers = await Promise.all(Array.from({ length: 40 }, send));
+    for (const answer of answers) expectRefusal(answer, 403, "otp_expired");
+  });
+});
+
+describeVariant("limits by address", { GOTRUE_RATE_LIMIT_HEADER: "X-Forwarded-For" }, (url) => {
+  /** Sends 45 at once. @returns how many were let on */
+  async function burst(route: string, options: CallOptions, address = newAddress()): Promise<number> {
+    const headers = { "X-Forwarded-For": address };
+    const answers = await Promise.all(
+      Array.from({ length: 45 }, () => call(route, { url: url(), ...options, headers })),
+    );
+    const refused = answers.filter((answer) => answer.status === 429);
+    for (const answer of refused) expectRefusal(answer, 429, "over_request_rate_limit");
+    return answers.length - refused.length;
+  }
+
+  // One or two may be refilled while the burst runs.
+  const expectThirty = (count: number) => {
+    expect(count).toBeGreaterThanOrEqual(30);
+    expect(count).toBeLessThanOrEqual(36);
+  };
+
+  test.each<[string, CallOptions]>([
+    ["POST /verify", { body: { type: "signup", token_hash: "x" } }],
+    ["GET /verify?type=signup&token=x", {}],
+    ["POST /recover", { body: { email: "a@example.test" } }],
+    ["POST /resend", { body: { type: "signup", email: "a@example.test" } }],
+    ["POST /otp", { body: { email: "a@example.test", create_user: false } }],
+    ["POST /signup", { body: { email: "none", password } }],
+    ["POST /token?grant_type=pkce", { body: { auth_code: "x", code_verifier: "y" } }],
+    ["POST /passkeys/authentication/options", { body: {} }],
+  ])("%s: 30 at once, then 429", async (route, options) => {
+    expectThirty(await burst(route, options));
+  });
+
+  test("PUT /user", async () => {
+    const { accessToken } = await newSession();
+    expectThirty(await burst("PUT /user", { bearer: accessToken, body: { email: "none" } }));
+  });
+
+  test("factor challenges", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    expectThirty(await burst(`POST /factors/${factorId}/challenge`, { bearer: accessToken, body: {} }));
+  });
+
+  test("factor codes", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    const challenge_id = await challenge(accessToken, factorId);
+    const body = { challenge_id, code: "abcdef" };
+    expectThirty(await burst(`POST /factors/${factorId}/verify`, { bearer: accessToken, body }));
+  });
+
+  test("each kind has a bucket of its own, and each address", async () => {
+    const address = newAddress();
+    const options = { body: { type: "signup", token_hash: "x" } };
+    await burst("POST /verify", options, address);
+    const other = { url: url(), ...options };
+    const elsewhere = await call("POST /verify", { ...other, headers: { "X-Forwarded-For": newAddress() } });
+    expectRefusal(elsewhere, 403, "otp_expired");
+    const body = { email: newEmail() };
+    expectOk(await call("POST /recover", { url: url(), body, headers: { "X-Forwarded-For": address } }));
+  });
+
+  test("the first of several addresses counts", async () => {
+    const address = newAddress();
+    const options = { body: { type: "signup", token_hash: "x" } };
+    await burst("POST /verify", options, `${address}, 10.0.0.1`);
+    const answer = await call("POST /verify", {
+      url: url(),
+      ...options,
+      headers: { "X-Forwarded-For": `${address}, 10.9.9.9` },
+    });
+    expectRefusal(answer, 429, "over_request_rate_limit");
+  });
+
+  test("without the header nobody is limited", async () => {
+    const send = () => call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" } });
+    for (const answer of await Promise.all(Array.from({ length: 40 }, send))) {
+      expectRefusal(answer, 403, "otp_expired");
+    }
+  });
+});
+
+describeVariant("addresses from Sb-Forwarded-For", { GOTRUE_SECURITY_SB_FORWARDED_FOR_ENABLED: "true" }, (url) => {
+  const verify = (headers: Record<string, string>) =>
+    call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" }, headers });
+
+  test("limit as well, and go before X-Forwarded-For", async () => {
+    const address = newAddress();
+    const headers = () => ({ "Sb-Forwarded-For": address, "X-Forwarded-For": newAddress() });
+    const answers = await Promise.all(Array.from({ length: 45 }, () => verify(headers())));
+    expect(answers.filter((answer) => answer.status === 429).length).toBeGreaterThan(8);
+    expectRefusal(await verify({ "Sb-Forwarded-For": newAddress() }), 403, "otp_expired");
+  });
+
+  test("a value that is no address is passed over", async () => {
+    const answers = await Promise.all(Array.from({ length: 40 }, () => verify({ "Sb-Forwarded-For": "someone" })));
+    for (const answer of answers) expectRefusal(answer, 403, "otp_expired");
+  });
+
+  test("the session records it", async () => {
+    const { id, refreshToken } = await newSession();
+    const headers = { "Sb-Forwarded-For": "203.0.113.77", "X-Forwarded-For": newAddress() };
+    const body = { refresh_token: refreshToken };
+    expectOk(await call("POST /token?grant_type=refresh_token", { url: url(), body, headers }));
+    expect(await sql("select host(ip) as ip from auth.sessions where id = $1", [id])).toEqual([{ ip: "203.0.113.77" }]);
+  });
+});

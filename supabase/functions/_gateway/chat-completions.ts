@@ -148,7 +148,7 @@ function settleFailure(error: unknown, { chat, open, dispatched = false }: ChatC
   return known;
 }
 
-function streamed(gateway: Gateway, { chat, open, requestId, answer, headers }: Answered): Response {
+function streamed(gateway: Gateway, { chat, open, request, requestId, answer, headers }: Answered): Response {
   const stream = relayChatStream({
     answer,
     open,
@@ -156,6 +156,7 @@ function streamed(gateway: Gateway, { chat, open, requestId, answer, headers }: 
     keepUsageChunk: chat.request.stream_options?.include_usage === true,
     guessedInputTokens: guessInputTokens(chat),
     name: chat.request.model,
+    clientLeft: request.signal,
     waitUntil: gateway.waitUntil,
   });
   return new Response(stream, { headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" } });

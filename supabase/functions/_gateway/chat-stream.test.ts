@@ -77,6 +77,7 @@ async function relay(write: (response: ServerResponse) => void, clientLeft = new
     requestId: "r",
     guessedInputTokens: 9,
     name: "m",
+    clientLeft,
     waitUntil: () => {},
   });
   return { stream, ends, tried };
@@ -132,6 +133,15 @@ describe("a relayed stream", () => {
     const pending = reader.read();
     await reader.cancel();
     await pending;
+    expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, source: "estimated_partial" }]);
+    expect(tried).toEqual(["model aborted"]);
+  });
+
+  test("whose client leaves while it is not reading is cancelled, and no failure of the provider's", async () => {
+    const leaving = new AbortController();
+    const { stream, ends, tried } = await relay((response) => response.write(content("a")), leaving.signal);
+    await stream.getReader().read();
+    leaving.abort();
     expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, source: "estimated_partial" }]);
     expect(tried).toEqual(["model aborted"]);
   });

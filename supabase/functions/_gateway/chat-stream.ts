@@ -20,6 +20,7 @@ export function relayChatStream(options: {
   requestId: string;
   guessedInputTokens: number;
   name: string;
+  clientLeft: AbortSignal;
   waitUntil: (work: Promise<unknown>) => void;
 }): ReadableStream<Uint8Array> {
   const { answer, open } = options;
@@ -91,7 +92,9 @@ export function relayChatStream(options: {
       start(controller) {
         // A client that has stopped reading does not keep its run open for ever.
         answer.ended.addEventListener("abort", () => {
-          if (!over && !reading) fail(controller, new GatewayError("provider_timeout"));
+          if (over || reading) return;
+          if (options.clientLeft.aborted) leave();
+          else fail(controller, new GatewayError("provider_timeout"));
         });
       },
       async pull(controller) {

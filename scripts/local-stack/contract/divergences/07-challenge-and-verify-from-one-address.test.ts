@@ -1,0 +1,28 @@
+import { test } from "vitest";
+import { newSession } from "../support/accounts.ts";
+import { call, expectOk, expectRefusal } from "../support/http.ts";
+import { codeOf, enroll } from "../support/totp.ts";
+
+async function challengedFrom(address: string) {
+  const { accessToken: bearer } = await newSession();
+  const { factorId, secret } = await enroll(bearer);
+  const headers = { "X-Forwarded-For": address };
+  const { id } = expectOk(await call(`POST /factors/${factorId}/challenge`, { bearer, body: {}, headers }));
+  return (from: string) =>
+    call(`POST /factors/${factorId}/verify`, {
+      bearer,
+      body: { challenge_id: id, code: codeOf(secret) },
+      headers: { "X-Forwarded-For": from },
+    });
+}
+
+test("a right code from another address than the challenge's: 422 mfa_ip_address_mismatch", async () => {
+  const verifyFrom = await challengedFrom("203.0.113.5");
+  expectRefusal(await verifyFrom("203.0.113.6"), 422, "mfa_ip_address_mismatch");
+  expectOk(await verifyFrom("203.0.113.5"));
+});
+
+test("one address in two spellings is one address", async () => {
+  const verifyFrom = await challengedFrom("2001:db8::1");
+  expectOk(await verifyFrom("2001:0db8:0:0:0:0:0:1"));
+});

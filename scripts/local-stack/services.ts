@@ -179,7 +179,7 @@ export function describeWeb(options: {
     kind: "service",
     name: "web",
     command: process.execPath,
-    args: [path.join(root, "remix-app/server.ts")],
+    args: [...(dev ? restartOnChange(root) : []), path.join(root, "remix-app/server.ts")],
     cwd: root,
     env: {
       APP_NAME: "web",
@@ -209,4 +209,11 @@ function webEnvironment({ addresses, secrets, environment }: ServiceContext): Re
     MAILBOX_URL: addresses.mailbox,
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
   };
+}
+
+/** Vite replaces what routes import while it runs; what the server itself imports takes a restart. */
+function restartOnChange(root: string): string[] {
+  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "http", "identity"];
+  const paths = loadedByNode.map((name) => `--watch-path=${path.join(root, "remix-app", name)}`);
+  return [...paths, "--watch-preserve-output"];
 }

@@ -68,7 +68,10 @@ export function relayChatStream(options: {
 
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     for (;;) {
-      const bytes = await answer.read();
+      reading = true;
+      const bytes = await answer.read().finally(() => {
+        reading = false;
+      });
       // The client left while we waited.
       if (over) return;
       const passed = bytes ? scanner.push(bytes) : scanner.end();
@@ -98,7 +101,6 @@ export function relayChatStream(options: {
         });
       },
       async pull(controller) {
-        reading = true;
         try {
           await pull(controller);
         } catch (error) {
@@ -108,8 +110,6 @@ export function relayChatStream(options: {
           }
           leave();
           controller.error(error);
-        } finally {
-          reading = false;
         }
       },
       cancel: leave,

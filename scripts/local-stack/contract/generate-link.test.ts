@@ -49,7 +49,8 @@ describe("POST /admin/generate_link", () => {
   test("magiclink of an unknown address signs it up", async () => {
     const email = newEmail();
     const link = expectOk(await generate({ type: "magiclink", email, data: { name: "N" } }));
-    expect(link).toMatchObject({ email, verification_type: "signup", user_metadata: { name: "N" } });
+    expect(link).toMatchObject({ email, verification_type: "signup" });
+    expect(link.user_metadata).toEqual({ name: "N" });
     const session = sessionOf(expectOk(await redeem("signup", link.hashed_token)));
     expect(session.user).toMatchObject({ email, email_confirmed_at: expect.any(String) });
   });
@@ -137,5 +138,34 @@ describe("POST /admin/generate_link", () => {
     expectOk(await generate({ type: "magiclink", email }));
     expectRefusal(await redeem("recovery", tokenHash), 403, "otp_expired");
     expectRefusal(await call("POST /recover", { body: { email } }), 429, "over_email_send_rate_limit");
+  });
+});
+
+describe("POST /invite", () => {
+  const invite = (body: Record<string, unknown>) => admin("POST /invite", { body });
+
+  test("makes an account and mails it; accepting signs in and confirms", async () => {
+    const email = newEmail();
+    const user = expectOk(await invite({ email, data: { team: "a" } }));
+    expect(user).toMatchObject({ email, invited_at: expect.any(String), user_metadata: { team: "a" } });
+    const { tokenHash } = await nextMail(email);
+    const session = sessionOf(expectOk(await redeem("invite", tokenHash)));
+    expect(session.user).toMatchObject({ id: user.id, email_confirmed_at: expect.any(String) });
+  });
+
+  test("again before it is accepted: another mail, at once", async () => {
+    const email = newEmail();
+    const first = expectOk(await invite({ email }));
+    expect(expectOk(await invite({ email })).id).toBe(first.id);
+    await nextMail(email, 1);
+  });
+
+  test("a confirmed account: 422 email_exists", async () => {
+    const { email } = await newAccount();
+    expectRefusal(await invite({ email }), 422, "email_exists");
+  });
+
+  test("no administrator: 401", async () => {
+    expectRefusal(await call("POST /invite", { body: { email: newEmail() } }), 401, "no_authorization");
   });
 });

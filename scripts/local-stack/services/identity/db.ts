@@ -25,6 +25,11 @@ export function openDatabase(url: string, onError: (error: Error) => void): Data
 export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>): Promise<T> {
   const client = await db.connect();
   let broken: Error | undefined;
+  // A connection that is lost between two statements says so by an event, which would end the process if unheard.
+  const onLost = (error: Error) => {
+    broken = error;
+  };
+  client.on("error", onLost);
   try {
     await client.query("begin");
     try {
@@ -39,6 +44,7 @@ export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>
       throw error;
     }
   } finally {
+    client.off("error", onLost);
     client.release(broken);
   }
 }

@@ -74,7 +74,7 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
   }
   user = user
     ? await ensureEmailIdentity(tx, { deps, user, data: request.data })
-    : await createEmailUser(tx, { deps, request, passwordHash });
+    : await createSignedUpUser(tx, { deps, request, passwordHash });
   if (deps.config.GOTRUE_MAILER_AUTOCONFIRM) {
     const confirmed = await confirmUser(tx, deps, user);
     return { signedIn: await signIn(tx, { deps, user: confirmed, method: "password", caller }) };
@@ -87,7 +87,7 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
   return { user: user.invited_at ? { ...wire, user_metadata: {}, identities: [] } : wire };
 }
 
-/** Adds an account with an e-mail identity; the data of the sign-up goes into both. */
+/** Adds an account with an e-mail identity, as administrators do: the identity's claims stay out of the metadata. */
 export async function createEmailUser(
   tx: Sql,
   {
@@ -96,15 +96,17 @@ export async function createEmailUser(
     passwordHash,
   }: { deps: Deps; request: Pick<SignUp, "email" | "aud" | "data">; passwordHash: string },
 ): Promise<User> {
-  const { id } = await createUser(tx, {
-    deps,
-    email: request.email,
-    aud: request.aud,
-    passwordHash,
-    provider: "email",
-    userMetadata: request.data,
-  });
-  return ensureEmailIdentity(tx, { deps, user: await getUserById(tx, { id, lock: true }), data: request.data });
+  const { email, aud, data } = request;
+  const { id } = await createUser(tx, { deps, email, aud, passwordHash, provider: "email", userMetadata: data });
+  await insertIdentity(tx, { deps, userId: id, provider: "email", data: emailClaims(id, email) });
+  return getUserById(tx, { id, lock: true });
+}
+
+/** Adds an account that signed itself up; its data goes into the identity too, and the identity's claims into it. */
+async function createSignedUpUser(tx: Sql, { deps, request, passwordHash }: Attempt): Promise<User> {
+  const { email, aud, data } = request;
+  const { id } = await createUser(tx, { deps, email, aud, passwordHash, provider: "email", userMetadata: data });
+  return ensureEmailIdentity(tx, { deps, user: await getUserById(tx, { id, lock: true }), data });
 }
 
 /**

@@ -11,6 +11,7 @@ import {
 import type { Deps } from "../core/deps.ts";
 import { AuthError, invalid } from "../core/errors.ts";
 import { generateLink } from "../core/generate-link.ts";
+import { invite } from "../core/invite.ts";
 import { isAllowedRedirect } from "../core/redirect-target.ts";
 import { findUserById, type User } from "../core/users.ts";
 import { loadWireUser, wireUser } from "../core/wire-user.ts";
@@ -47,6 +48,7 @@ const userBody = z
     banDuration: body.ban_duration,
   }));
 const deleteBody = z.looseObject({ should_soft_delete: flag });
+const inviteBody = z.looseObject({ email: text, data: metadata });
 const linkBody = z.looseObject({
   type: text,
   email: text,
@@ -108,6 +110,12 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
       const given = await readOptionalJson(c, deleteBody);
       await deleteUserAsAdmin(deps, user, { soft: given?.should_soft_delete ?? false });
       return c.json({});
+    })
+    .post("/invite", async (c) => {
+      await requireAdmin(c, deps);
+      const { email, data } = await readJson(c, inviteBody);
+      const aud = requestAudience(c, deps);
+      return c.json(await invite(deps, { email, data: data ?? {}, aud, redirectTo: redirectTarget(c, deps) }));
     })
     .post("/admin/generate_link", async (c) => {
       await requireAdmin(c, deps);

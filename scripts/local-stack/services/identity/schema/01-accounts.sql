@@ -30,7 +30,7 @@ create table auth.users (
   updated_at timestamptz,
   phone text default null::varchar unique,
   phone_confirmed_at timestamptz,
-  phone_change text default '',
+  phone_change text default ''::varchar,
   phone_change_token varchar(255) default '',
   phone_change_sent_at timestamptz,
   confirmed_at timestamptz generated always as (least(email_confirmed_at, phone_confirmed_at)) stored,

@@ -33,7 +33,7 @@ create index sessions_oauth_client_id_idx on auth.sessions (oauth_client_id);
 create table auth.refresh_tokens (
   instance_id uuid,
   id bigserial primary key,
-  token varchar(255) unique,
+  token varchar(255) constraint refresh_tokens_token_unique unique,
   user_id varchar(255),
   revoked boolean,
   created_at timestamptz,

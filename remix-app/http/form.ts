@@ -1,18 +1,27 @@
 import { problem } from "./problem.ts";
 
 const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
+/**
+ * Plain names only. The form library reads paths and array indices from names (`email[99999999]` is an array of that
+ * length to it) and instructions from `__intent__` and its like.
+ */
+const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+const maxFields = 50;
 
 /**
  * Reads the form that a request posts.
- * @throws Response 415 where its content type is no form's, 400 where its body does not parse
+ * @throws Response 415 where its content type is no form's, 400 where its body does not parse, has a field twice, too
+ * many, or one whose name is not plain
  */
 export async function readForm(request: Request, { requestId }: { requestId: string }): Promise<FormData> {
   if (!formTypes.test(request.headers.get("content-type") ?? "")) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });
   }
-  try {
-    return await request.formData();
-  } catch {
+  const form = await request.formData().catch(() => null);
+  const names = [...(form?.keys() ?? [])];
+  const plain = names.length <= maxFields && names.every((name) => plainName.test(name));
+  if (!form || !plain || new Set(names).size < names.length) {
     throw problem("INVALID_REQUEST", { requestId, detail: "The form could not be read." });
   }
+  return form;
 }

@@ -1,0 +1,57 @@
+import { describe, expect, test } from "vitest";
+import { readForm } from "./form.ts";
+
+const post = (body: BodyInit, type?: string) =>
+  new Request("https://app.example.com/login", {
+    method: "POST",
+    body,
+    ...(type === undefined ? {} : { headers: { "content-type": type } }),
+  });
+const urlencoded = (body: string) => post(body, "application/x-www-form-urlencoded");
+const context = { requestId: "r" };
+
+async function refusal(request: Request): Promise<unknown> {
+  return readForm(request, context).catch((thrown: Response) => thrown.json());
+}
+
+describe("a form", () => {
+  test("is read in both of its encodings", async () => {
+    const body = new FormData();
+    body.set("email", "a@b.example");
+    for (const request of [post(body), urlencoded("email=a%40b.example")]) {
+      expect((await readForm(request, context)).get("email")).toBe("a@b.example");
+    }
+  });
+
+  test("has at most 50 fields", async () => {
+    const fields = (count: number) => Array.from({ length: count }, (_, index) => `f${index}=x`).join("&");
+    expect([...(await readForm(urlencoded(fields(50)), context))]).toHaveLength(50);
+    expect(await refusal(urlencoded(fields(51)))).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
+  });
+
+  test("has names of at most 64 characters", async () => {
+    expect([...(await readForm(urlencoded(`${"a".repeat(64)}=x`), context))]).toHaveLength(1);
+    expect(await refusal(urlencoded(`${"a".repeat(65)}=x`))).toMatchObject({ status: 400 });
+  });
+
+  test.each([
+    "email[99999999]=1",
+    "email[]=1",
+    "email.x=1",
+    "a[9999999][9999999]=1",
+    "__proto__=1",
+    "__intent__=%7Bbad",
+    "__intent__=null",
+    "__state__=%7Bbad",
+    "=1",
+    "é=1",
+    "email=1&email=2",
+  ])("with %s is refused before anything else reads it", async (body) => {
+    expect(await refusal(urlencoded(body))).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
+  });
+
+  test("that does not parse is refused, and so is what is none", async () => {
+    expect(await refusal(post("--b\r\nnonsense", "multipart/form-data; boundary=b"))).toMatchObject({ status: 400 });
+    expect(await refusal(post("{}", "application/json"))).toMatchObject({ status: 415 });
+  });
+});

@@ -24,10 +24,10 @@ export function buildTask(root: string, log: Log): Task {
 
 /** What the embedded stack does between its services' starts. `onDemo` gets the demo data once it is there. */
 export function describeTasks(
-  context: Pick<ServiceContext, "root" | "ports" | "addresses" | "secrets" | "placement">,
-  { dataDir, log, onDemo }: { dataDir: string; log: Log; onDemo: (data: DemoData) => void },
+  context: Pick<ServiceContext, "root" | "dataDir" | "ports" | "addresses" | "secrets" | "placement">,
+  { log, onDemo }: { log: Log; onDemo: (data: DemoData) => void },
 ): Task[] {
-  const { root, ports, addresses, secrets, placement } = context;
+  const { root, dataDir, ports, addresses, secrets, placement } = context;
   const dbUrl = databaseUrl("postgres", secrets, ports.postgres);
   return [
     {

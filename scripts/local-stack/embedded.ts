@@ -34,14 +34,13 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   ]);
 
   let demo: DemoData = { users: [], workspaceId: "", aiKey: "" };
-  const context = { root, ports, addresses, secrets, environment, placement, dev: options.dev };
+  const context = { root, dataDir, ports, addresses, secrets, environment, placement, dev: options.dev };
   const services = await describeServices({
     ...context,
     roleTokens: { anon, serviceRole },
     templatesUrl: templates.url,
   });
   const tasks = describeTasks(context, {
-    dataDir,
     log,
     onDemo: (data) => {
       demo = data;

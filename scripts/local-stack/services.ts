@@ -14,6 +14,7 @@ import type { Placement } from "./services/postgres/placement.ts";
 export type ServiceContext = {
   /** The checkout. */
   root: string;
+  dataDir: string;
   ports: Ports;
   addresses: Addresses;
   secrets: Secrets;
@@ -40,7 +41,7 @@ function denoCommand(root: string): { command: string; args: string[] } {
 
 /** Every process of the embedded stack, as data. */
 export async function describeServices(context: ServiceContext): Promise<Service[]> {
-  const { root, ports, addresses, secrets, roleTokens, environment, placement, dev } = context;
+  const { root, dataDir, ports, addresses, secrets, roleTokens, environment, placement, dev } = context;
   const plain = plainEnvironment(environment.all);
   const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
   const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, ports.postgres);
@@ -75,7 +76,13 @@ export async function describeServices(context: ServiceContext): Promise<Service
       kind: "service",
       name: "mail",
       ...script("scripts/local-stack/services/mail/main.ts"),
-      env: { ...plain, HOST: host, SMTP_PORT: String(ports.smtp), WEB_PORT: String(ports.mail) },
+      env: {
+        ...plain,
+        HOST: host,
+        SMTP_PORT: String(ports.smtp),
+        WEB_PORT: String(ports.mail),
+        MAIL_DIR: path.join(dataDir, "mail"),
+      },
       port: ports.mail,
       dependsOn: [],
       health: { url: `${addresses.mailbox}/api/healthz` },

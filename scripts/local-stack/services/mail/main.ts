@@ -4,7 +4,9 @@ import { z } from "zod";
 /** A mailbox for everything the stack sends: SMTP without TLS or sign-in, and a web page to read it. */
 
 const port = z.coerce.number().int().min(1).max(65_535);
-const env = z.object({ SMTP_PORT: port, WEB_PORT: port, HOST: z.string().default("127.0.0.1") }).parse(process.env);
+const env = z
+  .object({ SMTP_PORT: port, WEB_PORT: port, MAIL_DIR: z.string(), HOST: z.string().default("127.0.0.1") })
+  .parse(process.env);
 
 const keptMails = 500;
 
@@ -13,6 +15,8 @@ const mail = new MailDev({
   ip: env.HOST,
   web: env.WEB_PORT,
   webIp: env.HOST,
+  // Its default is one directory for everybody on the machine, which the next one to start empties.
+  mailDirectory: env.MAIL_DIR,
   maxEmails: keptMails,
   hideExtensions: ["STARTTLS"],
 });

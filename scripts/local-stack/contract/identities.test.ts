@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, describe, expect, test } from "vitest";
+import { newSession, sessionOf } from "./support/accounts.ts";
+import { call, expectOk, expectRefusal } from "./support/http.ts";
+import { app, newPerson, oauthFlow } from "./support/oauth-flow.ts";
+import { type Person, providerSettings, startProvider } from "./support/oauth-provider.ts";
+import { describeVariant } from "./support/variant.ts";
+
+const provider = await startProvider();
+afterAll(() => provider.stop());
+
+describeVariant("sign-in with providers", providerSettings(provider.url), (serverUrl) => {
+  const { get, finish, signInAs, userOf } = oauthFlow(serverUrl, provider);
+
+  describe("linking by hand", () => {
+    const link = async (bearer: string, person: Person) => {
+      const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true&redirect_to=${encodeURIComponent(app)}`;
+      const { url } = expectOk(await get(path, { bearer }));
+      return finish(new URL(url).searchParams.get("state") ?? "", { code: provider.admit(person) });
+    };
+
+    test("200 with the address; after the callback the identity is the user's, in a new session", async () => {
+      const { account, id, accessToken } = await newSession();
+      const person = newPerson();
+      const { fragment } = await link(accessToken, person);
+      const session = sessionOf(fragment);
+      expect(session.id).not.toBe(id);
+      const user = await userOf(fragment);
+      expect(user).toMatchObject({ id: account.id, email: account.email });
+      expect(user.identities).toHaveLength(2);
+      expectOk(await get("/user", { bearer: accessToken }));
+    });
+
+    test("without skip_http_redirect: 302", async () => {
+      const { accessToken } = await newSession();
+      const answer = await get("/user/identities/authorize?provider=keycloak", { bearer: accessToken });
+      expect(answer.status).toBe(302);
+    });
+
+    test("an identity that someone has, oneself too: identity_already_exists", async () => {
+      const person = newPerson();
+      await signInAs(person);
+      const { accessToken } = await newSession();
+      const first = await link(accessToken, person);
+      expect(first.query).toMatchObject({ error: "server_error", error_code: "identity_already_exists" });
+      const mine = newPerson();
+      await link(accessToken, mine);
+      expect((await link(accessToken, mine)).query.error_code).toBe("identity_already_exists");
+    });
+
+    test("without a bearer: 401", async () => {
+      expectRefusal(await get("/user/identities/authorize?provider=keycloak"), 401, "no_authorization");
+    });
+
+    const unlink = (bearer: string, id: string) => call(`DELETE /user/identities/${id}`, { bearer, url: serverUrl() });
+    const identityIds = async (bearer: string): Promise<Record<string, string>> =>
+      Object.fromEntries(
+        expectOk(await get("/user", { bearer })).identities.map(
+          ({ provider: name, identity_id }: { provider: string; identity_id: string }) => [name, identity_id],
+        ),
+      );
+
+    test("unlinking: gone from the list and from providers; sessions go on", async () => {
+      const { accessToken } = await newSession();
+      await link(accessToken, newPerson());
+      const { keycloak = "" } = await identityIds(accessToken);
+      expect(expectOk(await unlink(accessToken, keycloak))).toEqual({});
+      const user = expectOk(await get("/user", { bearer: accessToken }));
+      expect(user.identities).toMatchObject([{ provider: "email" }]);
+      expect(user.app_metadata.providers).toEqual(["email"]);
+    });
+
+    test("the last one: 422 single_identity_not_deletable", async () => {
+      const { accessToken } = await newSession();
+      const { email = "" } = await identityIds(accessToken);
+      expectRefusal(await unlink(accessToken, email), 422, "single_identity_not_deletable");
+    });
+
+    test("one that is not there: 422 identity_not_found; no UUID: 404 validation_failed", async () => {
+      const { accessToken } = await newSession();
+      await link(accessToken, newPerson());
+      expectRefusal(await unlink(accessToken, randomUUID()), 422, "identity_not_found");
+      expectRefusal(await unlink(accessToken, "1"), 404, "validation_failed");
+    });
+
+    test("unlinking the one with the account's address gives it another's", async () => {
+      const { accessToken } = await newSession();
+      const person = newPerson();
+      await link(accessToken, person);
+      const { email = "" } = await identityIds(accessToken);
+      expectOk(await unlink(accessToken, email));
+      expect(expectOk(await get("/user", { bearer: accessToken })).email).toBe(person.email);
+    });
+  });
+});
+
+describeVariant(
+  "linking by hand off",
+  { ...providerSettings(provider.url), GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: "false" },
+  (serverUrl) => {
+    test("404 manual_linking_disabled", async () => {
+      const { accessToken } = await newSession();
+      const options = { bearer: accessToken, url: serverUrl() };
+      const linked = await call("GET /user/identities/authorize?provider=keycloak", options);
+      expectRefusal(linked, 404, "manual_linking_disabled");
+      expectRefusal(await call(`DELETE /user/identities/${randomUUID()}`, options), 404, "manual_linking_disabled");
+    });
+  },
+);

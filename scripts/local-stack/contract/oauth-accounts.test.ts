@@ -1,0 +1,97 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { newAccount, newEmail, password } from "./support/accounts.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { mailsTo, nextMail } from "./support/mail.ts";
+import { newPerson, newSubject, oauthFlow } from "./support/oauth-flow.ts";
+import { providerSettings, startProvider } from "./support/oauth-provider.ts";
+import { describeVariant } from "./support/variant.ts";
+
+const provider = await startProvider();
+afterAll(() => provider.stop());
+
+describeVariant("sign-in with providers", providerSettings(provider.url), (serverUrl) => {
+  const { begin, signInAs, userOf } = oauthFlow(serverUrl, provider);
+
+  describe("which account it is", () => {
+    test("a verified address of an account is linked to it", async () => {
+      const { id, email } = await newAccount();
+      const user = await userOf((await signInAs(newPerson({ email: email.toUpperCase() }))).fragment);
+      expect(user.id).toBe(id);
+      expect(user.app_metadata.providers).toEqual(["email", "keycloak"]);
+      expectOk(await call("POST /token?grant_type=password", { body: { email, password } }));
+    });
+
+    test("an unverified address is not: a mail, and provider_email_needs_verification", async () => {
+      const person = newPerson({ verified: false });
+      const { query, fragment } = await signInAs(person);
+      expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
+      expect(fragment).not.toHaveProperty("access_token");
+      const { tokenHash } = await nextMail(person.email ?? "");
+      const verified = await call("POST /verify", { body: { type: "signup", token_hash: tokenHash } });
+      expect(expectOk(verified).user.email).toBe(person.email);
+      expect((await signInAs(person)).fragment).toHaveProperty("access_token");
+    });
+
+    test("an unverified address that an account has: nothing of that account changes, and no mail", async () => {
+      const { id, email } = await newAccount();
+      const { query } = await signInAs(newPerson({ email, verified: false }));
+      expect(query.error_code).toBe("provider_email_needs_verification");
+      const user = expectOk(await admin(`GET /admin/users/${id}`));
+      expect(user.identities.map((identity: { provider: string }) => identity.provider)).toEqual(["email"]);
+      expect(await mailsTo(email)).toEqual([]);
+    });
+
+    test("onto an unconfirmed account: its password and its other identities go", async () => {
+      const email = newEmail();
+      const { id } = expectOk(await call("POST /signup", { body: { email, password } }));
+      const user = await userOf((await signInAs(newPerson({ email }))).fragment);
+      expect(user).toMatchObject({ id, email_confirmed_at: expect.any(String) });
+      expect(user.identities.map((identity: { provider: string }) => identity.provider)).toEqual(["keycloak"]);
+      const answer = await call("POST /token?grant_type=password", { body: { email, password } });
+      expectRefusal(answer, 400, "invalid_credentials");
+    });
+  });
+
+  describe("other shapes", () => {
+    test("GitHub: the primary address, and a number for a subject", async () => {
+      const person = newPerson({ others: [newEmail()] });
+      const { fragment } = await signInAs(person, { provider: "github" });
+      expect(await userOf(fragment)).toMatchObject({
+        email: person.email,
+        identities: [{ provider: "github", id: person.sub, identity_data: { user_name: "someone" } }],
+      });
+    });
+
+    test("Microsoft: who it is stands in the ID token", async () => {
+      const person = newPerson();
+      const { target } = await begin({ provider: "azure" });
+      expect(target.pathname).toBe("/azure/oauth2/v2.0/authorize");
+      expect(target.searchParams.get("scope")).toBe("openid");
+      const { fragment } = await signInAs(person, { provider: "azure" });
+      expect(await userOf(fragment)).toMatchObject({ email: person.email, identities: [{ provider: "azure" }] });
+    });
+
+    test("one subject at two providers is two people", async () => {
+      const sub = newSubject();
+      const one = await userOf((await signInAs(newPerson({ sub }))).fragment);
+      const two = await userOf((await signInAs(newPerson({ sub }), { provider: "github" })).fragment);
+      expect(two.id).not.toBe(one.id);
+    });
+  });
+});
+
+describeVariant("sign-ups off", { ...providerSettings(provider.url), GOTRUE_DISABLE_SIGNUP: "true" }, (serverUrl) => {
+  test("a new person is refused: access_denied with signup_disabled; a known one is not", async () => {
+    const { email } = await newAccount();
+    for (const [person, expected] of [
+      [newPerson(), "signup_disabled"],
+      [newPerson({ email }), undefined],
+    ] as const) {
+      const begun = await call("GET /authorize?provider=keycloak", { url: serverUrl() });
+      const state = new URL(begun.location).searchParams.get("state") ?? "";
+      const query = new URLSearchParams({ state, code: provider.admit(person) });
+      const { location } = await call(`GET /callback?${query}`, { url: serverUrl() });
+      expect(new URL(location).searchParams.get("error_code") ?? undefined).toBe(expected);
+    }
+  });
+});

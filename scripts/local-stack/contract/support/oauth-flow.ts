@@ -1,0 +1,45 @@
+import { randomInt } from "node:crypto";
+import { newEmail } from "./accounts.ts";
+import { call, expectOk } from "./http.ts";
+import type { Person, startProvider } from "./oauth-provider.ts";
+
+export const site = "http://localhost:3000";
+export const app = "https://app.example.test/after";
+export const newSubject = () => String(randomInt(1, 2 ** 31));
+export const newPerson = (fields: Partial<Person> = {}): Person => ({
+  sub: newSubject(),
+  email: newEmail(),
+  ...fields,
+});
+
+/** The browser's part of a sign-in with a provider, at a server that trusts it. */
+export function oauthFlow(serverUrl: () => string, provider: Awaited<ReturnType<typeof startProvider>>) {
+  const get = (path: string, options: Record<string, unknown> = {}) =>
+    call(`GET ${path}`, { url: serverUrl(), ...options });
+
+  /** Begins at /authorize. @returns where the browser is sent, and the state */
+  async function begin(query: Record<string, string> = {}) {
+    const answer = await get(`/authorize?${new URLSearchParams({ provider: "keycloak", ...query })}`);
+    const target = new URL(answer.location);
+    return { answer, target, state: target.searchParams.get("state") ?? "" };
+  }
+
+  /** Ends at /callback. @returns where the browser is sent, its query and its fragment */
+  async function finish(state: string, query: Record<string, string>) {
+    const answer = await get(`/callback?${new URLSearchParams({ state, ...query })}`);
+    const target = new URL(answer.location);
+    const fragment = Object.fromEntries(new URLSearchParams(target.hash.slice(1)));
+    return { answer, target, fragment, query: Object.fromEntries(target.searchParams) };
+  }
+
+  /** The whole way, implicit. */
+  async function signInAs(person: Person, query: Record<string, string> = {}) {
+    const { state } = await begin({ redirect_to: app, ...query });
+    return finish(state, { code: provider.admit(person) });
+  }
+
+  const userOf = async (fragment: Record<string, string>) =>
+    expectOk(await get("/user", { bearer: fragment.access_token ?? "" }));
+
+  return { get, begin, finish, signInAs, userOf };
+}

@@ -3,6 +3,7 @@ import type { HttpBindings } from "@hono/node-server";
 import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import type { Env } from "./env.server.ts";
+import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
 import { clientAddress } from "./http/client-address.ts";
 import { createCookieJar } from "./http/cookies.ts";
@@ -10,11 +11,11 @@ import { requestOrigin } from "./http/origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteTable } from "./http/route-table.ts";
-import { originAllowed } from "./http/same-origin.ts";
+import { createRouteTable, manifestPath } from "./http/route-table.ts";
+import { isSafe, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
-import { bearerIsWellFormed, type EdgeProxy } from "./identity/edge-proxy.ts";
+import type { EdgeProxy } from "./identity/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./identity/request-session.ts";
 import "./load-context.ts";
 
@@ -33,6 +34,8 @@ export interface AppOptions {
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
 type RequestFacts = Pick<AppLoadContext, "requestId" | "nonce" | "clientAddress" | "origin" | "surface" | "jar"> & {
   formTargets: Set<string>;
+  /** True once the request's session has been read: the answer is for this visitor alone. */
+  personal: boolean;
 };
 
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
@@ -52,8 +55,12 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
       c.header(name, value);
     }
     c.header("X-Request-Id", requestId);
-    if (!c.res.headers.has("Cache-Control")) c.header("Cache-Control", "private, no-store");
-    for (const cookie of jar.setCookieHeaders()) c.header("Set-Cookie", cookie, { append: true });
+    // A caller who names their own authorization is no browser: no session of one is made, renewed or ended by it.
+    const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
+    if (facts.personal || setCookies.length > 0 || !c.res.headers.has("Cache-Control")) {
+      c.header("Cache-Control", "private, no-store");
+    }
+    for (const cookie of setCookies) c.header("Set-Cookie", cookie, { append: true });
     if (draining()) c.header("Connection", "close");
     const { pathname } = new URL(c.req.url);
     if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
@@ -88,7 +95,7 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
   }
 
   function contextOf(facts: RequestFacts, session: RequestSession, refusal: Response | null = null): AppLoadContext {
-    const { formTargets, ...rest } = facts;
+    const { formTargets, personal: _, ...rest } = facts;
     return { env, ...rest, session, refusal, allowFormTarget: (origin) => formTargets.add(origin) };
   }
 
@@ -97,7 +104,7 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
     const facts = c.get("request");
     const refusal = problem(code, { ...options, requestId: facts.requestId });
     if (facts.surface === "api" || !c.req.header("accept")?.includes("text/html")) return refusal;
-    const session = await openSession(facts, { authorization: null, jar: createCookieJar(null) });
+    const session = await openSession(facts, nobody());
     return remix(new Request(new URL("/refused", facts.origin)), contextOf(facts, session, refusal));
   }
 
@@ -127,13 +134,17 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
       return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });
     }
     const authorization = request.headers.get("authorization");
-    if (authorization !== null && !bearerIsWellFormed(authorization)) {
+    if (authorization !== null && bearerToken(authorization) === null) {
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
     }
     const body = await readLimitedBody(request);
     if (body === null) return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } });
     if (!originAllowed(request, origins)) return refuse(c, "CSRF_REJECTED");
-    const session = await openSession(facts, { authorization, jar: facts.jar });
+    if (authorization !== null && facts.surface === "page" && !isSafe(request.method)) {
+      return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
+    }
+    facts.personal = pathname !== manifestPath;
+    const session = await openSession(facts, facts.personal ? { authorization, jar: facts.jar } : nobody());
     return remix(requestForRemix(request, { origin: facts.origin, body }), contextOf(facts, session));
   });
 
@@ -156,6 +167,11 @@ function oncePerBuild<Derived>(derive: (build: ServerBuild) => Derived): (build:
   };
 }
 
+/** The credentials of a request that brings none. */
+function nobody() {
+  return { authorization: null, jar: createCookieJar(null) };
+}
+
 function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [string, ...string[]] }): RequestFacts {
   const { headers, url } = c.req.raw;
   return {
@@ -167,8 +183,9 @@ function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [s
     }),
     origin: requestOrigin(headers.get("host"), origins),
     surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
-    jar: createCookieJar(headers.get("cookie")),
+    jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
     formTargets: new Set(),
+    personal: false,
   };
 }
 

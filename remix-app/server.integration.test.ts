@@ -1,10 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { createCookieJar } from "./http/cookies.ts";
-import { type StoredSession, writeSessionCookie } from "./identity/session-cookie.ts";
 import { type IdentityBackend, startIdentityBackend, testUser } from "./testing/identity-backend.ts";
-import { startWeb, type WebProcess } from "./testing/web-process.ts";
+import { cookieOf, startWeb, type WebProcess } from "./testing/web-process.ts";
 
 const sessionPath = "/api/v1/auth/session";
 let backend: IdentityBackend;
@@ -21,15 +19,6 @@ afterAll(async () => {
   await web.stop();
   await backend.close();
 });
-
-function cookieOf(session: StoredSession): string {
-  const jar = createCookieJar(null);
-  writeSessionCookie(jar, { name: "sb-127-auth-token", secure: false }, session);
-  return jar
-    .getAll()
-    .map(({ name, value }) => `${name}=${value}`)
-    .join("; ");
-}
 
 const authCookies = (response: Response) =>
   response.headers.getSetCookie().filter((value) => value.startsWith("sb-127-auth-token"));

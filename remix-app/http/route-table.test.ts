@@ -28,6 +28,7 @@ describe("the route table", () => {
     ["POST", "/logout"],
     ["DELETE", "/api/v1/items/7"],
     ["GET", "/__manifest"],
+    ["HEAD", "/__manifest"],
   ])("finds %s %s", (method, pathname) => {
     expect(judge({ method, pathname })).toEqual({ status: "found" });
   });
@@ -40,6 +41,8 @@ describe("the route table", () => {
     ["GET", "/logout", ["POST"]],
     ["DELETE", "/login", ["GET", "HEAD", "POST"]],
     ["POST", "/", ["GET", "HEAD"]],
+    ["POST", "/__manifest", ["GET", "HEAD"]],
+    ["OPTIONS", "/__manifest", ["GET", "HEAD"]],
     ["POST", "/api/v1/items/7", ["GET", "HEAD", "DELETE"]],
   ])("names what is allowed instead of %s %s", (method, pathname, allow) => {
     expect(judge({ method, pathname })).toEqual({ status: "method", allow });

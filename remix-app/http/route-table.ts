@@ -14,6 +14,9 @@ export interface RouteHandle {
 type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
 type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 
+/** Where Remix's client asks which modules a path needs: the same answer for everyone. */
+export const manifestPath = "/__manifest";
+const manifestMethods = ["GET", "HEAD"];
 const notFoundPath = "*";
 
 /** Compiles the routes of a build into a judge of paths and methods. */
@@ -21,15 +24,19 @@ export function createRouteTable(build: Pick<ServerBuild, "routes">): Judge {
   const tree = childrenOf(build.routes, undefined);
   return ({ pathname, method }) => {
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
-    if (path === "/__manifest") return { status: "found" };
+    if (path === manifestPath) return judged(method, manifestMethods);
     const leaf = matchRoutes(tree as never, path)?.at(-1)?.route as RouteNode | undefined;
     const route = leaf && build.routes[leaf.id];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
     const declared = (handle as RouteHandle | undefined)?.methods;
     const allow = declared ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return allow.includes(method) ? { status: "found" } : { status: "method", allow: [...allow] };
+    return judged(method, allow);
   };
+}
+
+function judged(method: string, allow: readonly string[]): RouteVerdict {
+  return allow.includes(method) ? { status: "found" } : { status: "method", allow: [...allow] };
 }
 
 function childrenOf(routes: ServerBuild["routes"], parentId: string | undefined): RouteNode[] {

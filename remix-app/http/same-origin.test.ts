@@ -35,8 +35,13 @@ describe("a request that changes state", () => {
     expect(originAllowed(request("POST", { origin: "https://b.example" }), [own, "https://b.example"])).toBe(true);
   });
 
-  test("with an Authorization header comes from no browser's own accord", () => {
-    expect(originAllowed(request("POST", { authorization: "Bearer x" }), [own])).toBe(true);
+  test("with a Bearer token comes from no browser's own accord", () => {
+    expect(originAllowed(request("POST", { authorization: "Bearer a.b.c" }), [own])).toBe(true);
+  });
+
+  test.each(["", "Bearer", "Bearer x", "Basic YTpi", "Digest a.b.c"])("is not exempt by Authorization %j", (given) => {
+    expect(originAllowed(request("POST", { authorization: given }), [own])).toBe(false);
+    expect(originAllowed(request("POST", { authorization: given, "sec-fetch-site": "cross-site" }), [own])).toBe(false);
   });
 });
 

@@ -1,14 +1,22 @@
+import { bearerToken } from "./bearer.ts";
+
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 
+/** Whether a method changes nothing (RFC 9110 §9.2.1). */
+export function isSafe(method: string): boolean {
+  return safeMethods.has(method);
+}
+
 /**
- * Whether a request may change state as far as its origin goes (api.md, Area A). One with an Authorization header
- * may: browsers do not attach those by themselves, and such a request never uses its cookies.
+ * Whether a request may change state as far as its origin goes (api.md, Area A). One with a Bearer token may: browsers
+ * do not attach those by themselves, as they do Basic credentials, and such a request never uses its cookies.
  * @param allowedOrigins configured, never derived from Host or X-Forwarded-Host
  */
 export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {
-  if (safeMethods.has(request.method) || request.headers.has("authorization")) return true;
-  const site = request.headers.get("sec-fetch-site");
+  const { method, headers } = request;
+  if (isSafe(method) || bearerToken(headers.get("authorization")) !== null) return true;
+  const site = headers.get("sec-fetch-site");
   if (site !== null) return site === "same-origin";
-  const origin = request.headers.get("origin");
+  const origin = headers.get("origin");
   return origin !== null && allowedOrigins.includes(origin);
 }

@@ -1,3 +1,4 @@
+import { bearerToken } from "../http/bearer.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { type Claims, type ClaimsResult, type ClaimsVerifier, expiryOf } from "./claims.ts";
 import { refreshMarginSeconds } from "./limits.ts";
@@ -33,21 +34,14 @@ export interface RequestCredentials {
 
 export type EdgeProxy = (credentials: RequestCredentials) => Promise<RequestAuth>;
 
-const bearer = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i;
-
-/** Whether an Authorization header is one that this origin can take: a Bearer JWT, or another scheme's business. */
-export function bearerIsWellFormed(authorization: string): boolean {
-  return !/^Bearer\b/i.test(authorization) || bearer.test(authorization);
-}
-
 /**
  * Makes the edge proxy: reads a request's session once, refreshes it in time, and leaves in the jar what the answer
  * has to set. A request with an Authorization header never falls back to its cookies.
  */
 export function createEdgeProxy({ verifyClaims, refreshSession, now = Date.now }: EdgeProxyOptions): EdgeProxy {
   async function fromBearer(authorization: string, identityHeaders: Record<string, string>): Promise<RequestAuth> {
-    const accessToken = bearer.exec(authorization)?.[1];
-    if (accessToken === undefined) return { status: "anonymous" };
+    const accessToken = bearerToken(authorization);
+    if (accessToken === null) return { status: "anonymous" };
     const result = await verifyClaims(accessToken, { identityHeaders });
     return toAuth(result, { via: "bearer", accessToken });
   }

@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
+import { createCookieJar } from "../http/cookies.ts";
+import { type StoredSession, writeSessionCookie } from "../identity/session-cookie.ts";
 
 const startTimeoutMs = 20_000;
 
@@ -53,6 +55,16 @@ export async function startWeb(
       return child.exitCode;
     },
   };
+}
+
+/** The Cookie header of a browser that holds this session of a backend on 127.0.0.1. */
+export function cookieOf(session: StoredSession): string {
+  const jar = createCookieJar(null);
+  writeSessionCookie(jar, { name: "sb-127-auth-token", secure: false }, session);
+  return jar
+    .getAll()
+    .map(({ name, value }) => `${name}=${value}`)
+    .join("; ");
 }
 
 async function freePort(): Promise<number> {

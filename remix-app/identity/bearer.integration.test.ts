@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
+import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
+
+let backend: IdentityBackend;
+let web: WebProcess;
+let cookie: string;
+let bearer: string;
+
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await startWeb(backend.url);
+});
+beforeEach(async () => {
+  cookie = cookieOf(await backend.session());
+  bearer = `Bearer ${await backend.accessToken()}`;
+  backend.calls.length = 0;
+});
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+});
+
+const forms: [string, Record<string, string>][] = [
+  ["/login", { email: testUser.email, password: "x" }],
+  ["/signup", { email: testUser.email, password: "long enough" }],
+  ["/signup/check-mail", { email: testUser.email }],
+  ["/forgot-password", { email: testUser.email }],
+  ["/reset-password", { password: "long enough" }],
+  ["/auth/confirm", { token_hash: "a".repeat(56), type: "signup" }],
+  ["/logout", {}],
+  ["/theme", { theme: "dark" }],
+  ["/login.data", { email: testUser.email, password: "x" }],
+];
+
+async function post(path: string, fields: Record<string, string>, headers: Record<string, string>) {
+  const response = await web.fetch(path, { method: "POST", body: new URLSearchParams(fields), headers });
+  await response.text();
+  return { status: response.status, setCookies: response.headers.getSetCookie(), written: backend.calls.filter(acts) };
+}
+
+/** Everything that acts on an account goes to the identity backend; its keys and the session's state are only read. */
+const acts = (call: string) => !/GET |session_state/.test(call);
+
+describe("a form of ours", () => {
+  test.each(forms)("%s takes no bearer: nothing is done with the cookies, and none is set", async (path, fields) => {
+    for (const headers of [{ authorization: bearer, cookie }, { authorization: bearer }]) {
+      for (const site of ["same-origin", "cross-site"]) {
+        const answer = await post(path, fields, { ...headers, "sec-fetch-site": site });
+        expect(answer).toEqual({ status: 403, setCookies: [], written: [] });
+      }
+    }
+  });
+
+  test.each(["", "Basic YTpi", "Bearer", "Bearer x"])(
+    "is no exception with Authorization %j",
+    async (authorization) => {
+      for (const [path, fields] of forms) {
+        const headers = { authorization, cookie, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+        expect(await post(path, fields, headers)).toEqual({ status: 401, setCookies: [], written: [] });
+      }
+    },
+  );
+});
+
+describe("a request with a bearer", () => {
+  test("is that account's alone: the cookies beside it are neither read, renewed nor taken away", async () => {
+    const beside = [cookieOf(await backend.session({ expiresIn: -10 })), "sb-127-auth-token=garbage", cookie];
+    for (const given of beside) {
+      for (const path of ["/", "/login", "/reset-password", "/api/v1/auth/session"]) {
+        const response = await web.fetch(path, { headers: { authorization: bearer, cookie: given } });
+        await response.text();
+        expect(response.headers.getSetCookie()).toEqual([]);
+        expect(response.headers.get("cache-control")).toBe("private, no-store");
+      }
+    }
+    expect(backend.calls.filter(acts)).toEqual([]);
+  });
+});

@@ -12,10 +12,13 @@ import {
   writeSessionCookie,
 } from "./session-cookie.ts";
 
-/** Who a request comes from. `unavailable`: it brought a session that nobody could judge; its cookies stay. */
+/**
+ * Who a request comes from. `unavailable`: it brought a session that nobody could judge; its cookies stay. `refreshed`:
+ * the answer carries the session's new cookie.
+ */
 export type RequestAuth =
   | { status: "anonymous" }
-  | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
+  | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims; refreshed: boolean }
   | { status: "unavailable" };
 
 export interface EdgeProxyOptions {
@@ -43,7 +46,7 @@ export function createEdgeProxy({ verifyClaims, refreshSession, now = Date.now }
     const accessToken = bearerToken(authorization);
     if (accessToken === null) return { status: "anonymous" };
     const result = await verifyClaims(accessToken, { identityHeaders });
-    return toAuth(result, { via: "bearer", accessToken });
+    return toAuth(result, { via: "bearer", accessToken, refreshed: false });
   }
 
   async function fromCookie({ jar, scope, identityHeaders }: RequestCredentials): Promise<RequestAuth> {
@@ -62,20 +65,16 @@ export function createEdgeProxy({ verifyClaims, refreshSession, now = Date.now }
     }
 
     let session = stored;
-    let refreshed = false;
     const nowSeconds = now() / 1000;
     if (expiry - nowSeconds <= refreshMarginSeconds) {
       const result = await refresh(stored);
       if (result.status === "refused") return { status: "anonymous" };
       if (result.status === "unavailable" && expiry <= nowSeconds) return { status: "unavailable" };
-      if (result.status === "refreshed") {
-        session = result.session;
-        refreshed = true;
-      }
+      if (result.status === "refreshed") session = result.session;
     }
 
     let result = await verifyClaims(session.access_token, { identityHeaders });
-    if (result.status === "refused" && !refreshed) {
+    if (result.status === "refused" && session === stored) {
       // A token of a key that is gone: the backend decides whether the session itself lives on.
       const renewed = await refresh(session);
       if (renewed.status === "unavailable") return { status: "unavailable" };
@@ -83,7 +82,7 @@ export function createEdgeProxy({ verifyClaims, refreshSession, now = Date.now }
       session = renewed.session;
       result = await verifyClaims(session.access_token, { identityHeaders });
     }
-    return toAuth(result, { via: "cookie", accessToken: session.access_token });
+    return toAuth(result, { via: "cookie", accessToken: session.access_token, refreshed: session !== stored });
   }
 
   return (credentials) =>
@@ -94,8 +93,8 @@ export function createEdgeProxy({ verifyClaims, refreshSession, now = Date.now }
 
 function toAuth(
   result: ClaimsResult,
-  { via, accessToken }: { via: "cookie" | "bearer"; accessToken: string },
+  how: { via: "cookie" | "bearer"; accessToken: string; refreshed: boolean },
 ): RequestAuth {
-  if (result.status === "valid") return { status: "authenticated", via, accessToken, claims: result.claims };
+  if (result.status === "valid") return { status: "authenticated", claims: result.claims, ...how };
   return { status: result.status === "refused" ? "anonymous" : "unavailable" };
 }

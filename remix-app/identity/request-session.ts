@@ -46,20 +46,26 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     parentDomain: env.PARENT_DOMAIN,
     origin,
   });
-  const auth = await proxy({ authorization, jar, scope, identityHeaders: identityHeaders(env, clientAddress) });
-  let state: Promise<SessionState> | undefined;
+  let auth = await proxy({ authorization, jar, scope, identityHeaders: identityHeaders(env, clientAddress) });
+  let asked: Promise<SessionState> | undefined;
+  function state(): Promise<SessionState> {
+    asked ??=
+      auth.status === "authenticated"
+        ? fetchSessionState(auth.accessToken, {
+            supabaseUrl: env.SUPABASE_URL,
+            publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
+          })
+        : Promise.resolve<SessionState>({ status: "over" });
+    return asked;
+  }
+  // A refresh's result is kept for a while: a late request must not bring back a session that was signed out since.
+  if (auth.status === "authenticated" && auth.refreshed && (await state()).status === "over") {
+    clearSessionCookie(jar, scope);
+    auth = { status: "anonymous" };
+  }
   return {
     auth,
-    state() {
-      state ??=
-        auth.status === "authenticated"
-          ? fetchSessionState(auth.accessToken, {
-              supabaseUrl: env.SUPABASE_URL,
-              publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
-            })
-          : Promise.resolve<SessionState>({ status: "over" });
-      return state;
-    },
+    state,
     clear: () => clearSessionCookie(jar, scope),
     store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
     mailClient: () => createMailClient({ env, clientAddress }),

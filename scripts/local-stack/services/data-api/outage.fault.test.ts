@@ -46,6 +46,6 @@ describe.each(["SIGINT", "SIGKILL"] as const)("a database that goes away by %s",
     await database.start();
     await expect.poll(async () => (await ask("/notes")).status, { timeout: 5_000 }).toBe(200);
     await database.query(`create table public.after_${signal.toLowerCase()} (id int); notify pgrst, 'reload schema'`);
-    await expect.poll(async () => (await ask(`/after_${signal.toLowerCase()}`)).status).toBe(200);
+    await expect.poll(async () => (await ask(`/after_${signal.toLowerCase()}`)).status, { timeout: 5_000 }).toBe(200);
   });
 });

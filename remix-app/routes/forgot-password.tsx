@@ -6,6 +6,7 @@ import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { mailSchema } from "../identity/credentials.ts";
+import { startEvenTiming } from "../identity/even-timing.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -23,9 +24,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const submission = parseWithZod(await readForm(request, context), { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), sentTo: null }, { status: 400 });
   const { email } = submission.value;
+  const whenDue = startEvenTiming();
   const { error } = await context.session.mailClient().auth.resetPasswordForEmail(email, {
     redirectTo: `${context.origin}/reset-password`,
   });
+  await whenDue();
   // A limit on one address is met by known addresses alone: the answer stays the same.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   if (failure) {

@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { answerJitterMs, answerStepMs, startEvenTiming } from "./even-timing.ts";
+
+/** When an answer is given whose work took so long. */
+async function answeredAfter(workMs: number, random = 0): Promise<number> {
+  let clockMs = 1_000;
+  const answer = startEvenTiming({
+    now: () => clockMs,
+    sleep: async (ms) => {
+      expect(ms).toBeGreaterThanOrEqual(0);
+      clockMs += ms;
+    },
+    random: () => random,
+  });
+  clockMs += workMs;
+  await answer();
+  return clockMs - 1_000;
+}
+
+test.each([0, 5, 73, 208, 395, answerStepMs - 1, answerStepMs])(
+  "work of %d ms is answered at the floor",
+  async (ms) => {
+    expect(await answeredAfter(ms)).toBe(answerStepMs);
+  },
+);
+
+test.each([answerStepMs + 1, 2 * answerStepMs])("work of %d ms is answered a step later", async (ms) => {
+  expect(await answeredAfter(ms)).toBe(2 * answerStepMs);
+});
+
+test("the jitter is added, and stays below its bound", async () => {
+  expect(await answeredAfter(10, 0.5)).toBe(answerStepMs + answerJitterMs / 2);
+  expect(await answeredAfter(10, 0.999)).toBeLessThan(answerStepMs + answerJitterMs);
+});

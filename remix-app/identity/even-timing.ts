@@ -1,0 +1,36 @@
+/**
+ * What an answer about an address takes at least, whether the address is known or not. It lies above the slowest of
+ * the cases with a local backend: a new account's sign-up, which hashes a password and hands over a mail, measured at
+ * up to 400 ms. Slower ones wait for the next multiple, so that a slow mail server shows as a step, not as a figure.
+ */
+export const answerStepMs = 750;
+/** Drawn anew for each answer and added, to drown what differs by a few milliseconds after the wait. */
+export const answerJitterMs = 100;
+
+export interface Clock {
+  /** Milliseconds from any fixed point. */
+  now: () => number;
+  sleep: (ms: number) => Promise<unknown>;
+  /** From 0 up to 1. */
+  random: () => number;
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  random: Math.random,
+};
+
+/**
+ * Starts to time an answer which must not tell by its speed whether an address is known: the identity backend hashes
+ * passwords and sends mails for known addresses alone.
+ * @returns to be awaited before answering: waits until the answer is due
+ */
+export function startEvenTiming({ now, sleep, random }: Clock = systemClock): () => Promise<void> {
+  const startedMs = now();
+  return async () => {
+    const elapsedMs = now() - startedMs;
+    const steps = Math.max(1, Math.ceil(elapsedMs / answerStepMs));
+    await sleep(steps * answerStepMs + random() * answerJitterMs - elapsedMs);
+  };
+}

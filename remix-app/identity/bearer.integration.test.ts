@@ -44,7 +44,8 @@ const acts = (call: string) => !/GET |session_state/.test(call);
 
 describe("a form of ours", () => {
   test.each(forms)("%s takes no bearer: nothing is done with the cookies, and none is set", async (path, fields) => {
-    for (const headers of [{ authorization: bearer, cookie }, { authorization: bearer }]) {
+    const brought: Record<string, string>[] = [{ authorization: bearer, cookie }, { authorization: bearer }];
+    for (const headers of brought) {
       for (const site of ["same-origin", "cross-site"]) {
         const answer = await post(path, fields, { ...headers, "sec-fetch-site": site });
         expect(answer).toEqual({ status: 403, setCookies: [], written: [] });

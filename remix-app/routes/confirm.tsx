@@ -5,6 +5,7 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { revokeSession } from "../identity/revoke-session.ts";
 import { getUser } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -54,21 +55,25 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const link = linkSchema.safeParse(Object.fromEntries(await readForm(request, context)));
-  if (!link.success) return data({ over: true, message: null }, { status: 400 });
+  if (!link.success) return data({ link: null, message: null }, { status: 400 });
   const { token_hash, type, next } = link.data;
-  const { error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });
+  const { data: verified, error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });
   if (error) {
     const failure = generalFailure(error);
-    return data({ over: failure === null, message: failure?.message ?? null }, { status: failure?.status ?? 410 });
+    if (!failure) return data({ link: null, message: null }, { status: 410 });
+    return data({ link: link.data, message: failure.message }, { status: failure.status });
   }
+  if (verified.session) await revokeSession(context);
   if (type === "recovery") throw redirect("/reset-password");
   throw redirect(redirectTarget(next, { origin: context.origin, fallback: "/" }));
 }
 
 export default function ConfirmPage() {
-  const { link, signedInAs } = useLoaderData<typeof loader>();
+  const { link: opened, signedInAs } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  if (!link || answer?.over) {
+  // The form posts without the query: after it, only the action knows the link.
+  const link = answer ? answer.link : opened;
+  if (!link) {
     return (
       <EntryPage
         title="This link no longer works"

@@ -7,7 +7,9 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { signInSchema } from "../identity/credentials.ts";
+import { startEvenTiming } from "../identity/even-timing.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
+import { revokeSession } from "../identity/revoke-session.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -20,10 +22,12 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const given = new URL(request.url).searchParams.get("returnUrl");
+  const { searchParams } = new URL(request.url);
+  const given = searchParams.get("returnUrl");
   await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
-  return { returnUrl, dropped: given !== null && returnUrl === "" };
+  const dropped = given !== null && returnUrl === "";
+  return { returnUrl, dropped, signedOutHereOnly: searchParams.has("signedOutHereOnly") };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -33,28 +37,42 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
   }
   const { email, password, returnUrl } = submission.value;
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const whenDue = startEvenTiming();
   const { error } = await context.session.authClient().auth.signInWithPassword({ email, password });
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.
     writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
-    throw redirect("/signup/check-mail?unconfirmed");
+    throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);
   }
   if (error) {
+    await whenDue();
     const failure = generalFailure(error);
     const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
-  throw redirect(redirectTarget(returnUrl, { origin: context.origin, fallback: "/" }));
+  await revokeSession(context);
+  throw redirect(destination);
 }
 
 export default function SignInPage() {
-  const { returnUrl, dropped } = useLoaderData<typeof loader>();
+  const { returnUrl, dropped, signedOutHereOnly } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   return (
     <EntryPage title="Sign in">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
+      {signedOutHereOnly ? (
+        <Notice tone="warn">
+          You are signed out in this browser. The sign-in service did not answer, so a copy of this session that someone
+          else holds may still work. If there could be one,{" "}
+          <a className="link" href="/forgot-password">
+            reset your password
+          </a>
+          : it ends every session.
+        </Notice>
+      ) : null}
       {dropped ? (
         <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
       ) : null}

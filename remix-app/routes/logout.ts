@@ -1,12 +1,9 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { revokeSession } from "../identity/revoke-session.ts";
 
 /** Signs out: revokes the session at the identity backend and takes every variant of its cookie from the browser. */
 export async function action({ context }: ActionFunctionArgs) {
-  const { session, requestId } = context;
-  if (session.auth.status === "authenticated") {
-    const { error } = await session.authClient().auth.signOut({ scope: "local" });
-    if (error) console.error(`warning request=${requestId} the session was not revoked: ${error.code ?? error.name}`);
-  }
-  session.clear();
-  throw redirect("/login");
+  const revoked = await revokeSession(context);
+  context.session.clear();
+  throw redirect(revoked ? "/login" : "/login?signedOutHereOnly");
 }

@@ -7,7 +7,9 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { signUpSchema } from "../identity/credentials.ts";
+import { startEvenTiming } from "../identity/even-timing.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
+import { revokeSession } from "../identity/revoke-session.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -31,11 +33,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const whenDue = startEvenTiming();
   const { data: created, error } = await context.session.mailClient().auth.signUp({
     email,
     password,
     options: { emailRedirectTo: `${context.origin}${destination}` },
   });
+  await whenDue();
   if (error?.code === "weak_password") {
     const fields = { password: ["Choose a password that is harder to guess"] };
     return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
@@ -50,10 +54,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (created.session) {
     // Only where the backend confirms addresses unseen.
     context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
+    await revokeSession(context);
     throw redirect(destination);
   }
   writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
-  throw redirect("/signup/check-mail");
+  throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
 }
 
 /** Failures that only a known address meets. The answer stays the one that every address gets. */

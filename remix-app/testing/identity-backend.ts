@@ -23,12 +23,17 @@ export interface IdentityBackend {
   url: string;
   /** Requests seen, as `METHOD path`. */
   calls: string[];
+  /** The query of the last call of each path. */
+  queries: Map<string, string>;
   /** Headers of the last call of each path. */
   headers: Map<string, IncomingMessage["headers"]>;
   jwks: Behaviour | "empty";
   user: Behaviour | "refused";
   /** What a refresh answers: a session, a status with an error code, or nothing. */
   refresh: Behaviour | { status: number; code: string };
+  /** What becomes of a link from a mail. */
+  verify: Behaviour;
+  logout: Behaviour;
   state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied";
   /** What every table holds, or how reading one fails. */
   rows: "down" | unknown[];
@@ -56,10 +61,13 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
   const backend: IdentityBackend = {
     url,
     calls: [],
+    queries: new Map(),
     headers: new Map(),
     jwks: "ok",
     user: "ok",
     refresh: "ok",
+    verify: "ok",
+    logout: "ok",
     state: "ok",
     rows: [],
     async accessToken(options = {}) {
@@ -100,8 +108,9 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
   };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const path = (request.url ?? "").replace(/\?.*/, "");
+    const [path = "", query = ""] = (request.url ?? "").split("?");
     backend.calls.push(`${request.method} ${path}`);
+    backend.queries.set(path, query);
     backend.headers.set(path, request.headers);
     const send = (status: number, body: unknown) => {
       response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
@@ -123,7 +132,9 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
         send(200, { ...(await backend.session()), provider_token: "not for browsers", user: testUser });
       }
     } else if (path === "/auth/v1/logout") {
-      response.writeHead(204).end();
+      if (!fail(backend.logout)) response.writeHead(204).end();
+    } else if (path === "/auth/v1/verify") {
+      if (!fail(backend.verify)) send(200, { ...(await backend.session()), user: testUser });
     } else if (path === "/rest/v1/rpc/session_state") {
       if (backend.state === "refused") send(401, { code: "PGRST301" });
       else if (backend.state === "over") send(200, { alive: false });

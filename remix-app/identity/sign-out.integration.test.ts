@@ -1,0 +1,102 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
+import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
+
+const logoutPath = "/auth/v1/logout";
+const sameOrigin = { "sec-fetch-site": "same-origin" };
+let backend: IdentityBackend;
+let web: WebProcess;
+
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await startWeb(backend.url);
+});
+beforeEach(() => {
+  backend.headers.clear();
+});
+afterEach(() => {
+  Object.assign(backend, { refresh: "ok", state: "ok", logout: "ok", verify: "ok" });
+});
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+});
+
+const authCookies = (response: Response) =>
+  response.headers.getSetCookie().filter((value) => value.startsWith("sb-127-auth-token"));
+const post = (path: string, fields: Record<string, string>, cookie = "") =>
+  web.fetch(path, { method: "POST", headers: { ...sameOrigin, cookie }, body: new URLSearchParams(fields) });
+
+describe("signing out", () => {
+  test.each(["down", "hang"] as const)("says so where the backend (%s) may keep the session", async (outage) => {
+    const valid = cookieOf(await backend.session());
+    const expired = cookieOf(await backend.session({ expiresIn: -10 }));
+    Object.assign(backend, { logout: outage, refresh: outage });
+    for (const cookie of [valid, expired]) {
+      const response = await post("/logout", {}, cookie);
+      expect(response.headers.get("location")).toBe("/login?signedOutHereOnly");
+      expect(authCookies(response).join()).toContain("Max-Age=0");
+    }
+    const page = await web.fetch("/login?signedOutHereOnly");
+    expect(await page.text()).toContain("The sign-in service did not answer");
+  });
+
+  test("says nothing of it where the session was over already", async () => {
+    expect((await post("/logout", {})).headers.get("location")).toBe("/login");
+    expect(backend.headers.has(logoutPath)).toBe(false);
+  });
+
+  test("stays so: a late request's kept refresh brings no cookie back", async () => {
+    const cookie = cookieOf(await backend.session({ expiresIn: -10 }));
+    expect(authCookies(await web.fetch("/signup/check-mail", { headers: { cookie } })).join()).toContain("base64-");
+    backend.state = "over";
+    for (const path of ["/signup/check-mail", "/no/such/page", "/auth/confirm"]) {
+      const late = await web.fetch(path, { headers: { cookie } });
+      expect(authCookies(late).join()).not.toContain("base64-");
+    }
+  });
+});
+
+describe("a session that a new one replaces", () => {
+  const link = { token_hash: "a".repeat(56), type: "signup" };
+
+  test.each([
+    ["/login", { email: testUser.email, password: "right" }],
+    ["/auth/confirm", link],
+  ])("by %s is ended at the backend, and no other one", async (path, fields) => {
+    const session = await backend.session();
+    const response = await post(path, fields, cookieOf(session));
+    expect(response.headers.get("location")).toBe("/");
+    expect(authCookies(response).join()).toContain("base64-");
+    expect(backend.headers.get(logoutPath)?.authorization).toBe(`Bearer ${session.access_token}`);
+    expect(backend.queries.get(logoutPath)).toBe("scope=local");
+  });
+
+  test.each([
+    ["/login", { email: testUser.email, password: "wrong" }, { refresh: { status: 400, code: "invalid_credentials" } }],
+    ["/auth/confirm", link, { verify: "down" }],
+  ])("lives on where %s fails", async (path, fields, failure) => {
+    const cookie = cookieOf(await backend.session());
+    Object.assign(backend, failure);
+    expect(authCookies(await post(path, fields, cookie))).toEqual([]);
+    expect(backend.headers.has(logoutPath)).toBe(false);
+  });
+
+  test("costs nobody the new one when the backend fails to end it", async () => {
+    backend.logout = "down";
+    const response = await post("/auth/confirm", link, cookieOf(await backend.session()));
+    expect(response.headers.get("location")).toBe("/");
+    expect(authCookies(response).join()).toContain("base64-");
+  });
+});
+
+test("a confirmation that the backend did not answer can be tried again", async () => {
+  backend.verify = "down";
+  const link = { token_hash: "b".repeat(56), type: "recovery", next: "/workspaces" };
+  const response = await post("/auth/confirm", link);
+  expect(response.status).toBe(503);
+  const html = await response.text();
+  expect(html).toContain("Reset your password");
+  expect(html).toContain("We cannot reach the sign-in service right now");
+  for (const [name, value] of Object.entries(link)) expect(html).toContain(`name="${name}" value="${value}"`);
+});

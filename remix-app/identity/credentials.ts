@@ -28,6 +28,6 @@ export const newPasswordSchema = z
 export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });
 
 /** For what sends a mail to an address. */
-export const mailSchema = z.object({ email: emailSchema });
+export const mailSchema = z.object({ email: emailSchema, returnUrl });
 
 export const resetPasswordSchema = z.object({ password: newPasswordSchema });

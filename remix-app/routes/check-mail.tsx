@@ -3,9 +3,11 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { mailSchema } from "../identity/credentials.ts";
+import { startEvenTiming } from "../identity/even-timing.ts";
 import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -18,9 +20,11 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Check your mail · Gatehouse" }];
 
 export function loader({ request, context }: LoaderFunctionArgs) {
+  const { searchParams } = new URL(request.url);
   return {
     email: readPendingMail(context.jar),
-    unconfirmed: new URL(request.url).searchParams.has("unconfirmed"),
+    returnUrl: redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" }),
+    unconfirmed: searchParams.has("unconfirmed"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
   };
 }
@@ -28,12 +32,15 @@ export function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const submission = parseWithZod(await readForm(request, context), { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), sent: false }, { status: 400 });
-  const { email } = submission.value;
+  const { email, returnUrl } = submission.value;
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const whenDue = startEvenTiming();
   const { error } = await context.session.mailClient().auth.resend({
     type: "signup",
     email,
-    options: { emailRedirectTo: `${context.origin}/` },
+    options: { emailRedirectTo: `${context.origin}${destination}` },
   });
+  await whenDue();
   // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   if (failure) {
@@ -47,7 +54,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function CheckMailPage() {
-  const { email: address, unconfirmed, mailboxUrl } = useLoaderData<typeof loader>();
+  const { email: address, returnUrl, unconfirmed, mailboxUrl } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({
     id: "resend",
@@ -79,6 +86,7 @@ export default function CheckMailPage() {
         </a>
       ) : null}
       <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
+        <input type="hidden" name="returnUrl" value={returnUrl} />
         <h2 className="font-semibold text-large">No mail yet?</h2>
         <Field
           id={email.id}
@@ -98,7 +106,7 @@ export default function CheckMailPage() {
         </Button>
       </Form>
       <p className="text-muted">
-        <a className="link" href="/login">
+        <a className="link" href={`/login?${new URLSearchParams({ returnUrl })}`}>
           Back to sign in
         </a>
       </p>

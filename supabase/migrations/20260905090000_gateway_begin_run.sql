@@ -148,7 +148,7 @@ begin
   end if;
   if refused is not null then
     -- What an earlier budget holds goes back.
-    update ai.budgets b set reserved_usd = b.reserved_usd - dearest_usd
+    update ai.budgets b set reserved_usd = greatest(b.reserved_usd - dearest_usd, 0)
     where b.workspace_id = caller.workspace_id
       and b.scope = any (held)
       and b.subject_id = ai.budget_subject(b.scope, caller.lineage_id, caller.app_id, caller.workspace_id);

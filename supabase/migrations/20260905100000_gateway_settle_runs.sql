@@ -129,7 +129,8 @@ begin
   if found then
     update ai.budgets b
     set
-      reserved_usd = b.reserved_usd - due.released,
+      -- A budget that was taken away and set anew holds nothing of the runs from before.
+      reserved_usd = greatest(b.reserved_usd - due.released, 0),
       spent_usd = b.spent_usd + due.spent
     from (
       select
@@ -226,6 +227,36 @@ comment on function ai.end_runs(jsonb, timestamptz) is
   'Locks, closes and books a batch. Returns the runs that it changed, and not those that had ended before.';
 revoke execute on function ai.end_runs(jsonb, timestamptz) from public, anon, authenticated;
 
+create function ai.end_bookable_runs(outcomes jsonb, untouched_since timestamptz default null) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  outcome jsonb;
+  ended jsonb := '[]';
+begin
+  begin
+    return ai.end_runs(outcomes, untouched_since);
+  exception when data_exception or integrity_constraint_violation then
+    null;
+  end;
+  for outcome in select o.value from jsonb_array_elements(outcomes) as o order by o.value ->> 'id' loop
+    begin
+      ended := ended || ai.end_runs(jsonb_build_array(outcome), untouched_since);
+    exception when data_exception or integrity_constraint_violation then
+      raise warning 'run % cannot be booked: %', outcome ->> 'id', sqlerrm using errcode = sqlstate;
+    end;
+  end loop;
+  return ended;
+end
+$$;
+comment on function ai.end_bookable_runs(jsonb, timestamptz) is
+  'Ends a batch; where it cannot be booked, each of its runs alone, so that one such run, of whatever tenant, holds up no '
+  'other. It stays open and is named in the log. What may pass by itself (locks, time limits) is raised, for the batch to be said again.';
+revoke execute on function ai.end_bookable_runs(jsonb, timestamptz) from public, anon, authenticated;
+
 -- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
 create function ai.settle_runs(runs jsonb) returns jsonb
   language sql
@@ -233,7 +264,7 @@ create function ai.settle_runs(runs jsonb) returns jsonb
   security definer
   set search_path = ''
 as $$
-  select ai.end_runs(runs)
+  select ai.end_bookable_runs(runs)
 $$;
 comment on function ai.settle_runs(jsonb) is
   'Settles a batch of runs at true cost. Saying it again changes nothing; saying the truth of a run that the sweeper '

@@ -64,7 +64,7 @@ begin
   if abandoned is null then
     return 0;
   end if;
-  return jsonb_array_length(ai.end_runs(abandoned, cutoff));
+  return jsonb_array_length(ai.end_bookable_runs(abandoned, cutoff));
 end
 $$;
 comment on function ai.sweep_runs() is

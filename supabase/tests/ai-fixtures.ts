@@ -197,6 +197,11 @@ export async function books(
   return row as Awaited<ReturnType<typeof books>>;
 }
 
+/** Breaks the tenant's account: what its runs would give back is not there, so that none of them can be booked. */
+export async function forgetReservation(db: Database, { workspaceId }: Pick<Tenant, "workspaceId">): Promise<void> {
+  await db.query("update ai.credit_accounts set reserved = 0 where workspace_id = $1", [workspaceId]);
+}
+
 /** What a run's row says, amounts as exact decimals. */
 export async function runRow(db: Database, run: Begun): Promise<Record<string, unknown>> {
   return one(db, {

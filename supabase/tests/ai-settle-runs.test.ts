@@ -1,6 +1,16 @@
 import fc from "fast-check";
 import { describe, expect } from "vitest";
-import { begin, books, chatCall, createTenant, openPool, outcome, runRow, settle } from "./ai-fixtures.ts";
+import {
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  forgetReservation,
+  openPool,
+  outcome,
+  runRow,
+  settle,
+} from "./ai-fixtures.ts";
 import { one, test } from "./database.ts";
 
 describe("settling", () => {
@@ -128,6 +138,36 @@ describe("settling", () => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome({ ...run, run_id: tenant.workspaceId })])).toEqual([]);
+  });
+
+  test("a budget taken away and set anew holds nothing of the runs from before", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
+    const run = await begin(db, chatCall(tenant));
+    await db.query("update ai.budgets set reserved_usd = 0 where workspace_id = $1", [tenant.workspaceId]);
+    expect(await settle(db, [outcome(run)])).toHaveLength(1);
+    const budget = "select reserved_usd::text, spent_usd::text from ai.budgets where workspace_id = $1";
+    expect(await one(db, { sql: budget, values: [tenant.workspaceId] })).toEqual({
+      reserved_usd: "0.000000000000",
+      spent_usd: "0.000006150000",
+    });
+  });
+
+  test("one run that cannot be booked holds up no other, in whatever order they come", async ({ db }) => {
+    const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
+    const runs = [
+      await begin(db, chatCall(sound)),
+      await begin(db, chatCall(broken)),
+      await begin(db, chatCall(sound)),
+    ];
+    await forgetReservation(db, broken);
+    const settled = await settle(
+      db,
+      runs.map((run) => outcome(run)),
+    );
+    expect(settled.map(({ id }) => id)).toEqual([runs[0]?.run_id, runs[2]?.run_id].toSorted());
+    expect(await books(db, sound)).toMatchObject({ balance: "99.87700000", reserved: "0.00000000", open: 0 });
+    // It waits for whoever mends its account, whole.
+    expect(await books(db, broken)).toMatchObject({ balance: "100.00000000", used: "0.00000000", open: 1 });
   });
 
   test("ledger, runs and balance agree to the last digit, whatever is settled in whatever batches", async ({ db }) => {

@@ -1,5 +1,15 @@
 import { describe, expect } from "vitest";
-import { type Begun, begin, books, chatCall, createTenant, outcome, runRow, settle } from "./ai-fixtures.ts";
+import {
+  type Begun,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  forgetReservation,
+  outcome,
+  runRow,
+  settle,
+} from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
 
 describe("the sweeper", () => {
@@ -69,6 +79,15 @@ describe("the sweeper", () => {
       runs: "0.06150000",
       open: 0,
     });
+  });
+
+  test("closes what others left although one run cannot be booked", async ({ db }) => {
+    const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
+    for (const tenant of [broken, sound]) await abandon(db, await begin(db, chatCall(tenant)), 60);
+    await forgetReservation(db, broken);
+    await db.query("select ai.sweep_runs()");
+    expect(await books(db, sound)).toMatchObject({ reserved: "0.00000000", open: 0 });
+    expect(await books(db, broken)).toMatchObject({ open: 1 });
   });
 
   test("ends the run's idempotency key as used", async ({ db }) => {

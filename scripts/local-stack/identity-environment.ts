@@ -5,11 +5,11 @@ import type { Secrets } from "./secrets.ts";
 
 /** Mails of the identity backend that have a text of ours in `supabase/templates`. */
 const mails = {
-  CONFIRMATION: { file: "confirmation", subject: "Confirm your e-mail address" },
+  CONFIRMATION: { file: "confirmation", subject: "Confirm your email address" },
   RECOVERY: { file: "recovery", subject: "Reset your password" },
   MAGIC_LINK: { file: "magic_link", subject: "Your sign-in link" },
   INVITE: { file: "invite", subject: "You have been invited" },
-  EMAIL_CHANGE: { file: "email_change", subject: "Confirm your new e-mail address" },
+  EMAIL_CHANGE: { file: "email_change", subject: "Confirm your new email address" },
   REAUTHENTICATION: { file: "reauthentication", subject: "Confirm that it is you" },
 } as const;
 

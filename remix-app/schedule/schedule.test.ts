@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { startSchedule } from "./schedule.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function scheduleOf(run: (signal: AbortSignal) => Promise<void>) {
+  const lines: string[] = [];
+  const stop = startSchedule({
+    tasks: [{ name: "upkeep", intervalMs: 1_000, run }],
+    log: (line) => lines.push(line),
+  });
+  return { lines, stop };
+}
+
+test("a task runs at its interval, and never twice at once", async () => {
+  let finish = () => {};
+  const run = vi.fn(() => new Promise<void>((resolve) => (finish = resolve)));
+  const { stop } = scheduleOf(run);
+  await vi.advanceTimersByTimeAsync(999);
+  expect(run).toHaveBeenCalledTimes(0);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(run).toHaveBeenCalledTimes(1);
+  finish();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(run).toHaveBeenCalledTimes(2);
+  stop();
+});
+
+test("an outage is two lines, however long it takes", async () => {
+  let down = true;
+  const { lines, stop } = scheduleOf(async () => {
+    if (down) throw new Error("no database");
+  });
+  await vi.advanceTimersByTimeAsync(60_000);
+  down = false;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(lines).toEqual(["schedule task=upkeep fails: Error: no database", "schedule task=upkeep works again"]);
+  stop();
+});
+
+test("its end aborts what is under way, without a word, and nothing runs after it", async () => {
+  const run = vi.fn(
+    (signal: AbortSignal) =>
+      new Promise<void>((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted")))),
+  );
+  const { lines, stop } = scheduleOf(run);
+  await vi.advanceTimersByTimeAsync(1_000);
+  stop();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(run).toHaveBeenCalledTimes(1);
+  expect(lines).toEqual([]);
+});

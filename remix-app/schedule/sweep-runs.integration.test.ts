@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { begin, books, chatCall, createTenant, openPool, runRow } from "../../supabase/tests/ai-fixtures.ts";
+import { sweepRuns } from "./sweep-runs.ts";
+
+const { supabase } = readStack();
+
+test("a run that its function left behind is closed, and its reservation given back, though nobody calls", async () => {
+  const { db, close } = openPool(1);
+  try {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const run = await begin(db, chatCall(tenant));
+    await db.query("update ai.runs set touched_at = now() - interval '46 seconds' where id = $1", [run.run_id]);
+    expect((await books(db, tenant)).reserved).not.toBe("0.00000000");
+
+    await expect
+      .poll(
+        async () => {
+          await sweepRuns({ supabaseUrl: supabase.url, secretKey: supabase.secretKey }).run(AbortSignal.timeout(5_000));
+          return (await runRow(db, run)).status;
+        },
+        { timeout: 10_000 },
+      )
+      .toBe("failed");
+    expect(await runRow(db, run)).toMatchObject({ usage_source: "unavailable", http_status: 500, swept: true });
+    expect((await books(db, tenant)).reserved).toBe("0.00000000");
+  } finally {
+    await close();
+  }
+});
+
+test("a key that may not is an error that says so", async () => {
+  const task = sweepRuns({ supabaseUrl: supabase.url, secretKey: supabase.publishableKey });
+  await expect(task.run(AbortSignal.timeout(5_000))).rejects.toThrow(/permission denied/);
+});

@@ -27,6 +27,8 @@ export default defineConfig({
           globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
+          // Its files share nothing but clients, which are dear to load anew for each.
+          isolate: false,
         },
       },
       { test: { name: "integration", include: [integration], exclude: generated, globalSetup, testTimeout: 30_000 } },

@@ -1,22 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { newSession, sessionOf } from "./support/accounts.ts";
 import { call, expectOk, expectRefusal } from "./support/http.ts";
-import { app, newPerson, oauthFlow } from "./support/oauth-flow.ts";
-import { type Person, providerSettings, startProvider } from "./support/oauth-provider.ts";
+import { admit, app, newPerson, oauthFlow } from "./support/oauth-flow.ts";
+import type { Person } from "./support/oauth-provider.ts";
+import { featuresOff } from "./support/settings.ts";
+import { target } from "./support/target.ts";
 import { describeVariant } from "./support/variant.ts";
 
-const provider = await startProvider();
-afterAll(() => provider.stop());
-
-describeVariant("sign-in with providers", providerSettings(provider.url), (serverUrl) => {
-  const { get, finish, signInAs, userOf } = oauthFlow(serverUrl, provider);
+describe("sign-in with providers", () => {
+  const { get, finish, signInAs, userOf } = oauthFlow();
 
   describe("linking by hand", () => {
     const link = async (bearer: string, person: Person) => {
       const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true&redirect_to=${encodeURIComponent(app)}`;
       const { url } = expectOk(await get(path, { bearer }));
-      return finish(new URL(url).searchParams.get("state") ?? "", { code: provider.admit(person) });
+      return finish(new URL(url).searchParams.get("state") ?? "", { code: await admit(person) });
     };
 
     test("200 with the address; after the callback the identity is the user's, in a new session", async () => {
@@ -52,7 +51,7 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
       expectRefusal(await get("/user/identities/authorize?provider=keycloak"), 401, "no_authorization");
     });
 
-    const unlink = (bearer: string, id: string) => call(`DELETE /user/identities/${id}`, { bearer, url: serverUrl() });
+    const unlink = (bearer: string, id: string) => call(`DELETE /user/identities/${id}`, { bearer, url: target.url });
     const identityIds = async (bearer: string): Promise<Record<string, string>> =>
       Object.fromEntries(
         expectOk(await get("/user", { bearer })).identities.map(
@@ -94,16 +93,12 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
   });
 });
 
-describeVariant(
-  "linking by hand off",
-  { ...providerSettings(provider.url), GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: "false" },
-  (serverUrl) => {
-    test("404 manual_linking_disabled", async () => {
-      const { accessToken } = await newSession();
-      const options = { bearer: accessToken, url: serverUrl() };
-      const linked = await call("GET /user/identities/authorize?provider=keycloak", options);
-      expectRefusal(linked, 404, "manual_linking_disabled");
-      expectRefusal(await call(`DELETE /user/identities/${randomUUID()}`, options), 404, "manual_linking_disabled");
-    });
-  },
-);
+describeVariant("linking by hand off", featuresOff, (url) => {
+  test("404 manual_linking_disabled", async () => {
+    const { accessToken } = await newSession();
+    const options = { bearer: accessToken, url: url() };
+    const linked = await call("GET /user/identities/authorize?provider=keycloak", options);
+    expectRefusal(linked, 404, "manual_linking_disabled");
+    expectRefusal(await call(`DELETE /user/identities/${randomUUID()}`, options), 404, "manual_linking_disabled");
+  });
+});

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { newEmail, newSession, password } from "./support/accounts.ts";
 import { sql } from "./support/database.ts";
 import { type CallOptions, call, expectOk, expectRefusal } from "./support/http.ts";
+import { addressLimits } from "./support/settings.ts";
 import { challenge, enroll } from "./support/totp.ts";
 import { describeVariant } from "./support/variant.ts";
 
@@ -17,7 +18,7 @@ describe("without a header to read addresses from", () => {
   });
 });
 
-describeVariant("limits by address", { GOTRUE_RATE_LIMIT_HEADER: "X-Forwarded-For" }, (url) => {
+describeVariant("limits by address", addressLimits, (url) => {
   /** Sends 45 at once. @returns how many were let on */
   async function burst(route: string, options: CallOptions, address = newAddress()): Promise<number> {
     const headers = { "X-Forwarded-For": address };
@@ -98,7 +99,7 @@ describeVariant("limits by address", { GOTRUE_RATE_LIMIT_HEADER: "X-Forwarded-Fo
   });
 });
 
-describeVariant("addresses from Sb-Forwarded-For", { GOTRUE_SECURITY_SB_FORWARDED_FOR_ENABLED: "true" }, (url) => {
+describeVariant("addresses from Sb-Forwarded-For", addressLimits, (url) => {
   const verify = (headers: Record<string, string>) =>
     call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" }, headers });
 

@@ -3,6 +3,7 @@ import { newAccount, newEmail, newSession, password, sessionOf } from "./support
 import { ageMail, sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { mailsTo, nextMail } from "./support/mail.ts";
+import { currentPassword, featuresOff } from "./support/settings.ts";
 import { describeVariant } from "./support/variant.ts";
 
 const recover = (email: string, extra: Record<string, unknown> = {}) =>
@@ -189,7 +190,7 @@ describe("GET /reauthenticate", () => {
   });
 });
 
-describeVariant("no mails at all", { GOTRUE_RATE_LIMIT_EMAIL_SENT: "0" }, (url) => {
+describeVariant("no mails at all", currentPassword, (url) => {
   test("429 over_email_send_rate_limit, and nothing is stored", async () => {
     const email = newEmail();
     const answer = await call("POST /signup", { body: { email, password }, url: url() });
@@ -212,7 +213,7 @@ describeVariant("two mails an hour", { GOTRUE_RATE_LIMIT_EMAIL_SENT: "2" }, (url
   });
 });
 
-describeVariant("magic links off", { GOTRUE_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED: "false" }, (url) => {
+describeVariant("magic links off", featuresOff, (url) => {
   test("422 email_provider_disabled", async () => {
     const { email } = await newAccount();
     expectRefusal(await otp({ email }, url()), 422, "email_provider_disabled");

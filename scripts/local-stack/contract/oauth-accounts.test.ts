@@ -1,16 +1,13 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { newAccount, newEmail, password } from "./support/accounts.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { mailsTo, nextMail } from "./support/mail.ts";
-import { newPerson, newSubject, oauthFlow } from "./support/oauth-flow.ts";
-import { providerSettings, startProvider } from "./support/oauth-provider.ts";
+import { admit, newPerson, newSubject, oauthFlow } from "./support/oauth-flow.ts";
+import { featuresOff } from "./support/settings.ts";
 import { describeVariant } from "./support/variant.ts";
 
-const provider = await startProvider();
-afterAll(() => provider.stop());
-
-describeVariant("sign-in with providers", providerSettings(provider.url), (serverUrl) => {
-  const { begin, signInAs, userOf } = oauthFlow(serverUrl, provider);
+describe("sign-in with providers", () => {
+  const { begin, signInAs, userOf } = oauthFlow();
 
   describe("which account it is", () => {
     test("a verified address of an account is linked to it", async () => {
@@ -80,17 +77,17 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
   });
 });
 
-describeVariant("sign-ups off", { ...providerSettings(provider.url), GOTRUE_DISABLE_SIGNUP: "true" }, (serverUrl) => {
+describeVariant("sign-ups off", featuresOff, (url) => {
   test("a new person is refused: access_denied with signup_disabled; a known one is not", async () => {
     const { email } = await newAccount();
     for (const [person, expected] of [
       [newPerson(), "signup_disabled"],
       [newPerson({ email }), undefined],
     ] as const) {
-      const begun = await call("GET /authorize?provider=keycloak", { url: serverUrl() });
+      const begun = await call("GET /authorize?provider=keycloak", { url: url() });
       const state = new URL(begun.location).searchParams.get("state") ?? "";
-      const query = new URLSearchParams({ state, code: provider.admit(person) });
-      const { location } = await call(`GET /callback?${query}`, { url: serverUrl() });
+      const query = new URLSearchParams({ state, code: await admit(person) });
+      const { location } = await call(`GET /callback?${query}`, { url: url() });
       expect(new URL(location).searchParams.get("error_code") ?? undefined).toBe(expected);
     }
   });

@@ -1,29 +1,25 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { newEmail, sessionOf } from "./support/accounts.ts";
 import { sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
-import { app, newPerson, newSubject, oauthFlow, site } from "./support/oauth-flow.ts";
-import { providerSettings, startProvider } from "./support/oauth-provider.ts";
-import { describeVariant } from "./support/variant.ts";
-
-const provider = await startProvider();
-afterAll(() => provider.stop());
+import { admit, app, newPerson, newSubject, oauthFlow, site } from "./support/oauth-flow.ts";
+import { target as server } from "./support/target.ts";
 
 describe("providers that are off", () => {
-  test.each(["keycloak", "google", "nonsense", "constructor", ""])("%j: 400 validation_failed", async (name) => {
+  test.each(["apple", "google", "nonsense", "constructor", ""])("%j: 400 validation_failed", async (name) => {
     expectRefusal(await call(`GET /authorize?provider=${name}`), 400, "validation_failed");
   });
 });
 
-describeVariant("sign-in with providers", providerSettings(provider.url), (serverUrl) => {
-  const { get, begin, finish, signInAs, userOf } = oauthFlow(serverUrl, provider);
+describe("sign-in with providers", () => {
+  const { get, begin, finish, signInAs, userOf } = oauthFlow();
 
   describe("GET /authorize", () => {
     test("302 to the provider, with a state that is the flow's UUID", async () => {
       const { answer, target, state } = await begin();
       expect(answer.status).toBe(302);
-      expect(`${target.origin}${target.pathname}`).toBe(`${provider.url}/keycloak/protocol/openid-connect/auth`);
+      expect(`${target.origin}${target.pathname}`).toBe(`${server.providerUrl}/keycloak/protocol/openid-connect/auth`);
       expect(Object.fromEntries(target.searchParams)).toMatchObject({
         client_id: "client",
         redirect_uri: "https://api.example.test/auth/v1/callback",
@@ -99,7 +95,7 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
 
     test("the flow is good once", async () => {
       const { state } = await begin();
-      const code = provider.admit(newPerson());
+      const code = await admit(newPerson());
       await finish(state, { code });
       const { target, query } = await finish(state, { code });
       expect(target.origin).toBe(site);
@@ -108,8 +104,8 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
 
     test("POST does as well", async () => {
       const { state } = await begin();
-      const rawBody = new URLSearchParams({ state, code: provider.admit(newPerson()) });
-      const answer = await call("POST /callback", { rawBody, url: serverUrl() });
+      const rawBody = new URLSearchParams({ state, code: await admit(newPerson()) });
+      const answer = await call("POST /callback", { rawBody, url: server.url });
       expect(answer.status).toBe(302);
       expect(answer.location).toContain("access_token=");
     });
@@ -129,7 +125,7 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
     test("a flow of more than 300 seconds: bad_oauth_state", async () => {
       const { state } = await begin();
       await sql("update auth.flow_state set created_at = created_at - interval '301 s' where id = $1", [state]);
-      expect((await finish(state, { code: provider.admit(newPerson()) })).query.error_code).toBe("bad_oauth_state");
+      expect((await finish(state, { code: await admit(newPerson()) })).query.error_code).toBe("bad_oauth_state");
     });
 
     test("the provider's own error is passed on, in query and fragment", async () => {
@@ -175,12 +171,12 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
       code_challenge_method: "s256",
     };
     const exchange = (auth_code: string) =>
-      call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier: verifier }, url: serverUrl() });
+      call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier: verifier }, url: server.url });
 
     test("a code in the query; exchanged, the provider's tokens are in the answer", async () => {
       const person = newPerson();
       const { state } = await begin(asked);
-      const { query, target } = await finish(state, { code: provider.admit(person) });
+      const { query, target } = await finish(state, { code: await admit(person) });
       expect(target.hash).toBe("");
       expect(query).toMatchObject({ keep: "1", code: expect.any(String) });
       const body = expectOk(await exchange(query.code ?? ""));
@@ -190,8 +186,8 @@ describeVariant("sign-in with providers", providerSettings(provider.url), (serve
 
     test("the state a second time: flow_state_already_used", async () => {
       const { state } = await begin(asked);
-      await finish(state, { code: provider.admit(newPerson()) });
-      const { query, target } = await finish(state, { code: provider.admit(newPerson()) });
+      await finish(state, { code: await admit(newPerson()) });
+      const { query, target } = await finish(state, { code: await admit(newPerson()) });
       expect(target.origin).toBe(site);
       expect(query.error_code).toBe("flow_state_already_used");
     });

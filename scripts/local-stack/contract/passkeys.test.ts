@@ -5,6 +5,7 @@ import { Authenticator, type Quirks } from "./support/authenticator.ts";
 import { sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { creationOptions, finishSignIn, newPasskey, register, requestOptions, signInWith } from "./support/passkeys.ts";
+import { featuresOff } from "./support/settings.ts";
 import { enroll, raise } from "./support/totp.ts";
 import { describeVariant } from "./support/variant.ts";
 
@@ -169,7 +170,7 @@ describe("passkeys, for an administrator", () => {
   });
 });
 
-describeVariant("passkeys off", { GOTRUE_PASSKEY_ENABLED: "false" }, (url) => {
+describeVariant("passkeys off", featuresOff, (url) => {
   test("404 passkey_disabled, and the settings say so", async () => {
     const { accessToken } = await newSession();
     const options = { url: url(), body: {} };

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { newSession, refresh, sessionOf, signIn } from "./support/accounts.ts";
 import { sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { autoconfirm, shortSessions } from "./support/settings.ts";
 import { describeVariant } from "./support/variant.ts";
 
 /** Makes a session's refresh tokens older than the reuse interval. */
@@ -135,7 +136,7 @@ describe("refreshing at once", () => {
   });
 });
 
-describeVariant("no reuse interval", { GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: "0" }, (url) => {
+describeVariant("no reuse interval", autoconfirm, (url) => {
   test("the parent of the live token still gives it; an older one is abuse at once", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
@@ -145,7 +146,7 @@ describeVariant("no reuse interval", { GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTER
   });
 });
 
-describeVariant("rotation off", { GOTRUE_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: "false" }, (url) => {
+describeVariant("rotation off", shortSessions, (url) => {
   test("an old token is refused, the live one stays good", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
@@ -156,17 +157,17 @@ describeVariant("rotation off", { GOTRUE_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED
   });
 });
 
-describeVariant("sessions with a timebox of an hour", { GOTRUE_SESSIONS_TIMEBOX: "1h" }, (url) => {
+describeVariant("sessions with a timebox of a day", shortSessions, (url) => {
   test("just before it a refresh is fine, after it 400 session_expired", async () => {
     const { id, refreshToken } = await newSession();
-    await sql("update auth.sessions set created_at = created_at - interval '59 minutes' where id = $1", [id]);
+    await sql("update auth.sessions set created_at = created_at - interval '23 hours 59 minutes' where id = $1", [id]);
     const child = await tokenOf(refreshToken, url());
     await sql("update auth.sessions set created_at = created_at - interval '2 minutes' where id = $1", [id]);
     expectRefusal(await refresh(child, url()), 400, "session_expired");
   });
 });
 
-describeVariant("sessions that end when idle for an hour", { GOTRUE_SESSIONS_INACTIVITY_TIMEOUT: "1h" }, (url) => {
+describeVariant("sessions that end when idle for an hour", shortSessions, (url) => {
   test("time counts from the last refresh", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '3 hours' where id = $1", [id]);
@@ -178,7 +179,7 @@ describeVariant("sessions that end when idle for an hour", { GOTRUE_SESSIONS_INA
   });
 });
 
-describeVariant("one session a user", { GOTRUE_SESSIONS_SINGLE_PER_USER: "true" }, (url) => {
+describeVariant("one session a user", shortSessions, (url) => {
   test("the older one is refused at refresh, the newer goes on", async () => {
     const { account, id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '1 minute' where id = $1", [id]);

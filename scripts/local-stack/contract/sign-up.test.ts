@@ -3,6 +3,7 @@ import { newAccount, newEmail, password, sessionOf, signIn } from "./support/acc
 import { ageMail, sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { mailsTo, nextMail } from "./support/mail.ts";
+import { autoconfirm, featuresOff, shortSessions } from "./support/settings.ts";
 import { describeVariant } from "./support/variant.ts";
 
 const signUp = (body: Record<string, unknown>, url?: string) => call("POST /signup", { body, ...(url ? { url } : {}) });
@@ -177,7 +178,7 @@ describe("POST /signup, known address", () => {
   });
 });
 
-describeVariant("POST /signup under autoconfirm", { GOTRUE_MAILER_AUTOCONFIRM: "true" }, (url) => {
+describeVariant("POST /signup under autoconfirm", autoconfirm, (url) => {
   test("answers with a session of method password", async () => {
     const email = newEmail();
     const session = sessionOf(expectOk(await signUp({ email, password }, url())));
@@ -193,14 +194,14 @@ describeVariant("POST /signup under autoconfirm", { GOTRUE_MAILER_AUTOCONFIRM: "
   });
 });
 
-describeVariant("POST /signup with sign-ups off", { GOTRUE_DISABLE_SIGNUP: "true" }, (url) => {
+describeVariant("POST /signup with sign-ups off", featuresOff, (url) => {
   test("422 signup_disabled; administrators may still add users", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 422, "signup_disabled");
     expectOk(await admin("POST /admin/users", { body: { email: newEmail(), password }, url: url() }));
   });
 });
 
-describeVariant("POST /signup without e-mail", { GOTRUE_EXTERNAL_EMAIL_ENABLED: "false" }, (url) => {
+describeVariant("POST /signup without e-mail", shortSessions, (url) => {
   test("400 email_provider_disabled", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 400, "email_provider_disabled");
   });
@@ -212,26 +213,22 @@ describeVariant("POST /signup without e-mail", { GOTRUE_EXTERNAL_EMAIL_ENABLED: 
   });
 });
 
-describeVariant(
-  "password rules",
-  { GOTRUE_PASSWORD_MIN_LENGTH: "10", GOTRUE_PASSWORD_REQUIRED_CHARACTERS: "abcdefghijklmnopqrstuvwxyz:0123456789" },
-  (url) => {
-    test("each rule that is broken is a reason", async () => {
-      const reasonsOf = async (secret: string) =>
-        (await signUp({ email: newEmail(), password: secret }, url())).body.weak_password.reasons;
-      expect(await reasonsOf("aaaaaaaaaa")).toEqual(["characters"]);
-      expect(await reasonsOf("aaaaaaaa1")).toEqual(["length"]);
-      expect(await reasonsOf("aaaa")).toEqual(["length", "characters"]);
-      expectOk(await signUp({ email: newEmail(), password: "aaaaaaaaa1" }, url()));
-    });
+describeVariant("password rules", autoconfirm, (url) => {
+  test("each rule that is broken is a reason", async () => {
+    const reasonsOf = async (secret: string) =>
+      (await signUp({ email: newEmail(), password: secret }, url())).body.weak_password.reasons;
+    expect(await reasonsOf("aaaaaaaaaa")).toEqual(["characters"]);
+    expect(await reasonsOf("aaaaaaaa1")).toEqual(["length"]);
+    expect(await reasonsOf("aaaa")).toEqual(["length", "characters"]);
+    expectOk(await signUp({ email: newEmail(), password: "aaaaaaaaa1" }, url()));
+  });
 
-    test("a weak password that is right signs in, and the answer says so", async () => {
-      const { email } = await newAccount({ password: "aaaa" });
-      const answer = await call("POST /token?grant_type=password", { body: { email, password: "aaaa" }, url: url() });
-      expect(expectOk(answer).weak_password).toMatchObject({
-        message: expect.any(String),
-        reasons: ["length", "characters"],
-      });
+  test("a weak password that is right signs in, and the answer says so", async () => {
+    const { email } = await newAccount({ password: "aaaa" });
+    const answer = await call("POST /token?grant_type=password", { body: { email, password: "aaaa" }, url: url() });
+    expect(expectOk(answer).weak_password).toMatchObject({
+      message: expect.any(String),
+      reasons: ["length", "characters"],
     });
-  },
-);
+  });
+});

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { forgeToken, inAnHour, newSession, signIn } from "./support/accounts.ts";
 import { call, expectOk, expectRefusal } from "./support/http.ts";
+import { featuresOff } from "./support/settings.ts";
 import { challenge, enroll, newRaisedSession } from "./support/totp.ts";
 import { describeVariant } from "./support/variant.ts";
 
@@ -127,18 +128,14 @@ describe("POST /factors/:id/challenge", () => {
   });
 });
 
-describeVariant(
-  "enrollment off",
-  { GOTRUE_MFA_TOTP_ENROLL_ENABLED: "false", GOTRUE_MFA_TOTP_VERIFY_ENABLED: "false" },
-  (url) => {
-    test("422 mfa_totp_enroll_not_enabled; challenges: 422 mfa_totp_verify_not_enabled", async () => {
-      const { accessToken } = await newSession();
-      const { factorId } = await enroll(accessToken);
-      const options = { bearer: accessToken, url: url() };
-      const enrolled = await call("POST /factors", { ...options, body: enrollBody({ friendly_name: "x" }) });
-      expectRefusal(enrolled, 422, "mfa_totp_enroll_not_enabled");
-      const challenged = await call(`POST /factors/${factorId}/challenge`, { ...options, body: {} });
-      expectRefusal(challenged, 422, "mfa_totp_verify_not_enabled");
-    });
-  },
-);
+describeVariant("enrollment off", featuresOff, (url) => {
+  test("422 mfa_totp_enroll_not_enabled; challenges: 422 mfa_totp_verify_not_enabled", async () => {
+    const { accessToken } = await newSession();
+    const { factorId } = await enroll(accessToken);
+    const options = { bearer: accessToken, url: url() };
+    const enrolled = await call("POST /factors", { ...options, body: enrollBody({ friendly_name: "x" }) });
+    expectRefusal(enrolled, 422, "mfa_totp_enroll_not_enabled");
+    const challenged = await call(`POST /factors/${factorId}/challenge`, { ...options, body: {} });
+    expectRefusal(challenged, 422, "mfa_totp_verify_not_enabled");
+  });
+});

@@ -3,6 +3,7 @@ import { newAccount, newEmail, newSession, password, refresh, sessionOf, signIn 
 import { sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { nextMail } from "./support/mail.ts";
+import { currentPassword, reauthentication } from "./support/settings.ts";
 import { describeVariant } from "./support/variant.ts";
 
 const newPassword = "another horse 2";
@@ -214,7 +215,7 @@ describe("secure change of e-mail", () => {
   });
 });
 
-describeVariant("change of e-mail by one mailbox", { GOTRUE_MAILER_SECURE_EMAIL_CHANGE_ENABLED: "false" }, (url) => {
+describeVariant("change of e-mail by one mailbox", reauthentication, (url) => {
   test("the new one suffices", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
@@ -225,67 +226,57 @@ describeVariant("change of e-mail by one mailbox", { GOTRUE_MAILER_SECURE_EMAIL_
   });
 });
 
-describeVariant(
-  "reauthentication before a new password",
-  { GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: "true" },
-  (url) => {
-    const oldSession = async (hours: number) => {
-      const session = await newSession();
-      await sql("update auth.sessions set created_at = created_at - make_interval(hours => $2) where id = $1", [
-        session.id,
-        hours,
-      ]);
-      return session;
-    };
-    const change = (bearer: string, extra: Record<string, unknown> = {}) =>
-      update(bearer, { password: newPassword, ...extra }, url());
+describeVariant("reauthentication before a new password", reauthentication, (url) => {
+  const oldSession = async (hours: number) => {
+    const session = await newSession();
+    await sql("update auth.sessions set created_at = created_at - make_interval(hours => $2) where id = $1", [
+      session.id,
+      hours,
+    ]);
+    return session;
+  };
+  const change = (bearer: string, extra: Record<string, unknown> = {}) =>
+    update(bearer, { password: newPassword, ...extra }, url());
 
-    test("a session of 23 hours needs none", async () => {
-      expectOk(await change((await oldSession(23)).accessToken));
-    });
+  test("a session of 23 hours needs none", async () => {
+    expectOk(await change((await oldSession(23)).accessToken));
+  });
 
-    test("a session of 25 hours: 400 reauthentication_needed", async () => {
-      expectRefusal(await change((await oldSession(25)).accessToken), 400, "reauthentication_needed");
-    });
+  test("a session of 25 hours: 400 reauthentication_needed", async () => {
+    expectRefusal(await change((await oldSession(25)).accessToken), 400, "reauthentication_needed");
+  });
 
-    test("with the mailed code it goes; the code is good once", async () => {
-      const { account, accessToken } = await oldSession(25);
-      expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
-      const { code: nonce } = await nextMail(account.email);
-      const wrong = nonce === "000000" ? "000001" : "000000";
-      expectRefusal(await change(accessToken, { nonce: wrong }), 422, "reauthentication_not_valid");
-      expectOk(await change(accessToken, { nonce }));
-      expectRefusal(
-        await update(accessToken, { password: "third horse 3", nonce }, url()),
-        422,
-        "reauthentication_not_valid",
-      );
-    });
-  },
-);
+  test("with the mailed code it goes; the code is good once", async () => {
+    const { account, accessToken } = await oldSession(25);
+    expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
+    const { code: nonce } = await nextMail(account.email);
+    const wrong = nonce === "000000" ? "000001" : "000000";
+    expectRefusal(await change(accessToken, { nonce: wrong }), 422, "reauthentication_not_valid");
+    expectOk(await change(accessToken, { nonce }));
+    expectRefusal(
+      await update(accessToken, { password: "third horse 3", nonce }, url()),
+      422,
+      "reauthentication_not_valid",
+    );
+  });
+});
 
-describeVariant(
-  "the current password before a new one",
-  { GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD: "true" },
-  (url) => {
-    const change = (bearer: string, extra: Record<string, unknown> = {}) =>
-      update(bearer, { password: newPassword, ...extra }, url());
+describeVariant("the current password before a new one", currentPassword, (url) => {
+  const change = (bearer: string, extra: Record<string, unknown> = {}) =>
+    update(bearer, { password: newPassword, ...extra }, url());
 
-    test("missing: 400 current_password_required; wrong: 400 current_password_invalid; right: changed", async () => {
-      const { accessToken } = await newSession();
-      expectRefusal(await change(accessToken), 400, "current_password_required");
-      expectRefusal(await change(accessToken, { current_password: "wrong" }), 400, "current_password_invalid");
-      expectOk(await change(accessToken, { current_password: password }));
-    });
+  test("missing: 400 current_password_required; wrong: 400 current_password_invalid; right: changed", async () => {
+    const { accessToken } = await newSession();
+    expectRefusal(await change(accessToken), 400, "current_password_required");
+    expectRefusal(await change(accessToken, { current_password: "wrong" }), 400, "current_password_invalid");
+    expectOk(await change(accessToken, { current_password: password }));
+  });
 
-    test("a session that a mail began needs none", async () => {
-      const { email } = await newAccount();
-      const { hashed_token } = expectOk(
-        await admin("POST /admin/generate_link", { body: { type: "recovery", email } }),
-      );
-      const body = { type: "recovery", token_hash: hashed_token };
-      const { accessToken } = sessionOf(expectOk(await call("POST /verify", { body })));
-      expectOk(await change(accessToken));
-    });
-  },
-);
+  test("a session that a mail began needs none", async () => {
+    const { email } = await newAccount();
+    const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
+    const body = { type: "recovery", token_hash: hashed_token };
+    const { accessToken } = sessionOf(expectOk(await call("POST /verify", { body })));
+    expectOk(await change(accessToken));
+  });
+});

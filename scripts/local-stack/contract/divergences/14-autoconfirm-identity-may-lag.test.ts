@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { newEmail, password, sessionOf } from "../support/accounts.ts";
 import { sql } from "../support/database.ts";
 import { call, expectOk } from "../support/http.ts";
+import { autoconfirm } from "../support/settings.ts";
 import { describeVariant } from "../support/variant.ts";
 
 test("a mail's confirmation marks account and identity alike", async () => {
@@ -21,7 +22,7 @@ test("a mail's confirmation marks account and identity alike", async () => {
   expect(rows).toEqual([{ confirmed: true, verified: true }]);
 });
 
-describeVariant("under autoconfirm", { GOTRUE_MAILER_AUTOCONFIRM: "true" }, (url) => {
+describeVariant("under autoconfirm", autoconfirm, (url) => {
   test("the account is confirmed; what the identity says of its address is not to be relied on", async () => {
     const answer = await call("POST /signup", { body: { email: newEmail(), password }, url: url() });
     const { user } = sessionOf(expectOk(answer));

@@ -1,9 +1,7 @@
 import pg from "pg";
-import { afterAll } from "vitest";
 import { target } from "./target.ts";
 
 const pool = new pg.Pool({ connectionString: target.dbUrl, max: 2, allowExitOnIdle: true });
-afterAll(() => pool.end());
 
 /** Looks into the database, or makes rows older: what a test cannot wait for. */
 export async function sql<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<Row[]> {

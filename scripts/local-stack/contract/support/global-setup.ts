@@ -11,7 +11,9 @@ import {
   clusterCommand,
   initialiseCluster,
 } from "../../services/postgres/cluster.ts";
+import { startProvider } from "./oauth-provider.ts";
 import { freePort, type Surroundings, startServer } from "./servers.ts";
+import { startVariants } from "./variant-starter.ts";
 
 /**
  * Gives the suite a server to face, unless IDENTITY_URL names one: a Postgres, a mailbox and a server of its own.
@@ -26,17 +28,20 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
   try {
     const database = await startPostgres(endings);
     const mail = await startMail(endings);
+    const provider = await startProvider();
+    endings.push(provider.stop);
     const secret = randomBytes(32).toString("hex");
     const surroundings: Surroundings = {
       authDbUrl: database.authDbUrl,
       smtpPort: mail.smtpPort,
       jwtSecret: secret,
       jwtKeys: JSON.stringify(await makeKeys(secret)),
-      // Those of Supabase Auth's binary are built in.
-      pluggableVerifier: !process.env.IDENTITY_BIN,
+      providerUrl: provider.url,
     };
     const server = await startServer(surroundings);
     endings.push(server.stop);
+    const variants = await startVariants(surroundings);
+    endings.push(variants.stop);
     Object.assign(process.env, {
       IDENTITY_URL: server.url,
       IDENTITY_SERVICE_KEY: await new SignJWT({ role: "service_role" })
@@ -47,7 +52,10 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
       IDENTITY_JWT_SECRET: secret,
       IDENTITY_DB_URL: database.dbUrl,
       IDENTITY_MAIL_URL: mail.url,
-      IDENTITY_SURROUNDINGS: JSON.stringify(surroundings),
+      IDENTITY_PROVIDER_URL: provider.url,
+      IDENTITY_VARIANTS_URL: variants.url,
+      // The verifiers of Supabase Auth's binary are built in.
+      IDENTITY_PLUGGABLE_VERIFIER: process.env.IDENTITY_BIN ? "" : "1",
     });
     return stop;
   } catch (error) {
@@ -71,7 +79,11 @@ async function startPostgres(endings: (() => Promise<unknown>)[]) {
   };
   await initialiseCluster({ dataDir, passwords });
   const { command, args, uid, gid } = await clusterCommand({ dataDir, port });
-  const child = spawn(command, [...args, "-c", "fsync=off"], { uid, gid, stdio: "ignore" });
+  const child = spawn(command, [...args, "-c", "fsync=off", "-c", "max_connections=300"], {
+    uid,
+    gid,
+    stdio: "ignore",
+  });
   const exited = new Promise((resolve) => child.once("exit", resolve));
   endings.push(() => {
     child.kill("SIGINT");

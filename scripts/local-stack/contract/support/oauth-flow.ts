@@ -1,7 +1,8 @@
 import { randomInt } from "node:crypto";
 import { newEmail } from "./accounts.ts";
 import { call, expectOk } from "./http.ts";
-import type { Person, startProvider } from "./oauth-provider.ts";
+import type { Person } from "./oauth-provider.ts";
+import { target as server } from "./target.ts";
 
 export const site = "http://localhost:3000";
 export const app = "https://app.example.test/after";
@@ -12,8 +13,14 @@ export const newPerson = (fields: Partial<Person> = {}): Person => ({
   ...fields,
 });
 
+/** The code that the provider sends a browser back with, once this person has agreed. */
+export async function admit(person: Person): Promise<string> {
+  const response = await fetch(`${server.providerUrl}/people`, { method: "POST", body: JSON.stringify(person) });
+  return ((await response.json()) as { code: string }).code;
+}
+
 /** The browser's part of a sign-in with a provider, at a server that trusts it. */
-export function oauthFlow(serverUrl: () => string, provider: Awaited<ReturnType<typeof startProvider>>) {
+export function oauthFlow(serverUrl: () => string = () => server.url) {
   const get = (path: string, options: Record<string, unknown> = {}) =>
     call(`GET ${path}`, { url: serverUrl(), ...options });
 
@@ -35,7 +42,7 @@ export function oauthFlow(serverUrl: () => string, provider: Awaited<ReturnType<
   /** The whole way, implicit. */
   async function signInAs(person: Person, query: Record<string, string> = {}) {
     const { state } = await begin({ redirect_to: app, ...query });
-    return finish(state, { code: provider.admit(person) });
+    return finish(state, { code: await admit(person) });
   }
 
   const userOf = async (fragment: Record<string, string>) =>

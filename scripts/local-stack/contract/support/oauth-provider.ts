@@ -6,8 +6,8 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 export type Person = { sub: string; email?: string; verified?: boolean; name?: string; others?: string[] };
 
 /**
- * Identity providers as servers of their own, in the shapes of Keycloak, GitHub and Microsoft. The test plays the
- * browser: it hands the code that `admit` makes to the callback.
+ * Identity providers as a server of their own, in the shapes of Keycloak, GitHub and Microsoft. The test plays the
+ * browser: it says at `POST /people` who has agreed, and hands the code that it gets to the callback.
  */
 export async function startProvider() {
   const people = new Map<string, Person>();
@@ -37,6 +37,11 @@ export async function startProvider() {
         response_types_supported: ["code"],
         subject_types_supported: ["public"],
       };
+    }
+    if (path === "/people") {
+      const code = randomUUID();
+      people.set(code, JSON.parse(await read(request)) as Person);
+      return { code };
     }
     if (path === "/jwks") return { keys: [jwk] };
     if (path.endsWith("/token") || path.endsWith("/access_token")) {
@@ -76,13 +81,10 @@ export async function startProvider() {
   url = `http://127.0.0.1:${address.port}`;
   return {
     url,
-    /** Makes the code that the provider would send a browser back with, once this person has agreed. */
-    admit(person: Person): string {
-      const code = randomUUID();
-      people.set(code, person);
-      return code;
+    async stop() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
     },
-    stop: () => new Promise((resolve) => server.close(resolve)),
   };
 }
 

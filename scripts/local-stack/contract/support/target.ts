@@ -6,6 +6,7 @@ const environment = z.object({
   IDENTITY_JWT_SECRET: z.string().min(1),
   IDENTITY_DB_URL: z.string().min(1),
   IDENTITY_MAIL_URL: z.url(),
+  IDENTITY_PROVIDER_URL: z.url(),
 });
 
 /** The server under test. Nothing here tells whose it is. */
@@ -19,6 +20,8 @@ export type Target = {
   dbUrl: string;
   /** A maildev with the mails that it sends. */
   mailUrl: string;
+  /** The identity providers that it trusts, as `oauth-provider.ts` makes them. */
+  providerUrl: string;
 };
 
 /** @throws Error naming each variable that is missing */
@@ -33,6 +36,7 @@ export function readTarget(): Target {
     jwtSecret: parsed.data.IDENTITY_JWT_SECRET,
     dbUrl: parsed.data.IDENTITY_DB_URL,
     mailUrl: parsed.data.IDENTITY_MAIL_URL,
+    providerUrl: parsed.data.IDENTITY_PROVIDER_URL,
   };
 }
 

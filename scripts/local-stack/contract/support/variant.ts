@@ -1,29 +1,29 @@
-import { afterAll, beforeAll, describe } from "vitest";
-import { type RunningServer, type Surroundings, startServer } from "./servers.ts";
+import { beforeAll, describe } from "vitest";
+import { z } from "zod";
 
-const surroundings = process.env.IDENTITY_SURROUNDINGS
-  ? (JSON.parse(process.env.IDENTITY_SURROUNDINGS) as Surroundings)
-  : undefined;
+const startUrl = process.env.IDENTITY_VARIANTS_URL;
 
 type Cases = (url: () => string) => void;
 
 /**
- * Cases against a second server with other settings, on the same database. Where the suite faces a server that it
- * did not start, there is no second one, and no such cases.
+ * Cases against a second server with other settings, on the same database; equal settings are one server. Where the
+ * suite faces a server that it did not start, there is no second one, and no such cases.
  */
 export function describeVariant(name: string, changes: Record<string, string>, cases: Cases): void {
-  if (!surroundings) return;
+  if (!startUrl) return;
   describe(name, () => {
-    let server: RunningServer | undefined;
+    let url = "";
     beforeAll(async () => {
-      server = await startServer(surroundings, changes);
-    }, 30_000);
-    afterAll(() => server?.stop());
-    cases(() => server?.url ?? "");
+      const response = await fetch(startUrl, { method: "POST", body: JSON.stringify(changes) });
+      const text = await response.text();
+      if (!response.ok) throw new Error(text);
+      url = z.object({ url: z.url() }).parse(JSON.parse(text)).url;
+    });
+    cases(() => url);
   });
 }
 
 /** As `describeVariant`, where the server can be told which verifier of bot challenges to ask. */
 export function describePluggable(name: string, changes: Record<string, string>, cases: Cases): void {
-  if (surroundings?.pluggableVerifier) describeVariant(name, changes, cases);
+  if (process.env.IDENTITY_PLUGGABLE_VERIFIER) describeVariant(name, changes, cases);
 }

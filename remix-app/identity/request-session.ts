@@ -1,10 +1,13 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
+import { problem } from "../http/problem.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import {
   clearSessionCookie,
+  readSessionCookie,
   type SessionCookieScope,
   type StoredSession,
   sessionCookieScope,
@@ -20,6 +23,8 @@ export interface RequestSession {
   state(): Promise<SessionState>;
   /** Takes the session from the browser, in every variant of its cookie. */
   clear(): void;
+  /** Whether the request, or what was done with it, leaves a session in the browser. */
+  kept(): Promise<boolean>;
   /** Puts a session of the identity backend into the browser. */
   store(session: StoredSession): void;
   /** For the identity backend, with the request's session. */
@@ -67,8 +72,20 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     auth,
     state,
     clear: () => clearSessionCookie(jar, scope),
+    kept: async () => (await readSessionCookie(jar, scope)) !== null,
     store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
     mailClient: () => createMailClient({ env, clientAddress }),
     authClient: () => createAuthClient({ env, jar, scope, clientAddress }),
   };
+}
+
+/**
+ * After a sign-in: makes sure that its session is in the browser's cookie.
+ * @throws Response 403 FORBIDDEN where the session was too large for one
+ */
+export async function requireKeptSession({ session, requestId }: AppLoadContext): Promise<void> {
+  if (await session.kept()) return;
+  const detail =
+    "This account carries more profile data than a browser can send with each request. Ask for its removal.";
+  throw problem("FORBIDDEN", { requestId, detail });
 }

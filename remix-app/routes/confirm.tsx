@@ -5,6 +5,8 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { replaceForeignPassword } from "../identity/own-password.ts";
+import { requireKeptSession } from "../identity/request-session.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
 import { getUser } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -63,9 +65,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
     if (!failure) return data({ link: null, message: null }, { status: 410 });
     return data({ link: link.data, message: failure.message }, { status: failure.status });
   }
-  if (verified.session) await revokeSession(context);
-  if (type === "recovery") throw redirect("/reset-password");
-  throw redirect(redirectTarget(next, { origin: context.origin, fallback: "/" }));
+  const destination = redirectTarget(next, { origin: context.origin, fallback: "/" });
+  if (verified.session) {
+    await requireKeptSession(context);
+    await revokeSession(context);
+    await replaceForeignPassword(context, { user: verified.session.user, destination });
+  }
+  throw redirect(type === "recovery" ? "/reset-password" : destination);
 }
 
 export default function ConfirmPage() {

@@ -8,7 +8,9 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { rememberOwnPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
+import { requireKeptSession } from "../identity/request-session.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { Button } from "../ui/button.tsx";
@@ -42,6 +44,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { error } = await context.session.authClient().auth.signInWithPassword({ email, password });
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.
+    rememberOwnPassword(context, email);
     writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
     throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);
   }
@@ -51,6 +54,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
+  await requireKeptSession(context);
   await revokeSession(context);
   throw redirect(destination);
 }

@@ -3,6 +3,7 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { resetPasswordSchema } from "../identity/credentials.ts";
@@ -18,7 +19,9 @@ export const meta: MetaFunction = () => [{ title: "Choose a new password · Gate
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email } = await requireFreshUser(context, request);
-  return { email };
+  const { searchParams } = new URL(request.url);
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" });
+  return { email, returnUrl, first: searchParams.has("first") };
 }
 
 /** Changes the password. The identity backend ends the account's other sessions with it. */
@@ -45,20 +48,27 @@ const refusals: Record<string, string> = {
 };
 
 export default function ResetPasswordPage() {
-  const { email } = useLoaderData<typeof loader>();
+  const { email, returnUrl, first } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
   if (answer?.changed) {
     return (
       <EntryPage title="Your password is changed" lead="Every other device has been signed out of this account.">
-        <a href="/" className={`${buttonClass("primary")} w-full`}>
+        <a href={returnUrl} className={`${buttonClass("primary")} w-full`}>
           Continue
         </a>
       </EntryPage>
     );
   }
   return (
-    <EntryPage title="Choose a new password">
+    <EntryPage
+      title={first ? "Choose your password" : "Choose a new password"}
+      lead={
+        first
+          ? "Your email is confirmed. We could not tell that the account's password came from you, so it no longer works."
+          : undefined
+      }
+    >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
       <p>
         For <strong className="font-semibold">{email}</strong>. Every other device is signed out with it.

@@ -1,0 +1,106 @@
+import { createClient } from "@supabase/supabase-js";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { confirmationLink } from "../../e2e/mailbox.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+
+const { base, supabase } = readStack();
+const { admin } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } }).auth;
+const theirs = "the attacker's password";
+const own = "the owner's own password";
+/** The backend lets one mail a second through to an address. */
+const mailPauseMs = 1_100;
+let email: string;
+
+beforeEach(() => {
+  email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+});
+afterEach(async () => {
+  const { data } = await admin.listUsers({ perPage: 1_000 });
+  const user = data.users.find((candidate) => candidate.email === email);
+  if (user) await admin.deleteUser(user.id);
+});
+
+/** A browser without scripts: it keeps cookies and posts forms. */
+function openBrowser() {
+  const cookies = new Map<string, string>();
+  return {
+    async post(path: string, fields: Record<string, string>) {
+      const response = await fetch(new URL(path, base), {
+        method: "POST",
+        headers: {
+          "sec-fetch-site": "same-origin",
+          cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join("; "),
+        },
+        body: new URLSearchParams(fields),
+        redirect: "manual",
+      });
+      await response.text();
+      for (const header of response.headers.getSetCookie()) {
+        const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(header) ?? [];
+        if (header.includes("Max-Age=0")) cookies.delete(name);
+        else cookies.set(name, value);
+      }
+      return { status: response.status, location: response.headers.get("location") };
+    },
+  };
+}
+
+async function openMail(browser: ReturnType<typeof openBrowser>, { after = 0 } = {}) {
+  const link = new URL(await confirmationLink(email, { after }));
+  return browser.post("/auth/confirm", Object.fromEntries(link.searchParams));
+}
+
+async function signsIn(password: string): Promise<boolean> {
+  const { status } = await openBrowser().post("/login", { email, password });
+  return status === 302;
+}
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, mailPauseMs));
+const choosePassword = /^\/reset-password\?first=&/;
+
+describe("an account that another had signed up for", () => {
+  beforeEach(async () => {
+    await openBrowser().post("/signup", { email, password: theirs });
+    await pause();
+  });
+
+  test("is its mailbox owner's alone once confirmed, though both signed up", async () => {
+    const browser = openBrowser();
+    await browser.post("/signup", { email, password: own });
+    const { location } = await openMail(browser, { after: 1 });
+    expect(location).toMatch(choosePassword);
+    expect(await signsIn(theirs)).toBe(false);
+    expect((await browser.post(location ?? "", { password: own })).status).toBe(200);
+    expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
+  });
+
+  test("is so by the link to reset its password too, before a new one is chosen", async () => {
+    const browser = openBrowser();
+    await browser.post("/forgot-password", { email });
+    expect((await openMail(browser, { after: 1 })).location).toMatch(choosePassword);
+    expect(await signsIn(theirs)).toBe(false);
+  });
+});
+
+describe("an account that its owner signed up for", () => {
+  test("is confirmed by one click where that was, whoever signs up for it after", async () => {
+    const browser = openBrowser();
+    await browser.post("/signup", { email, password: own, returnUrl: "/workspaces" });
+    await openBrowser().post("/signup", { email, password: theirs });
+    expect((await openMail(browser)).location).toBe("/workspaces");
+    expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
+  });
+
+  test("is confirmed by one click too where its password was typed to sign in", async () => {
+    await openBrowser().post("/signup", { email, password: own });
+    const browser = openBrowser();
+    await browser.post("/login", { email, password: own });
+    expect((await openMail(browser)).location).toBe("/");
+  });
+
+  test("has its password chosen again where another browser confirms it", async () => {
+    await openBrowser().post("/signup", { email, password: own });
+    expect((await openMail(openBrowser())).location).toMatch(choosePassword);
+    expect(await signsIn(own)).toBe(false);
+  });
+});

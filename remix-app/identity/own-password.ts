@@ -1,0 +1,66 @@
+import { randomBytes } from "node:crypto";
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import type { User } from "@supabase/supabase-js";
+import { problem } from "../http/problem.ts";
+
+/**
+ * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the
+ * one that proves to read the mailbox gets in with that password only where it is known to be theirs: where this
+ * browser typed it. A browser remembers that as long as the mail's link works.
+ */
+const maxAgeSeconds = 60 * 60;
+/** Both times of a link that confirms are set at once; an account confirmed longer ago was in its owner's hands. */
+const sameMomentMs = 2_000;
+
+/** On https no sibling subdomain can plant a cookie of this prefix. */
+const cookieName = (secure: boolean) => `${secure ? "__Host-" : ""}gh_own_password`;
+const isSecure = ({ origin }: AppLoadContext) => origin.startsWith("https:");
+
+/** Remembers that this browser knows the password of the unconfirmed account of this address. */
+export function rememberOwnPassword(context: AppLoadContext, email: string): void {
+  const secure = isSecure(context);
+  const attributes = { path: "/", httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds } as const;
+  context.jar.set(cookieName(secure), email.toLowerCase(), attributes);
+}
+
+/**
+ * After a sign-up: finds out whether the password that the backend keeps is the one just typed, and remembers it.
+ * @param created what the sign-up answered; for a confirmed account it has no identities, and nothing is asked
+ */
+export async function rememberIfOwnPassword(
+  context: AppLoadContext,
+  { created, email, password }: { created: User | null; email: string; password: string },
+): Promise<void> {
+  if (!created?.identities?.length) return;
+  const { error } = await context.session.mailClient().auth.signInWithPassword({ email, password });
+  if (error?.code === "email_not_confirmed") rememberOwnPassword(context, email);
+}
+
+/**
+ * After a link from a mail: where it was this link that confirmed the account, and this browser did not choose its
+ * password, replaces that by one that nobody knows and leads to where a new one is chosen.
+ * @param options.user the account, with its session in the request's cookies
+ * @throws Response the redirect
+ * @throws Response 503 AUTH_UNAVAILABLE where the password could not be replaced; nobody is signed in then
+ */
+export async function replaceForeignPassword(
+  context: AppLoadContext,
+  { user, destination }: { user: User; destination: string },
+): Promise<void> {
+  const { jar, session, requestId } = context;
+  const own = jar.get(cookieName(isSecure(context))) === user.email?.toLowerCase();
+  if (own || !wasJustConfirmed(user)) return;
+  const { auth } = session.authClient();
+  const { error } = await auth.updateUser({ password: randomBytes(32).toString("base64url") });
+  if (error) {
+    await auth.signOut({ scope: "local" });
+    session.clear();
+    const detail = "Your email is confirmed, but not yet safe to sign in with. Reset your password in a moment.";
+    throw problem("AUTH_UNAVAILABLE", { requestId, detail });
+  }
+  throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
+}
+
+function wasJustConfirmed({ email_confirmed_at, last_sign_in_at }: User): boolean {
+  return Date.parse(last_sign_in_at ?? "") - Date.parse(email_confirmed_at ?? "") < sameMomentMs;
+}

@@ -8,17 +8,21 @@ import { parseEnv } from "./env.server.ts";
 import { createClaimsVerifier } from "./identity/claims.ts";
 import { createEdgeProxy } from "./identity/edge-proxy.ts";
 import { createSessionRefresher } from "./identity/refresh.ts";
+import { startSchedule } from "./schedule/schedule.ts";
+import { sweepRuns } from "./schedule/sweep-runs.ts";
 
 /** How long requests under way may take once the process has been told to stop. */
 const drainTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
+/** Twice Node's own, so that a browser whose cookies have grown too many still reaches what takes them away. */
+const maxHeaderBytes = 32 * 1024;
 
 const env = bootEnv();
 const development = env.NODE_ENV === "development";
 // React chooses its build by this when it is loaded, so whatever loads it is imported after this line.
 process.env.NODE_ENV = development ? "development" : "production";
 
-const server = createServer({ requestTimeout: requestTimeoutMs });
+const server = createServer({ requestTimeout: requestTimeoutMs, maxHeaderSize: maxHeaderBytes });
 const vite = development ? await startVite() : null;
 const clientDir = path.resolve("build/client");
 const build = vite
@@ -51,10 +55,16 @@ server.on("error", (error: NodeJS.ErrnoException) => {
 });
 server.listen(env.PORT, env.HOST, () => console.log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
 
+const stopSchedule = startSchedule({
+  tasks: [sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY })],
+  log: (line) => console.log(line),
+});
+
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.on(signal, () => {
     if (draining) return;
     draining = true;
+    stopSchedule();
     const forced = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
     server.close(async () => {
       clearTimeout(forced);

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
 import {
   clearSessionCookie,
+  maxSessionCookieBytes,
   readSessionCookie,
   type SessionCookieScope,
   type StoredSession,
@@ -50,7 +51,7 @@ describe("the auth cookie's scope", () => {
 });
 
 describe("the auth cookie", () => {
-  test.each([100, 900, 2_300, 2_400, 9_000])(
+  test.each([100, 900, 2_300, 2_400, 4_300])(
     "comes back as it was written, with a token of %i characters",
     async (length) => {
       const jar = createCookieJar(null);
@@ -106,4 +107,21 @@ describe("the auth cookie", () => {
   ])("is none where it holds %s", async (_, value) => {
     expect(await readSessionCookie(createCookieJar(`sb-ref-auth-token=${value}`), hostOnly)).toBeNull();
   });
+});
+
+test("a session that is too large is not written, and what was there is taken away", async () => {
+  const bytesOf = (tokenLength: number) => {
+    const jar = createCookieJar(null);
+    writeSessionCookie(jar, hostOnly, session(tokenLength));
+    return jar.getAll().reduce((sum, { value }) => sum + value.length, 0);
+  };
+  let largest = 4_000;
+  while (bytesOf(largest + 1) > 0) largest += 1;
+  expect(bytesOf(largest)).toBeGreaterThan(maxSessionCookieBytes - 4);
+  expect(bytesOf(largest)).toBeLessThanOrEqual(maxSessionCookieBytes);
+
+  const jar = createCookieJar(`${hostOnly.name}.0=a; ${hostOnly.name}.1=b`);
+  writeSessionCookie(jar, hostOnly, session(largest + 1));
+  expect(jar.getAll()).toEqual([]);
+  expect(jar.setCookieHeaders().every((header) => header.includes("Max-Age=0"))).toBe(true);
 });

@@ -22,6 +22,8 @@ export interface SessionCookieScope {
 }
 
 const encodingPrefix = "base64-";
+/** All cookies of ours together stay below 8 KB. */
+export const maxSessionCookieBytes = 6 * 1024;
 /** 400 days, the longest that browsers keep a cookie; the session itself ends at the identity backend. */
 const maxAgeSeconds = 400 * 24 * 60 * 60;
 
@@ -66,9 +68,16 @@ export function hasSessionCookie(jar: CookieJar, { name }: SessionCookieScope): 
   return jar.getAll().some((cookie) => isChunkLike(cookie.name, name));
 }
 
-/** Writes the session, and expires what an earlier, longer or host-only one left behind. */
+/**
+ * Writes the session, and expires what an earlier, longer or host-only one left behind. One that is too large is not
+ * written at all: its user's own metadata is part of the token, and servers refuse requests with headers of that size.
+ */
 export function writeSessionCookie(jar: CookieJar, scope: SessionCookieScope, session: StoredSession): void {
   const value = encodingPrefix + stringToBase64URL(JSON.stringify(session));
+  if (value.length > maxSessionCookieBytes) {
+    clearSessionCookie(jar, scope);
+    return;
+  }
   const chunks = createChunks(scope.name, value);
   const written = new Set(chunks.map((chunk) => chunk.name));
   for (const name of staleNames(jar, scope)) {

@@ -226,6 +226,7 @@ describe("the session", () => {
           "sec-fetch-site": "same-origin",
           host: "app.example.com",
         },
+        body: new URLSearchParams(),
       });
       expect([response.status, response.headers.get("location")]).toEqual([302, "/login"]);
       expect(backend.count("POST /auth/v1/logout")).toBeGreaterThan(0);

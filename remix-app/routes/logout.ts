@@ -1,8 +1,10 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
 
 /** Signs out: revokes the session at the identity backend and takes every variant of its cookie from the browser. */
-export async function action({ context }: ActionFunctionArgs) {
+export async function action({ request, context }: ActionFunctionArgs) {
+  await readForm(request, context);
   const revoked = await revokeSession(context);
   context.session.clear();
   throw redirect(revoked ? "/login" : "/login?signedOutHereOnly");

@@ -25,6 +25,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     const answers = await Promise.all(
       Array.from({ length: 45 }, () => call(route, { url: url(), ...options, headers })),
     );
+    for (const answer of answers) expect(answer.status, answer.text).toBeLessThan(500);
     const refused = answers.filter((answer) => answer.status === 429);
     for (const answer of refused) expectRefusal(answer, 429, "over_request_rate_limit");
     return answers.length - refused.length;
@@ -54,10 +55,18 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectThirty(await burst("PUT /user", { bearer: accessToken, body: { email: "none" } }));
   });
 
+  // One after the other: Supabase Auth's own challenges of one factor may wait for each other in a circle.
   test("factor challenges", async () => {
-    const { accessToken } = await newSession();
-    const { factorId } = await enroll(accessToken);
-    expectThirty(await burst(`POST /factors/${factorId}/challenge`, { bearer: accessToken, body: {} }));
+    const { accessToken: bearer } = await newSession();
+    const { factorId } = await enroll(bearer);
+    const headers = { "X-Forwarded-For": newAddress() };
+    const statuses: number[] = [];
+    while (statuses.length < 40 && statuses.at(-1) !== 429) {
+      const path = `POST /factors/${factorId}/challenge`;
+      statuses.push((await call(path, { url: url(), bearer, body: {}, headers })).status);
+    }
+    expect(statuses.at(-1)).toBe(429);
+    expectThirty(statuses.length - 1);
   });
 
   test("factor codes", async () => {

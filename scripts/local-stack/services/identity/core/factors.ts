@@ -93,17 +93,18 @@ export async function challengeFactor(deps: Deps, { factor, caller }: { factor: 
   const id = deps.random.uuid();
   const now = deps.clock();
   await transaction(deps.db, async (tx) => {
+    // First, since it locks the factor: challenges at once would otherwise wait for each other in a circle. The
+    // clock's milliseconds are not enough to keep apart those of a busy moment.
+    await tx.query(
+      "update auth.mfa_factors set last_challenged_at = $2::timestamptz + make_interval(secs => $3), updated_at = $2 where id = $1",
+      [factor.id, now, deps.random.integer(1_000_000) / 1e9],
+    );
     await tx.query("insert into auth.mfa_challenges (id, factor_id, created_at, ip_address) values ($1, $2, $3, $4)", [
       id,
       factor.id,
       now,
       caller.ip || "0.0.0.0",
     ]);
-    // The clock's milliseconds are not enough to keep apart the challenges of a busy moment.
-    await tx.query(
-      "update auth.mfa_factors set last_challenged_at = $2::timestamptz + make_interval(secs => $3), updated_at = $2 where id = $1",
-      [factor.id, now, deps.random.integer(1_000_000) / 1e9],
-    );
   });
   return {
     id,

@@ -40,7 +40,8 @@ function openBrowser() {
         if (header.includes("Max-Age=0")) cookies.delete(name);
         else cookies.set(name, value);
       }
-      return { status: response.status, location: response.headers.get("location") };
+      const setCookies = response.headers.getSetCookie().map((header) => header.replace(/=[^;]*/, "").slice(0, 40));
+      return { status: response.status, location: response.headers.get("location"), setCookies };
     },
   };
 }
@@ -68,7 +69,7 @@ describe("an account that another had signed up for", () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own });
     const { location } = await openMail(browser, { after: 1 });
-    expect(location).toMatch(choosePassword);
+    expect(location).toBe("/reset-password?first=&returnUrl=%2F");
     expect(await signsIn(theirs)).toBe(false);
     expect((await browser.post(location ?? "", { password: own })).status).toBe(200);
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
@@ -80,6 +81,15 @@ describe("an account that another had signed up for", () => {
     expect((await openMail(browser, { after: 1 })).location).toMatch(choosePassword);
     expect(await signsIn(theirs)).toBe(false);
   });
+});
+
+test("no sign-up tells by its cookies whether the address is known", async () => {
+  const signUp = (password: string) => openBrowser().post("/signup", { email, password });
+  const answers = [await signUp(own), await signUp(theirs)];
+  await openMail(openBrowser());
+  answers.push(await signUp(theirs));
+  expect(answers[0]?.setCookies).toHaveLength(2);
+  for (const answer of answers) expect(answer).toEqual(answers[0]);
 });
 
 describe("an account that its owner signed up for", () => {

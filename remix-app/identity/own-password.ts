@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { User } from "@supabase/supabase-js";
 import { problem } from "../http/problem.ts";
@@ -6,7 +6,8 @@ import { problem } from "../http/problem.ts";
 /**
  * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the
  * one that proves to read the mailbox gets in with that password only where it is known to be theirs: where this
- * browser typed it. A browser remembers that as long as the mail's link works.
+ * browser typed it. A browser remembers that as long as the mail's link works, in a cookie that every sign-up gets and
+ * that only we can read: its presence would tell which addresses are known.
  */
 const maxAgeSeconds = 60 * 60;
 /** Both times of a link that confirms are set at once; an account confirmed longer ago was in its owner's hands. */
@@ -16,24 +17,41 @@ const sameMomentMs = 2_000;
 const cookieName = (secure: boolean) => `${secure ? "__Host-" : ""}gh_own_password`;
 const isSecure = ({ origin }: AppLoadContext) => origin.startsWith("https:");
 
-/** Remembers that this browser knows the password of the unconfirmed account of this address. */
-export function rememberOwnPassword(context: AppLoadContext, email: string): void {
-  const secure = isSecure(context);
-  const attributes = { path: "/", httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds } as const;
-  context.jar.set(cookieName(secure), email.toLowerCase(), attributes);
+function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
+  const key = createHmac("sha256", env.SUPABASE_SECRET_KEY).update("own-password").digest();
+  return createHmac("sha256", key).update(`${nonce} ${email.toLowerCase()}`).digest();
 }
 
 /**
- * After a sign-up: finds out whether the password that the backend keeps is the one just typed, and remembers it.
- * @param created what the sign-up answered; for a confirmed account it has no identities, and nothing is asked
+ * Remembers whether this browser knows the password of the unconfirmed account of this address; who looks at the cookie
+ * cannot tell.
  */
-export async function rememberIfOwnPassword(
+export function rememberPassword(context: AppLoadContext, { email, own }: { email: string; own: boolean }): void {
+  const secure = isSecure(context);
+  const nonce = randomBytes(16).toString("base64url");
+  const proof = own ? proofOf(nonce, { env: context.env, email }) : randomBytes(32);
+  const attributes = { path: "/", httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds } as const;
+  context.jar.set(cookieName(secure), `${nonce}.${proof.toString("base64url")}`, attributes);
+}
+
+function remembersPassword(context: AppLoadContext, email: string): boolean {
+  const [nonce = "", proof = ""] = context.jar.get(cookieName(isSecure(context)))?.split(".") ?? [];
+  const given = Buffer.from(proof, "base64url");
+  const expected = proofOf(nonce, { env: context.env, email });
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+/**
+ * After a sign-up: whether the password that the backend keeps for the unconfirmed account is the one just typed.
+ * @param options.created what the sign-up answered; for a confirmed account it has no identities, and nothing is asked
+ */
+export async function keepsPassword(
   context: AppLoadContext,
   { created, email, password }: { created: User | null; email: string; password: string },
-): Promise<void> {
-  if (!created?.identities?.length) return;
+): Promise<boolean> {
+  if (!created?.identities?.length) return false;
   const { error } = await context.session.mailClient().auth.signInWithPassword({ email, password });
-  if (error?.code === "email_not_confirmed") rememberOwnPassword(context, email);
+  return error?.code === "email_not_confirmed";
 }
 
 /**
@@ -47,9 +65,8 @@ export async function replaceForeignPassword(
   context: AppLoadContext,
   { user, destination }: { user: User; destination: string },
 ): Promise<void> {
-  const { jar, session, requestId } = context;
-  const own = jar.get(cookieName(isSecure(context))) === user.email?.toLowerCase();
-  if (own || !wasJustConfirmed(user)) return;
+  const { session, requestId } = context;
+  if (!wasJustConfirmed(user) || remembersPassword(context, user.email ?? "")) return;
   const { auth } = session.authClient();
   const { error } = await auth.updateUser({ password: randomBytes(32).toString("base64url") });
   if (error) {

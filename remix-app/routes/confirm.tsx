@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     if (!failure) return data({ link: null, message: null }, { status: 410 });
     return data({ link: link.data, message: failure.message }, { status: failure.status });
   }
-  const destination = redirectTarget(next, { origin: context.origin, fallback: "/" });
+  const destination = type === "recovery" ? "/" : redirectTarget(next, { origin: context.origin, fallback: "/" });
   if (verified.session) {
     await requireKeptSession(context);
     await revokeSession(context);

@@ -8,7 +8,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
-import { rememberOwnPassword } from "../identity/own-password.ts";
+import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { requireKeptSession } from "../identity/request-session.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
@@ -44,7 +44,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { error } = await context.session.authClient().auth.signInWithPassword({ email, password });
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.
-    rememberOwnPassword(context, email);
+    rememberPassword(context, { email, own: true });
     writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
     throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);
   }

@@ -8,7 +8,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { signUpSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
-import { rememberIfOwnPassword } from "../identity/own-password.ts";
+import { keepsPassword, rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
@@ -40,7 +40,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     password,
     options: { emailRedirectTo: `${context.origin}${destination}` },
   });
-  await rememberIfOwnPassword(context, { created: created.user, email, password });
+  const own = await keepsPassword(context, { created: created.user, email, password });
   await whenDue();
   if (error?.code === "weak_password") {
     const fields = { password: ["Choose a password that is harder to guess"] };
@@ -59,6 +59,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     await revokeSession(context);
     throw redirect(destination);
   }
+  rememberPassword(context, { email, own });
   writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
   throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
 }

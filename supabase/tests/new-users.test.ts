@@ -59,11 +59,24 @@ describe("a new user", () => {
     ["https://x.test/a.png", "https://x.test/a.png"],
     ["http://x.test/a.png", null],
     ["javascript:alert(1)", null],
-    [`https://x.test/${"a".repeat(3000)}`, null],
+    [`https://x.test/${"a".repeat(2100)}`, null],
   ] as const)("with the picture %s keeps %s", async ([picture, kept], { db }) => {
     const user = await createUser(db, { userMetadata: { avatar_url: picture } });
     const row = await one(db, { sql: "select avatar_url from public.profiles where id = $1", values: [user.id] });
     expect(row).toEqual({ avatar_url: kept });
+  });
+
+  test("brings at most 2400 bytes of metadata, at sign-up and later", async ({ db }) => {
+    const metadata = (bytes: number) => ({ x: "y".repeat(bytes - '{"x": ""}'.length) });
+    const user = await createUser(db, { userMetadata: metadata(2400) });
+    const change = "update auth.users set raw_user_meta_data = $2 where id = $1";
+    await db.query(change, [user.id, JSON.stringify(metadata(2400))]);
+    await expect(db.query(change, [user.id, JSON.stringify(metadata(2401))])).rejects.toThrow("larger than 2400 bytes");
+  });
+
+  test("is not made with 2401 bytes of it", async ({ db }) => {
+    const made = createUser(db, { userMetadata: { x: "y".repeat(2401 - '{"x": ""}'.length) } });
+    await expect(made).rejects.toThrow("larger than 2400 bytes");
   });
 
   test("is welcomed when the identity backend's own role inserts, which may write nothing of ours", async ({ db }) => {

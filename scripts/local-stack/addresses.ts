@@ -12,6 +12,7 @@ export type Addresses = {
   identity: string;
   functions: string;
   provider: string;
+  oidc: string;
   mailbox: string;
 };
 
@@ -41,6 +42,7 @@ export function addressesOf(ports: Ports, settings: Environment["settings"]): Ad
     identity: at(ports.identity),
     functions: at(ports.functions),
     provider: at(ports.provider),
+    oidc: at(ports.oidc),
     mailbox: at(ports.mail),
   };
 }

@@ -79,6 +79,7 @@ function describeFixed(
     },
     mail: { smtp: `smtp://${host}:${ports.smtp}`, web: addresses.mailbox },
     provider: addresses.provider,
+    oidc: addresses.oidc,
     gatewayDbUrl: databaseUrl("gateway", secrets, ports.postgres),
   };
 }

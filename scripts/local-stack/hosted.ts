@@ -56,6 +56,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
       supabase: { url, publishableKey, secretKey, dbUrl: settings.SUPABASE_DB_URL ?? "" },
       mail: { smtp: "", web: all.MAILBOX_URL ?? "" },
       provider: "",
+      oidc: "",
       users: [],
       workspaceId: "",
       aiKey: "",
@@ -68,4 +69,4 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
 }
 
 /** Ports of the embedded stack, which nobody listens on here. */
-const unused = ["gateway", "postgres", "mail", "smtp", "identity", "functions", "provider"];
+const unused = ["gateway", "postgres", "mail", "smtp", "identity", "functions", "provider", "oidc"];

@@ -1,7 +1,16 @@
 import type { Addresses } from "./addresses.ts";
 import { host } from "./addresses.ts";
 import type { Ports } from "./ports.ts";
-import type { Secrets } from "./secrets.ts";
+import { oidcClientSecret, type Secrets } from "./secrets.ts";
+
+/** How the identity backend is known to the stack's OpenID provider. */
+export function oidcClient(addresses: Addresses, secrets: Secrets) {
+  return {
+    id: "gatehouse",
+    secret: oidcClientSecret(secrets),
+    redirectUri: `${addresses.supabase}/auth/v1/callback`,
+  };
+}
 
 /** Mails of the identity backend that have a text of ours in `supabase/templates`. */
 const mails = {
@@ -27,6 +36,7 @@ export function identityEnvironment(options: {
 }): Record<string, string> {
   const { addresses, ports, secrets, databaseUrl, templatesUrl, parentDomain } = options;
   const base = new URL(addresses.base);
+  const client = oidcClient(addresses, secrets);
   const siblings = parentDomain ? [`${base.protocol}//*.${parentDomain}${base.port ? `:${base.port}` : ""}`] : [];
   const allowed = [addresses.base, ...siblings];
   const signingKeys = [
@@ -64,6 +74,11 @@ export function identityEnvironment(options: {
     GOTRUE_JWT_ISSUER: `${addresses.supabase}/auth/v1`,
 
     GOTRUE_EXTERNAL_EMAIL_ENABLED: "true",
+    GOTRUE_EXTERNAL_KEYCLOAK_ENABLED: "true",
+    GOTRUE_EXTERNAL_KEYCLOAK_CLIENT_ID: client.id,
+    GOTRUE_EXTERNAL_KEYCLOAK_SECRET: client.secret,
+    GOTRUE_EXTERNAL_KEYCLOAK_URL: addresses.oidc,
+    GOTRUE_EXTERNAL_KEYCLOAK_REDIRECT_URI: client.redirectUri,
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",

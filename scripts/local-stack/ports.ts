@@ -14,6 +14,7 @@ export const defaultPorts = {
   identity: 54326,
   functions: 54327,
   provider: 54328,
+  oidc: 54329,
 } as const;
 
 export type PortName = keyof typeof defaultPorts;

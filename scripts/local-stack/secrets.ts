@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
@@ -103,6 +103,11 @@ export async function loadSecrets(dataDir: string, { clusterExists }: { clusterE
   } catch {
     throw new StackError(`${fileIn(dataDir)} is damaged, and ${remedy}`);
   }
+}
+
+/** What the identity backend shows the stack's OpenID provider; it follows from the other secrets. */
+export function oidcClientSecret({ jwtSecret }: Secrets): string {
+  return createHmac("sha256", jwtSecret).update("secret of the OpenID client").digest("base64url");
 }
 
 /** What an opaque API key stands for towards the identity backend: a token of that role, for ten years. */

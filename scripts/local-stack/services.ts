@@ -3,7 +3,7 @@ import path from "node:path";
 import { type Addresses, databaseUrl, host } from "./addresses.ts";
 import { withDatabase } from "./database.ts";
 import { type Environment, examplePrefix, inheritedNames } from "./environment.ts";
-import { identityEnvironment } from "./identity-environment.ts";
+import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
 import type { Secrets } from "./secrets.ts";
@@ -48,6 +48,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
   const identityBinary = environment.settings.IDENTITY_BIN;
   const deno = denoCommand(root);
+  const client = oidcClient(addresses, secrets);
   const keys = { SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey, SUPABASE_SECRET_KEY: secrets.secretKey };
 
   return [
@@ -120,6 +121,26 @@ export async function describeServices(context: ServiceContext): Promise<Service
       dependsOn: [],
       health: { url: `${addresses.provider}/healthz` },
       ...limits,
+    },
+    {
+      kind: "service",
+      name: "oidc",
+      ...script("scripts/local-stack/services/oidc/main.ts"),
+      env: {
+        ...plain,
+        HOST: host,
+        PORT: String(ports.oidc),
+        OIDC_ISSUER: addresses.oidc,
+        OIDC_CLIENT_ID: client.id,
+        OIDC_CLIENT_SECRET: client.secret,
+        OIDC_REDIRECT_URI: client.redirectUri,
+      },
+      port: ports.oidc,
+      dependsOn: [],
+      health: { url: `${addresses.oidc}/healthz` },
+      ...limits,
+      // Its library warns of what a provider for demo people can do without.
+      loud: /\b(error|cannot|incomplete)\b/i,
     },
     {
       kind: "service",
@@ -220,7 +241,7 @@ function webEnvironment({ addresses, secrets, environment }: ServiceContext): Re
 
 /** Vite replaces what routes import while it runs; what the server itself imports takes a restart. */
 function restartOnChange(root: string): string[] {
-  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "http", "identity"];
+  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "http", "identity", "schedule"];
   const paths = loadedByNode.map((name) => `--watch-path=${path.join(root, "remix-app", name)}`);
   return [...paths, "--watch-preserve-output"];
 }

@@ -13,7 +13,7 @@ import {
   startRunner,
 } from "./stack-process.ts";
 
-const onlyMail = ["--without", "web,gateway,functions,provider,identity,postgres"];
+const onlyMail = ["--without", "web,gateway,functions,provider,oidc,identity,postgres"];
 const auto = ["--embedded", "--ports", "auto"];
 
 let place: Awaited<ReturnType<typeof newDataDir>>;
@@ -148,7 +148,7 @@ test("a half-filled environment gets one message", async () => {
 });
 
 test("a start that was cut short is taken up again; damaged data is named, and never deleted", async () => {
-  const args = [...auto, "--without", "web,gateway,functions,provider,identity,mail"];
+  const args = [...auto, "--without", "web,gateway,functions,provider,oidc,identity,mail"];
   const cluster = path.join(place.dataDir, "postgres");
   const secrets = path.join(place.dataDir, "secrets.json");
   const kept = path.join(cluster, "PG_VERSION");

@@ -1,0 +1,32 @@
+import { createServer } from "node:http";
+import { z } from "zod";
+import { createOidcProvider } from "./provider.ts";
+
+const environment = z.object({
+  PORT: z.coerce.number().int(),
+  HOST: z.string().default("127.0.0.1"),
+  OIDC_ISSUER: z.url(),
+  OIDC_CLIENT_ID: z.string().min(1),
+  OIDC_CLIENT_SECRET: z.string().min(1),
+  OIDC_REDIRECT_URI: z.url(),
+});
+
+const parsed = environment.safeParse(process.env);
+if (!parsed.success) {
+  console.error(`The OpenID provider's environment is incomplete:\n${z.prettifyError(parsed.error)}`);
+  process.exit(1);
+}
+const { PORT, HOST, OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_REDIRECT_URI } = parsed.data;
+const provider = await createOidcProvider({
+  issuer: OIDC_ISSUER,
+  client: { id: OIDC_CLIENT_ID, secret: OIDC_CLIENT_SECRET, redirectUri: OIDC_REDIRECT_URI },
+});
+provider.on("server_error", (_ctx, error: Error) => console.error(`OpenID provider: ${error.stack ?? error.message}`));
+const server = createServer(provider.callback());
+server.once("error", (error) => {
+  console.error(`The OpenID provider cannot listen on ${HOST}:${PORT}: ${error.message}`);
+  process.exit(1);
+});
+server.listen(PORT, HOST, () => console.log(`OpenID provider listens on ${OIDC_ISSUER}`));
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(0));

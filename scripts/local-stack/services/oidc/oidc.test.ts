@@ -1,0 +1,173 @@
+import { createServer, type Server } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createOidcProvider } from "./provider.ts";
+
+const client = { id: "a-client", secret: "a secret/with=signs", redirectUri: "http://127.0.0.1:9/auth/v1/callback" };
+let server: Server;
+let issuer: string;
+
+beforeAll(async () => {
+  server = createServer((request, response) => handler(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the provider has no address");
+  issuer = `http://127.0.0.1:${address.port}`;
+  const handler = (await createOidcProvider({ issuer, client })).callback();
+});
+afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+/** A browser's part: it keeps cookies and follows redirects until they leave the provider. */
+function openBrowser() {
+  const jar = new Map<string, string>();
+  async function open(target: string, form?: Record<string, string>): Promise<Response> {
+    const response = await fetch(new URL(target, issuer), {
+      redirect: "manual",
+      headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join("; ") },
+      ...(form ? { method: "POST", body: new URLSearchParams(form) } : {}),
+    });
+    for (const cookie of response.headers.getSetCookie()) {
+      const [pair = ""] = cookie.split(";");
+      jar.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
+    }
+    const location = response.headers.get("location");
+    if (!location || !new URL(location, issuer).href.startsWith(issuer)) return response;
+    return open(new URL(location, issuer).href);
+  }
+  return open;
+}
+
+const authorizePath = (changes: Record<string, string> = {}) =>
+  `/protocol/openid-connect/auth?${new URLSearchParams({
+    client_id: client.id,
+    redirect_uri: client.redirectUri,
+    response_type: "code",
+    scope: "profile email openid",
+    state: "a-state",
+    ...changes,
+  })}`;
+
+/** Sends the sign-in page's form. @returns where the browser is sent */
+async function submit(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser()) {
+  const page = await (await open(authorizePath(changes))).text();
+  const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
+  if (!action) throw new Error(`There is no form on the page: ${page}`);
+  const response = await open(action, form);
+  return { response, target: URL.parse(response.headers.get("location") ?? "") };
+}
+
+function exchange(code: string, { id, secret, redirectUri } = client): Promise<Response> {
+  return fetch(`${issuer}/protocol/openid-connect/token`, {
+    method: "POST",
+    headers: { Authorization: `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`)}` },
+    body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: redirectUri }),
+  });
+}
+
+const userinfo = (token: string) =>
+  fetch(`${issuer}/protocol/openid-connect/userinfo`, { headers: { Authorization: `Bearer ${token}` } });
+
+async function signIn(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser()) {
+  const { target } = await submit(form, changes, open);
+  const response = await exchange(target?.searchParams.get("code") ?? "");
+  const { access_token: token } = (await response.json()) as { access_token: string };
+  return userinfo(token);
+}
+
+test("discovery names endpoints where Keycloak has them", async () => {
+  const response = await fetch(`${issuer}/.well-known/openid-configuration`);
+  const base = `${issuer}/protocol/openid-connect`;
+  expect(await response.json()).toMatchObject({
+    issuer,
+    authorization_endpoint: `${base}/auth`,
+    token_endpoint: `${base}/token`,
+    userinfo_endpoint: `${base}/userinfo`,
+    jwks_uri: `${base}/certs`,
+  });
+});
+
+test("it says that it is up", async () => {
+  const response = await fetch(`${issuer}/healthz`);
+  expect(response.status).toBe(200);
+});
+
+describe("signing in", () => {
+  test("with any address, verified: a code and the state; the code is good for the person's claims", async () => {
+    const { target } = await submit({ email: "Ada@example.test", verified: "on" });
+    expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
+    expect(target?.searchParams.get("state")).toBe("a-state");
+    const tokens = await exchange(target?.searchParams.get("code") ?? "");
+    expect(tokens.status).toBe(200);
+    const { access_token: token } = (await tokens.json()) as { access_token: string };
+    expect(await (await userinfo(token)).json()).toEqual({
+      sub: expect.stringMatching(/^[\w-]{20,}$/),
+      email: "ada@example.test",
+      email_verified: true,
+      name: "ada",
+      preferred_username: "ada@example.test",
+    });
+  });
+
+  test("unverified, by choice", async () => {
+    const claims = await (await signIn({ email: "eve@example.test" })).json();
+    expect(claims).toMatchObject({ email: "eve@example.test", email_verified: false });
+  });
+
+  test("one address is one subject, also after a sign-in as another in the same browser", async () => {
+    const open = openBrowser();
+    const subjects: string[] = [];
+    for (const email of ["one@example.test", "two@example.test", "one@example.test"]) {
+      const { sub } = (await (await signIn({ email, verified: "on" }, {}, open)).json()) as { sub: string };
+      subjects.push(sub);
+    }
+    expect(subjects[2]).toBe(subjects[0]);
+    expect(subjects[1]).not.toBe(subjects[0]);
+  });
+
+  test("cancelled: access_denied and the state", async () => {
+    const { target } = await submit({ cancel: "yes" });
+    expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
+    expect(Object.fromEntries(target?.searchParams ?? [])).toMatchObject({ error: "access_denied", state: "a-state" });
+    expect(target?.searchParams.has("code")).toBe(false);
+  });
+
+  test.each(["", "no address", '"><script>alert(1)</script>'])("%j is no address: the page says so", async (email) => {
+    const { response } = await submit({ email });
+    expect(response.status).toBe(422);
+    const page = await response.text();
+    expect(page).toContain("Enter an address");
+    expect(page).not.toContain("<script>");
+  });
+
+  test("a form of more than 8 KiB is refused, one just below is read", async () => {
+    expect((await submit({ email: "a", rest: "x".repeat(8 * 1024) })).response.status).toBe(413);
+    expect((await submit({ email: "a", rest: "x".repeat(8 * 1024 - 20) })).response.status).toBe(422);
+  });
+});
+
+describe("refusals", () => {
+  test("a page of nobody's sign-in", async () => {
+    expect((await openBrowser()("/sign-in/unknown")).status).toBe(400);
+  });
+
+  test.each<Record<string, string>>([{ redirect_uri: "http://127.0.0.1:9/elsewhere" }, { client_id: "another" }])(
+    "%j: no way back to the client",
+    async (changes) => {
+      const response = await openBrowser()(authorizePath(changes));
+      expect(response.status).toBe(400);
+      expect(response.headers.has("location")).toBe(false);
+    },
+  );
+
+  test("a code with a wrong secret, or twice", async () => {
+    const { target } = await submit({ email: "ada@example.test" });
+    const code = target?.searchParams.get("code") ?? "";
+    expect((await exchange(code, { ...client, secret: "wrong" })).status).toBe(401);
+    expect((await exchange(code)).status).toBe(200);
+    expect((await exchange(code)).status).toBe(400);
+  });
+
+  test("claims for a client that did not ask for openid, as Keycloak since 20", async () => {
+    const answer = await signIn({ email: "ada@example.test" }, { scope: "profile email" });
+    expect(answer.status).toBe(403);
+  });
+});

@@ -1,0 +1,57 @@
+import { html, raw } from "hono/html";
+
+const style = `
+:root { color-scheme: light dark; font: 14px/1.5 system-ui, sans-serif; }
+body { max-width: 400px; margin: 64px auto; padding: 0 16px; }
+h1 { font-size: 20px; font-weight: 600; line-height: 1.25; }
+label { display: block; font-weight: 500; }
+input[type="email"] { box-sizing: border-box; width: 100%; padding: 8px 12px; font: inherit; border: 1px solid #767d85; border-radius: 6px; }
+.choice { display: flex; gap: 8px; margin: 16px 0; font-weight: 400; }
+.buttons { display: flex; gap: 8px; }
+button { padding: 8px 16px; font: inherit; font-weight: 500; color: inherit; background: none; border: 1px solid #767d85; border-radius: 6px; }
+button.main { color: #fff; background: #0f766e; border-color: #0f766e; }
+:focus-visible { outline: 2px solid #0f766e; outline-offset: 2px; }
+[role="alert"] { margin: 4px 0 0; font-weight: 500; }
+`;
+
+const headers = {
+  "Content-Type": "text/html; charset=utf-8",
+  "Cache-Control": "no-store",
+  "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
+  "Referrer-Policy": "no-referrer",
+  "X-Content-Type-Options": "nosniff",
+};
+
+type Page = { headers: typeof headers; body: string };
+
+async function render(title: string, content: ReturnType<typeof html>): Promise<Page> {
+  const document = await html`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>
+<style>${raw(style)}</style></head>
+<body><main><h1>${title}</h1>${content}</main></body>
+</html>`;
+  return { headers, body: document.toString() };
+}
+
+/** The page on which a demo person says who they are. */
+export function signInPage({ action, email, error }: { action: string; email: string; error?: string }): Promise<Page> {
+  const alert = error ? html`<p role="alert" id="email-error">${error}</p>` : "";
+  const described = error ? raw('aria-invalid="true" aria-describedby="email-error"') : "";
+  return render(
+    "Sign in to the demo provider",
+    html`<p>Any address will do. Nothing is sent to it, and there is no password.</p>
+<form method="post" action="${action}" novalidate>
+<label for="email">Email</label>
+<input type="email" id="email" name="email" value="${email}" autocomplete="email" required ${described}>
+${alert}
+<label class="choice"><input type="checkbox" name="verified" checked> The address is verified</label>
+<div class="buttons"><button class="main">Continue</button><button name="cancel" value="yes">Cancel</button></div>
+</form>`,
+  );
+}
+
+/** What people see of a request that cannot be answered to the client. */
+export function errorPage(message: string): Promise<Page> {
+  return render("This sign-in cannot go on", html`<p>${message}</p><p>Go back to the app and begin again.</p>`);
+}

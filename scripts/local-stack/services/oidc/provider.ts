@@ -1,0 +1,89 @@
+import { randomBytes } from "node:crypto";
+import { exportJWK, generateKeyPair } from "jose";
+import Provider from "oidc-provider";
+import { errorPage } from "./page.ts";
+import { rememberPeople } from "./people.ts";
+import { signInPages, signInPath } from "./sign-in.ts";
+
+export type OidcClient = { id: string; secret: string; redirectUri: string };
+
+const scope = "openid profile email";
+const endpoint = (name: string) => `/protocol/openid-connect/${name}`;
+const lifetimes = { codeSeconds: 60, accessTokenSeconds: 3_600, signInSeconds: 600 };
+
+/**
+ * An OpenID provider for demo people, with its endpoints where Keycloak has them. It knows one client, asks at every
+ * sign-in who it is, and keeps nothing over a restart.
+ */
+export async function createOidcProvider({
+  issuer,
+  client,
+}: {
+  issuer: string;
+  client: OidcClient;
+}): Promise<Provider> {
+  const people = rememberPeople();
+  const { privateKey } = await generateKeyPair("ES256", { extractable: true });
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: client.id,
+        client_secret: client.secret,
+        redirect_uris: [client.redirectUri],
+        grant_types: ["authorization_code"],
+        response_types: ["code"],
+        token_endpoint_auth_method: "client_secret_basic",
+        id_token_signed_response_alg: "ES256",
+      },
+    ],
+    jwks: { keys: [{ ...(await exportJWK(privateKey)), alg: "ES256", use: "sig" }] },
+    cookies: { keys: [randomBytes(32).toString("base64url")] },
+    scopes: scope.split(" "),
+    claims: { openid: ["sub"], profile: ["name", "preferred_username"], email: ["email", "email_verified"] },
+    findAccount: (_ctx, subject) => people.find(subject),
+    pkce: { required: () => false },
+    features: { devInteractions: { enabled: false }, rpInitiatedLogout: { enabled: false } },
+    routes: {
+      authorization: endpoint("auth"),
+      token: endpoint("token"),
+      userinfo: endpoint("userinfo"),
+      jwks: endpoint("certs"),
+    },
+    ttl: {
+      AuthorizationCode: lifetimes.codeSeconds,
+      AccessToken: lifetimes.accessTokenSeconds,
+      IdToken: lifetimes.accessTokenSeconds,
+      Interaction: lifetimes.signInSeconds,
+      Grant: lifetimes.accessTokenSeconds,
+      Session: lifetimes.accessTokenSeconds,
+    },
+    interactions: { url: (_ctx, { uid }) => signInPath(uid) },
+    /** Whoever says who they are agrees to what the client asks. */
+    async loadExistingGrant({ oidc }) {
+      if (!oidc.client || !oidc.session?.accountId) return undefined;
+      const { clientId } = oidc.client;
+      const grant = new oidc.provider.Grant({ clientId, accountId: oidc.session.accountId });
+      grant.addOIDCScope(scope);
+      await grant.save();
+      return grant;
+    },
+    async renderError(ctx, { error, error_description: description }) {
+      const { headers, body } = await errorPage(`The demo provider says: ${description ?? error}`);
+      ctx.set(headers);
+      ctx.body = body;
+    },
+  });
+
+  provider.use(async (ctx, next) => {
+    if (ctx.path === "/healthz") ctx.body = { name: "oidc", status: "ok" };
+    else await next();
+  });
+  // A sign-in begins afresh whoever signed in before: the provider's own session is never read.
+  provider.use(async (ctx, next) => {
+    const cookies = ctx.req.headers.cookie?.split("; ").filter((cookie) => !cookie.startsWith("_session"));
+    if (cookies) ctx.req.headers.cookie = cookies.join("; ");
+    await next();
+  });
+  provider.use(signInPages({ provider, people }));
+  return provider;
+}

@@ -1,0 +1,61 @@
+import type { IncomingMessage } from "node:http";
+import type Provider from "oidc-provider";
+import { errors, type KoaContextWithOIDC } from "oidc-provider";
+import { errorPage, signInPage } from "./page.ts";
+import { type People, signInForm } from "./people.ts";
+
+const maxFormBytes = 8 * 1024;
+
+/** Where the provider sends people to say who they are. */
+export const signInPath = (uid: string) => `/sign-in/${uid}`;
+
+type Context = Pick<KoaContextWithOIDC, "req" | "res" | "path" | "method" | "status" | "body" | "set">;
+
+/** Serves the sign-in page of the request under way, as its cookie tells it, and takes the page's form. */
+export function signInPages({ provider, people }: { provider: Provider; people: People }) {
+  return async (ctx: Context, next: () => Promise<unknown>) => {
+    if (!ctx.path.startsWith(signInPath(""))) return next();
+    const details = await provider.interactionDetails(ctx.req, ctx.res).catch((error: unknown) => {
+      if (error instanceof errors.SessionNotFound) return undefined;
+      throw error;
+    });
+    if (!details || ctx.path !== signInPath(details.uid)) return show(ctx, 400, errorPage("It has expired."));
+    const hint = String(details.params.login_hint ?? "");
+    if (ctx.method !== "POST") return show(ctx, 200, signInPage({ action: ctx.path, email: hint }));
+
+    const form = await readForm(ctx.req);
+    if (!form) return show(ctx, 413, errorPage("The form is too long."));
+    const result = form.cancel ? { error: "access_denied", error_description: "The sign-in was cancelled" } : undefined;
+    const parsed = signInForm.safeParse(form);
+    if (!result && !parsed.success) {
+      const [issue] = parsed.error.issues;
+      return show(
+        ctx,
+        422,
+        signInPage({ action: ctx.path, email: form.email ?? "", error: issue?.message ?? "Enter an address" }),
+      );
+    }
+    const answer = result ?? (parsed.success ? { login: { accountId: people.admit(parsed.data) } } : {});
+    ctx.status = 303;
+    ctx.set("Location", await provider.interactionResult(ctx.req, ctx.res, answer));
+  };
+}
+
+async function show(ctx: Context, status: number, page: ReturnType<typeof errorPage>): Promise<void> {
+  const { headers, body } = await page;
+  ctx.status = status;
+  ctx.set(headers);
+  ctx.body = body;
+}
+
+/** A form's fields, or nothing where it is too long. */
+async function readForm(request: IncomingMessage): Promise<Record<string, string> | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request) {
+    bytes += (chunk as Buffer).length;
+    if (bytes <= maxFormBytes) chunks.push(chunk as Buffer);
+  }
+  if (bytes > maxFormBytes) return undefined;
+  return Object.fromEntries(new URLSearchParams(Buffer.concat(chunks).toString()));
+}

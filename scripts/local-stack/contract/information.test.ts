@@ -65,3 +65,11 @@ describe("unknown addresses", () => {
     expect((await admin("GET /admin/no-such-route")).status).toBe(404);
   });
 });
+
+describe("other methods of a known address", () => {
+  test.each(["POST /health", "GET /signup", "PUT /token", "DELETE /verify", "HEAD /health"])("%s: 405", async (route) => {
+    const answer = await call(route);
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get("allow")).toMatch(/GET|POST/);
+  });
+});

@@ -87,6 +87,13 @@ describe("GET /verify, implicit", () => {
     expect(fragment.has("access_token")).toBe(false);
   });
 
+  test("HEAD redeems nothing: scanners of mails send it", async () => {
+    const { tokenHash } = await recovering();
+    expect((await call(`HEAD /verify?type=recovery&token=${tokenHash}`)).status).toBe(405);
+    const { fragment } = await follow(tokenHash, "recovery");
+    expect(fragment.has("access_token")).toBe(true);
+  });
+
   test("without a token or a type: plain 400, no redirect", async () => {
     expectRefusal(await call("GET /verify?type=signup"), 400, "validation_failed");
     expectRefusal(await call("GET /verify?token=x"), 400, "validation_failed");

@@ -30,6 +30,8 @@ export function createApp(deps: Deps): Hono<Env> {
   app.use(async (_c, next) => {
     await withinTime(next(), deps.config.GOTRUE_API_MAX_REQUEST_DURATION);
   });
+  // Where GET redeems a token, a mail scanner's HEAD must not.
+  app.use(async (c, next) => (c.req.raw.method === "HEAD" ? c.notFound() : next()));
   for (const routes of [
     publicRoutes(deps),
     signUpRoutes(deps, limits),
@@ -46,9 +48,18 @@ export function createApp(deps: Deps): Hono<Env> {
   ]) {
     app.route("/", routes);
   }
-  app.notFound((c) => c.text("404 page not found\n", 404));
+  app.notFound((c) => {
+    const allowed = allowedMethods(app, c.req.path);
+    return allowed.length > 0 ? c.body(null, 405, { Allow: allowed.join(", ") }) : c.text("404 page not found\n", 404);
+  });
   app.onError((error, c) => errorResponse(error, c, deps.log));
   return app;
+}
+
+/** Methods that have a handler for this path; TRACE has none, so what answers to it is no handler. */
+function allowedMethods(app: Hono<Env>, path: string): string[] {
+  const count = (method: string) => app.router.match(method, path)[0].length;
+  return ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((method) => count(method) > count("TRACE"));
 }
 
 /** @throws AuthError 504 request_timeout when the work takes too long; it goes on unseen */

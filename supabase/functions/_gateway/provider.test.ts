@@ -85,6 +85,23 @@ describe("a provider call", () => {
     await silent.left;
   });
 
+  test("that may have been charged at one route stays so whatever the next one says", async () => {
+    const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
+    for (const status of [429, 400]) {
+      const refusing = await provider(text("no", status));
+      await expect(readAll(callOf([reset.baseUrl, refusing.baseUrl]))).rejects.toMatchObject({ mayHaveCharged: true });
+      await expect(readAll(callOf([refusing.baseUrl]))).rejects.toMatchObject({ mayHaveCharged: false });
+    }
+  });
+
+  test("says how long its body is, and sends it as it is", async () => {
+    const { baseUrl } = await provider(async (request, response) => {
+      const body = (await request.toArray()).join("");
+      response.end(`${request.headers["content-length"]} ${request.headers["content-type"]} ${body}`);
+    });
+    expect(await readAll(callOf([baseUrl]))).toBe('14 application/json {"model":"m0"}');
+  });
+
   test.for([400, 401, 403, 404, 422])("does not move on after a %i", async (status) => {
     const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
     await expect(readAll(callOf([first.baseUrl, second.baseUrl]))).rejects.toMatchObject({ mayHaveCharged: false });

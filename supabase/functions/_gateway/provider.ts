@@ -69,10 +69,11 @@ export type ProviderCall = {
 /**
  * Asks a run's routes in order until one gives its first byte: a 429, a 5xx, a timeout or a refused connection moves
  * on to the next. What failed is added to the step trace.
- * @throws ProviderFailure of the last route, or ClientLeft
+ * @throws ProviderFailure of the last route, which knows whether any may have charged, or ClientLeft
  */
 export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep"]): Promise<ProviderAnswer> {
   let failure: unknown;
+  let mayHaveCharged = false;
   const deadline = call.now() + call.limits.totalMs;
   for (const route of call.routes) {
     const startedAt = call.now();
@@ -80,11 +81,12 @@ export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep
     try {
       return await ask(call, route, deadline);
     } catch (error) {
-      failure = error;
+      if (error instanceof ProviderFailure) mayHaveCharged ||= error.mayHaveCharged;
+      failure = error instanceof ProviderFailure ? new ProviderFailure({ ...error, mayHaveCharged }) : error;
       const more = error instanceof ProviderFailure && error.retryable && route !== call.routes.at(-1);
       const status = error instanceof ClientLeft ? "aborted" : "failed";
       addStep({ type: more ? "retry" : "model", name: call.name, status }, startedAt);
-      if (!more) throw error;
+      if (!more) throw failure;
     }
   }
   throw failure ?? new GatewayError("service_unavailable");
@@ -112,7 +114,8 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
         "accept-encoding": "identity",
         "x-request-id": call.requestId,
       },
-      body: call.bodyFor(route),
+      // No text: that Deno would send once more where a connection in use is reset, which may be a second charge.
+      body: new Blob([call.bodyFor(route)]),
       redirect: "error",
       signal: connection.signal,
     });

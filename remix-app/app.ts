@@ -31,6 +31,9 @@ export interface AppOptions {
   log: (line: string) => void;
 }
 
+/** In the log only, as nginx has it: nobody was there to be answered. */
+const visitorLeft = 499;
+
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
 type RequestFacts = Pick<AppLoadContext, "requestId" | "nonce" | "clientAddress" | "origin" | "surface" | "jar"> & {
   formTargets: Set<string>;
@@ -68,7 +71,7 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
       requestLogLine({
         method: c.req.method,
         pathname,
-        status: c.res.status,
+        status: c.req.raw.signal.aborted ? visitorLeft : c.res.status,
         durationMs: performance.now() - started,
         requestId,
         clientAddress: facts.clientAddress,
@@ -201,6 +204,8 @@ function requestForRemix(
   const url = new URL(origin);
   url.pathname = pathname;
   url.search = search;
+  // An older protocol of Remix, which it takes for an error.
+  if (url.searchParams.has("_data")) url.searchParams.delete("_data");
   const headers = new Headers(request.headers);
   headers.set("host", url.host);
   for (const name of ["origin", "x-forwarded-host", "x-forwarded-proto"]) headers.delete(name);

@@ -1,6 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { problem } from "../http/problem.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
 import { createDataClient } from "./clients.ts";
 import { freshSignInMs } from "./limits.ts";
 
@@ -60,12 +61,13 @@ export async function requireUser(context: AppLoadContext, request: Request): Pr
     if (!user.mfa.satisfied) throw problem("MFA_REQUIRED", { requestId: context.requestId });
     return user;
   }
-  const { surface, requestId } = context;
+  const { surface, requestId, origin } = context;
   if (surface === "api" || request.headers.has("authorization")) {
     throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
   }
   const { pathname, search } = new URL(request.url);
-  const destination = request.method === "GET" ? `${pathname}${search}` : pathname;
+  const asked = request.method === "GET" ? `${pathname}${search}` : pathname;
+  const destination = redirectTarget(asked, { origin, fallback: "/" });
   throw redirect(destination === "/" ? "/login" : `/login?${new URLSearchParams({ returnUrl: destination })}`);
 }
 

@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
+import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
+
+let backend: IdentityBackend;
+let web: WebProcess;
+
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await startWeb(backend.url);
+});
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+});
+
+test("a visitor who leaves is logged as gone, not as a failure of ours", async () => {
+  backend.state = "hang";
+  const headers = { cookie: cookieOf(await backend.session()), "x-request-id": "left-1" };
+  const leaving = new AbortController();
+  const visit = web.fetch("/", { headers, signal: leaving.signal }).catch(() => null);
+  await vi.waitUntil(() => backend.count("POST /rest/v1/rpc/session_state") === 1);
+  leaving.abort();
+  await visit;
+  await vi.waitUntil(() => web.output().includes("request=left-1"), { timeout: 10_000 });
+  expect(web.output()).toMatch(/status=499 method=GET path="\/" .*request=left-1/);
+  expect(web.output()).not.toContain("error request=left-1");
+  backend.state = "ok";
+});
+
+test.each(["/login?_data=x", "/workspaces?_data=root", "/login?returnUrl=%2Fa&_data"])(
+  "%s, of a protocol that is not spoken here, is a page like any other",
+  async (path) => {
+    const before = web.output().length;
+    const response = await web.fetch(path);
+    expect([200, 302]).toContain(response.status);
+    await response.text();
+    expect(web.output().slice(before)).not.toMatch(/error|Error/);
+  },
+);
+
+test("a start page with more slashes than it needs is where a sign-in leads, without a word", async () => {
+  expect((await web.fetch("//")).headers.get("location")).toBe("/login");
+});

@@ -108,6 +108,13 @@ for (const target of [
   });
 }
 
+test("who is signed out in this browser alone is told so", async ({ page }) => {
+  await page.goto("/login?signedOutHereOnly");
+  await expect(page.getByRole("status")).toContainText("The sign-in service did not answer");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+});
+
 test("people who are signed in are sent on from the sign-in pages", async ({ page, member }) => {
   await signIn(page, member);
   await expect(page).toHaveURL("/");

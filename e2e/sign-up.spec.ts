@@ -75,8 +75,8 @@ test("a known address gets the answer that an unknown one gets, and no mail", as
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("the link is sent again on request, to whoever asks for whatever address", async ({ page, newcomer }) => {
-  await page.goto("/signup");
+test("the link is sent again on request, and leads where the first one would have", async ({ page, newcomer }) => {
+  await page.goto("/signup?returnUrl=%2Fworkspaces%3Ffrom%3Dinvitation");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
   await page.getByRole("button", { name: "Create account" }).click();
@@ -87,7 +87,31 @@ test("the link is sent again on request, to whoever asks for whatever address", 
   await expect(page.getByRole("status")).toContainText("a new link is on its way");
   await page.goto(await confirmationLink(newcomer.email, { after: 1 }));
   await page.getByRole("button", { name: "Confirm and sign in" }).click();
-  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  await expect(page).toHaveURL("/workspaces?from=invitation");
+});
+
+test("in a browser that did not choose its password, a confirmed account chooses one", async ({
+  page,
+  browser,
+  newcomer,
+}) => {
+  const elsewhere = await (await browser.newContext()).newPage();
+  await elsewhere.goto("/signup?returnUrl=%2Fworkspaces");
+  await elsewhere.getByLabel("Email").fill(newcomer.email);
+  await elsewhere.getByLabel("Password").fill("somebody else's password");
+  await elsewhere.getByRole("button", { name: "Create account" }).click();
+  await page.goto(await confirmationLink(newcomer.email));
+  await page.getByRole("button", { name: "Confirm and sign in" }).click();
+  await expect(page.getByRole("heading", { name: "Choose your password" })).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel("New password").fill("short");
+  await page.getByRole("button", { name: "Change password" }).click();
+  await expect(page.getByRole("alert")).toContainText("at least 8 characters");
+  await page.getByLabel("New password").fill(newcomer.password);
+  await page.getByRole("button", { name: "Change password" }).click();
+  await page.getByRole("link", { name: "Continue" }).click();
+  await expect(page).toHaveURL("/workspaces");
 });
 
 test("an account that was never confirmed is led to its mail, not let in", async ({ page, newcomer }) => {

@@ -202,10 +202,20 @@ create function ai.check_credential(call jsonb) returns jsonb
   security definer
   set search_path = ''
 as $$
-  select case when exists (select from ai.credential_of(call -> 'credential')) then '{}' else ai.refusal('invalid_api_key') end
+  select coalesce(
+    (
+      select case
+        when call ->> 'workspace' <> c.workspace_id::text then ai.refusal('workspace_mismatch')
+        else jsonb_build_object('workspace_id', c.workspace_id)
+      end
+      from ai.credential_of(call -> 'credential') c
+    ),
+    ai.refusal('invalid_api_key')
+  )
 $$;
 comment on function ai.check_credential(jsonb) is
-  'For a call whose body is no good: whoever has no credential is told that, and nothing of the body.';
+  'For a call whose body is no good, or large: whoever has no credential is told that, and nothing of the body. Returns '
+  'whose it is, or {refused: code}.';
 revoke execute on function ai.check_credential(jsonb) from public, anon, authenticated;
 grant execute on function ai.check_credential(jsonb) to gateway;
 

@@ -146,8 +146,12 @@ describe("the gateway's database", () => {
   test("says no by code: the refusals of begin_run are the gateway's errors", async () => {
     const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
     await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });
-    await expect(database.checkCredential(stranger.credential)).rejects.toMatchObject({ code: "invalid_api_key" });
-    await expect(database.checkCredential(request().credential)).resolves.toBeUndefined();
+    await expect(database.checkCredential(stranger)).rejects.toMatchObject({ code: "invalid_api_key" });
+    const { credential } = request();
+    await expect(database.checkCredential({ credential })).resolves.toBe(tenant.workspaceId);
+    await expect(database.checkCredential({ credential, workspace: tenant.ownerId })).rejects.toMatchObject({
+      code: "workspace_mismatch",
+    });
     await expect(database.beginRun({ ...request(), model: "none" })).rejects.toMatchObject({ code: "model_not_found" });
   });
 });

@@ -1,16 +1,58 @@
 import { describe, expect, test } from "vitest";
 import { createBodyReader, parseJson } from "./body.ts";
+import { GatewayError } from "./errors.ts";
 
 const post = (body: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }) =>
   new Request("http://gateway/", { method: "POST", body, headers, duplex: "half" } as RequestInit);
 const parse = (text: string) => parseJson(post(text), new TextEncoder().encode(text));
 
+const small = { uncheckedEach: 10, uncheckedAll: 20, workspaceAll: 40, checkedAll: 60, idleMs: 200, msPerMebibyte: 0 };
+
+/** A body that goes on only when told to. */
+function trickle() {
+  let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  let cancelled = false;
+  const stream = new ReadableStream<Uint8Array>({
+    start: (started) => {
+      controller = started;
+    },
+    cancel: () => {
+      cancelled = true;
+    },
+  });
+  return {
+    request: post(stream),
+    send: (bytes: number) => controller?.enqueue(new Uint8Array(bytes)),
+    close: () => controller?.close(),
+    cancelled: () => cancelled,
+  };
+}
+
+/** A caller, and how often it was asked who it is. */
+function caller(workspace?: string) {
+  let asked = 0;
+  return {
+    asked: () => asked,
+    async check() {
+      asked += 1;
+      if (workspace === undefined) throw new GatewayError("invalid_api_key");
+      return workspace;
+    },
+  };
+}
+
 describe("reading", () => {
   const readBody = createBodyReader();
+  const upTo = (limitBytes: number) => ({ limitBytes, ...caller("w") });
+  const ofWorkspace = (workspace: string) => ({ limitBytes: 100, ...caller(workspace) });
+  const overload = { code: "service_unavailable", status: 503 };
 
   test("takes the limit and not one byte more", async () => {
-    expect((await readBody(post("x".repeat(8)), 8)).bytes.byteLength).toBe(8);
-    await expect(readBody(post("x".repeat(9)), 8)).rejects.toMatchObject({ code: "payload_too_large", status: 413 });
+    expect((await readBody(post("x".repeat(8)), upTo(8))).bytes.byteLength).toBe(8);
+    await expect(readBody(post("x".repeat(9)), upTo(8))).rejects.toMatchObject({
+      code: "payload_too_large",
+      status: 413,
+    });
   });
 
   test("counts, whatever the length was said to be", async () => {
@@ -21,23 +63,65 @@ describe("reading", () => {
         cancelled = true;
       },
     });
-    await expect(readBody(post(endless), 10_000)).rejects.toMatchObject({ code: "payload_too_large" });
+    await expect(readBody(post(endless), upTo(10_000))).rejects.toMatchObject({ code: "payload_too_large" });
     expect(cancelled).toBe(true);
   });
 
   test("of nothing is nothing", async () => {
-    expect((await readBody(new Request("http://gateway/", { method: "POST" }), 8)).bytes.byteLength).toBe(0);
+    expect((await readBody(new Request("http://gateway/", { method: "POST" }), upTo(8))).bytes.byteLength).toBe(0);
   });
 
-  test("holds so much at once, and more when something was let go", async () => {
-    const readFew = createBodyReader(20);
-    const first = await readFew(post("x".repeat(12)), 100);
-    await expect(readFew(post("x".repeat(9)), 100)).rejects.toMatchObject({ code: "service_unavailable", status: 503 });
-    const second = await readFew(post("x".repeat(8)), 100);
-    first.release();
-    first.release();
-    second.release();
-    expect((await readFew(post("x".repeat(20)), 100)).bytes.byteLength).toBe(20);
+  test("asks who calls only beyond what anyone may send, and takes nothing more of a stranger", async () => {
+    const read = createBodyReader(small);
+    const [within, beyond, stranger] = [caller("w"), caller("w"), caller()];
+    await read(post("x".repeat(10)), { limitBytes: 100, ...within });
+    await read(post("x".repeat(11)), { limitBytes: 100, ...beyond });
+    expect([within.asked(), beyond.asked()]).toEqual([0, 1]);
+    const body = trickle();
+    const reading = read(body.request, { limitBytes: 100, ...stranger });
+    body.send(11);
+    await expect(reading).rejects.toMatchObject({ code: "invalid_api_key" });
+    expect(body.cancelled()).toBe(true);
+  });
+
+  test("strangers who hold all that is theirs take nothing from those who are known", async () => {
+    const read = createBodyReader(small);
+    const strangers = [trickle(), trickle()];
+    const readings = strangers.map((body) => read(body.request, { limitBytes: 100, ...caller() }));
+    for (const body of strangers) body.send(10);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await expect(read(post("x"), { limitBytes: 100, ...caller() })).rejects.toMatchObject({ code: "invalid_api_key" });
+    expect((await read(post("x".repeat(40)), ofWorkspace("w"))).bytes.byteLength).toBe(40);
+    for (const reading of readings) await expect(reading).rejects.toMatchObject({ status: 408 });
+  });
+
+  test("one workspace holds so much at once, all together a little more, and each again what was let go", async () => {
+    const read = createBodyReader(small);
+    const first = await read(post("x".repeat(40)), ofWorkspace("one"));
+    await expect(read(post("x".repeat(11)), ofWorkspace("one"))).rejects.toMatchObject(overload);
+    const second = await read(post("x".repeat(20)), ofWorkspace("two"));
+    await expect(read(post("x".repeat(11)), ofWorkspace("three"))).rejects.toMatchObject(overload);
+    for (const body of [first, first, second]) body.release();
+    expect((await read(post("x".repeat(40)), ofWorkspace("one"))).bytes.byteLength).toBe(40);
+  });
+
+  test("waits so long for the next bytes, and so long for all of them", async () => {
+    const read = createBodyReader(small);
+    const silent = trickle();
+    await expect(read(silent.request, ofWorkspace("w"))).rejects.toMatchObject({
+      code: "invalid_request",
+      status: 408,
+    });
+    expect(silent.cancelled()).toBe(true);
+    const slow = trickle();
+    const timer = setInterval(() => slow.send(1), 50);
+    await expect(read(slow.request, ofWorkspace("w"))).rejects.toMatchObject({ status: 408 });
+    clearInterval(timer);
+    const ready = trickle();
+    const reading = read(ready.request, ofWorkspace("w"));
+    ready.send(5);
+    setTimeout(ready.close, 100);
+    expect((await reading).bytes.byteLength).toBe(5);
   });
 });
 
@@ -77,5 +161,12 @@ describe("parsing", () => {
     expect(() => parse(nested(65))).not.toThrow();
     expect(() => parse(nested(66))).toThrow(expect.objectContaining({ code: "invalid_request" }));
     expect(() => parse(nested(200_000))).toThrow(expect.objectContaining({ status: 400 }));
+  });
+
+  test("has 200,000 values and no more, whatever its texts hold", () => {
+    const list = (values: number) => `["[{,\\\\\\"[,"${",{}".repeat(values - 2)}]`;
+    expect(parse(list(100_001))).toHaveLength(100_000);
+    expect(() => parse(`["${",[{".repeat(200_000)}"]`)).not.toThrow();
+    expect(() => parse(list(100_002))).toThrow(expect.objectContaining({ code: "invalid_request" }));
   });
 });

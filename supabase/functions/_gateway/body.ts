@@ -3,53 +3,133 @@ import { GatewayError } from "./errors.ts";
 /** Bodies may be this large (api.md, Conventions), in bytes. */
 export const bodyLimits = { chat: 8 * 1024 * 1024 } as const;
 
-/** Deeper JSON is nobody's chat; recursion further on could not stand it. */
-const maxDepth = 64;
+/** Deeper JSON is nobody's chat; recursion further on could not stand it. Nor has a chat so many values. */
+const maxDepth = 65;
+const maxValues = 200_000;
 
-/** Bodies held at once by an isolate, which the platform ends at 256 MB: each is held as bytes, text and values. */
-const maxBytesHeld = 32 * 1024 * 1024;
+const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
+const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
+const mebibyte = 1024 * 1024;
+
+/** What bodies may hold of an isolate, which the platform ends at 256 MB: each is held as bytes, text and values. */
+export type BodyBudget = {
+  /** Before anyone knows whose they are, in bytes: each, and all at once. */
+  uncheckedEach: number;
+  uncheckedAll: number;
+  /** Those whose credential is good: all of one workspace, and all at once. */
+  workspaceAll: number;
+  checkedAll: number;
+  /** How long nothing may come, and how long the whole may take: this, and so much more for each MiB that has come. */
+  idleMs: number;
+  msPerMebibyte: number;
+};
+const defaultBudget: BodyBudget = {
+  uncheckedEach: mebibyte / 16,
+  uncheckedAll: 8 * mebibyte,
+  workspaceAll: 16 * mebibyte,
+  checkedAll: 24 * mebibyte,
+  idleMs: 10_000,
+  msPerMebibyte: 8_000,
+};
 
 export type Body = {
   bytes: Uint8Array<ArrayBuffer>;
   /** Says that the body is needed no more. */
   release: () => void;
 };
-export type BodyReader = (request: Request, limitBytes: number) => Promise<Body>;
+export type BodyReader = (
+  request: Request,
+  options: {
+    limitBytes: number;
+    /** Says which workspace calls; asked where a body is large or there are many. @throws GatewayError for a stranger */
+    check: () => Promise<string>;
+  },
+) => Promise<Body>;
 
 /**
- * Reads bodies and counts them on the way, whatever `Content-Length` says: each one, and all that are held at once.
- * @throws GatewayError `payload_too_large`, or `service_unavailable` before memory runs out
+ * Reads bodies within limits of size and time, and counts them on the way, whatever `Content-Length` says: each one,
+ * and all that are held at once. Strangers get little of that, and nobody all.
+ * @throws GatewayError 408, `payload_too_large`, `service_unavailable` before memory runs out, or what `check` throws
  */
-export function createBodyReader(maxHeld: number = maxBytesHeld): BodyReader {
-  let held = 0;
-  return async (request, limitBytes) => {
+export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader {
+  let unchecked = 0;
+  let checked = 0;
+  const byWorkspace = new Map<string, number>();
+
+  /** One body's part of what is held. */
+  function hold(check: () => Promise<string>) {
+    let size = 0;
+    let workspace: string | undefined;
+    const count = (bytes: number) => {
+      size += bytes;
+      if (workspace === undefined) unchecked += bytes;
+      else {
+        checked += bytes;
+        const all = (byWorkspace.get(workspace) ?? 0) + bytes;
+        if (all > 0) byWorkspace.set(workspace, all);
+        else byWorkspace.delete(workspace);
+      }
+    };
+    const release = () => count(-size);
+    return {
+      release,
+      async add(bytes: number) {
+        count(bytes);
+        if (workspace === undefined && (size > budget.uncheckedEach || unchecked > budget.uncheckedAll)) {
+          const owner = await check();
+          const all = size;
+          release();
+          workspace = owner;
+          count(all);
+        }
+        if (checked > budget.checkedAll || (byWorkspace.get(workspace ?? "") ?? 0) > budget.workspaceAll) {
+          throw new GatewayError("service_unavailable", { headers: { "retry-after": "1" } });
+        }
+      },
+    };
+  }
+
+  return async (request, { limitBytes, check }) => {
     const tooLarge = new GatewayError("payload_too_large", {
       message: `The body may have ${limitBytes} bytes at most.`,
     });
     if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge;
     const chunks: Uint8Array[] = [];
     let size = 0;
-    const release = () => {
-      held -= size;
-      size = 0;
-    };
+    const held = hold(check);
     const reader = request.body?.getReader();
+    const startedAt = performance.now();
     try {
-      for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
+      for (;;) {
+        const remainingMs = startedAt + budget.idleMs + (size / mebibyte) * budget.msPerMebibyte - performance.now();
+        const next = await within(Math.min(budget.idleMs, remainingMs), reader?.read());
+        if (!next || next.done) break;
         size += next.value.byteLength;
-        held += next.value.byteLength;
         if (size > limitBytes) throw tooLarge;
-        if (held > maxHeld) throw new GatewayError("service_unavailable", { headers: { "retry-after": "1" } });
+        await held.add(next.value.byteLength);
         chunks.push(next.value);
       }
     } catch (error) {
-      release();
-      await reader?.cancel().catch(() => {});
+      held.release();
+      reader?.cancel().catch(() => {});
       if (error instanceof GatewayError) throw error;
       throw invalid("The body did not arrive whole.");
     }
-    return { bytes: concat(chunks, size), release };
+    return { bytes: concat(chunks, size), release: held.release };
   };
+}
+
+async function within<Result>(limitMs: number, work: Promise<Result> | undefined): Promise<Result | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    const tooLate = new GatewayError("invalid_request", { status: 408, message: "The body did not arrive in time." });
+    timer = setTimeout(() => reject(tooLate), Math.max(0, limitMs));
+  });
+  try {
+    return await Promise.race([work, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
@@ -63,7 +143,7 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBu
 }
 
 /**
- * Parses a JSON body that the rest of the way can carry: UTF-8, of bounded depth, without NUL characters and lone
+ * Parses a JSON body that the rest of the way can carry: UTF-8, of bounded depth and so many values, without NUL characters and lone
  * surrogates, which neither Postgres nor every provider takes.
  * @throws GatewayError 415, `invalid_json` or `invalid_request`
  */
@@ -72,32 +152,56 @@ export function parseJson(request: Request, body: Uint8Array): unknown {
   if (type !== "application/json") {
     throw new GatewayError("invalid_request", { status: 415, message: "The content type must be application/json." });
   }
+  checkStructure(body);
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
     throw new GatewayError("invalid_json");
   }
-  checkValues(value);
+  checkTexts(value);
   return value;
 }
 
-function checkValues(root: unknown): void {
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth++) {
+/** Counts depth, and commas and brackets for values, before there are any: an empty object takes two bytes of a body, and fifty of memory. */
+function checkStructure(bytes: Uint8Array): void {
+  let depth = 0;
+  let values = 1;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === quote) at = endOfText(bytes, at);
+    else if (byte === comma) values += 1;
+    else if (byte === openBracket || byte === openBrace) {
+      depth += 1;
+      values += 1;
+    } else if (byte === closeBracket || byte === closeBrace) depth -= 1;
     if (depth > maxDepth) throw invalid("The body is nested too deeply.");
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value === "string") checkText(value);
-      else if (Array.isArray(value)) for (const each of value) next.push(each);
-      else if (typeof value === "object" && value !== null) {
-        for (const [name, each] of Object.entries(value)) {
-          checkText(name);
-          next.push(each);
-        }
+    if (values > maxValues) throw invalid(`The body may have ${maxValues} values at most.`);
+  }
+}
+
+/** Where the text that opens at `from` closes: at the next quote before which stands an even number of backslashes. */
+function endOfText(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(quote, from + 1); at >= 0; at = bytes.indexOf(quote, at + 1)) {
+    let before = at;
+    while (bytes[before - 1] === backslash) before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return bytes.length;
+}
+
+function checkTexts(root: unknown): void {
+  const waiting: unknown[] = [root];
+  while (waiting.length > 0) {
+    const value = waiting.pop();
+    if (typeof value === "string") checkText(value);
+    else if (Array.isArray(value)) for (const each of value) waiting.push(each);
+    else if (typeof value === "object" && value !== null) {
+      for (const [name, each] of Object.entries(value)) {
+        checkText(name);
+        waiting.push(each);
       }
     }
-    level = next;
   }
 }
 

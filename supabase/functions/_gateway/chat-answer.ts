@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type ProviderAnswer, ProviderFailure } from "./provider.ts";
 import type { OpenRun } from "./run.ts";
-import { guessTokens, readUsage } from "./usage.ts";
+import { guessTokens, readUsage, type UsageBound } from "./usage.ts";
 
 /** No answer that fits the output limit is larger. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -17,6 +17,7 @@ export async function readChatAnswer(options: {
   answer: ProviderAnswer;
   open: OpenRun;
   guessedInputTokens: number;
+  usageBound: UsageBound;
   name: string;
 }): Promise<string> {
   const { answer, open } = options;
@@ -24,7 +25,7 @@ export async function readChatAnswer(options: {
   const value = parse(text);
   const body = completion.safeParse(value);
   if (!body.success) throw unusable();
-  const stated = readUsage(body.data.usage);
+  const stated = readUsage(body.data.usage, options.usageBound);
   const guessed = {
     input_tokens: options.guessedInputTokens,
     output_tokens: guessTokens(JSON.stringify(body.data.choices).length),

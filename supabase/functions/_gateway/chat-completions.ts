@@ -7,10 +7,10 @@ import { rateLimitHeaders } from "./database.ts";
 import { GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Call, Handler } from "./http.ts";
-import { type CallLabels, readLabels } from "./labels.ts";
+import { type CallLabels, namedWorkspace, readLabels } from "./labels.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "./provider.ts";
 import { type OpenRun, openRun } from "./run.ts";
-import { guessTokens } from "./usage.ts";
+import { guessTokens, ImplausibleUsage, type UsageBound, usageBound } from "./usage.ts";
 
 const guessedTokensPerImage = 1_000;
 
@@ -19,19 +19,21 @@ export function chatCompletions(gateway: Gateway): Handler {
   return async (call) => {
     const startedAt = gateway.now();
     const credential = await readCredential(call.request);
-    const body = await gateway.readBody(call.request, bodyLimits.chat);
+    const workspace = namedWorkspace(call.request.headers);
+    const check = () => gateway.database.checkCredential({ credential, workspace });
+    const body = await gateway.readBody(call.request, { limitBytes: bodyLimits.chat, check });
     try {
-      return await admit(gateway, { ...call, credential, body, startedAt });
+      return await admit(gateway, { ...call, credential, check, body, startedAt });
     } finally {
       body.release();
     }
   };
 }
 
-type Arrived = Call & { credential: Credential; body: Body; startedAt: number };
+type Arrived = Call & { credential: Credential; check: () => Promise<string>; body: Body; startedAt: number };
 
-async function admit(gateway: Gateway, { request, requestId, credential, body, startedAt }: Arrived) {
-  const { chat, labels } = await readOrAuthenticate(gateway, credential, () => ({
+async function admit(gateway: Gateway, { request, requestId, credential, check, body, startedAt }: Arrived) {
+  const { chat, labels } = await readOrAuthenticate(check, () => ({
     labels: readLabels(request),
     chat: readChat(parseJson(request, body.bytes), body.bytes.byteLength),
   }));
@@ -44,7 +46,7 @@ async function admit(gateway: Gateway, { request, requestId, credential, body, s
   try {
     const answer = await ask(gateway, call);
     const answered = { ...call, answer, headers: rateLimitHeaders(run.limits) };
-    return chat.request.stream ? streamed(gateway, answered) : await whole(answered);
+    return chat.request.stream ? streamed(gateway, answered) : await whole(gateway, answered);
   } catch (error) {
     throw settleFailure(error, call);
   }
@@ -53,16 +55,12 @@ async function admit(gateway: Gateway, { request, requestId, credential, body, s
 type ChatCall = { chat: Chat; open: OpenRun; dispatched?: boolean } & Pick<Call, "request" | "requestId">;
 type Answered = ChatCall & { answer: ProviderAnswer; headers: Record<string, string> };
 
-/** Whoever has no good credential is told that and nothing of their body: 401 comes before 400. */
-async function readOrAuthenticate<Result>(
-  { database }: Gateway,
-  credential: Credential,
-  read: () => Result,
-): Promise<Result> {
+/** Whoever has no good credential is told that and nothing of their body: 401 and 403 come before 400. */
+async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
   try {
     return read();
   } catch (error) {
-    await database.checkCredential(credential);
+    await check();
     throw error;
   }
 }
@@ -155,6 +153,7 @@ function streamed(gateway: Gateway, { chat, open, request, requestId, answer, he
     requestId,
     keepUsageChunk: chat.request.stream_options?.include_usage === true,
     guessedInputTokens: guessInputTokens(chat),
+    usageBound: boundOf(gateway, { chat, requestId }),
     name: chat.request.model,
     clientLeft: request.signal,
     waitUntil: gateway.waitUntil,
@@ -162,12 +161,13 @@ function streamed(gateway: Gateway, { chat, open, request, requestId, answer, he
   return new Response(stream, { headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" } });
 }
 
-async function whole({ chat, open, answer, headers }: Answered): Promise<Response> {
+async function whole(gateway: Gateway, { chat, open, requestId, answer, headers }: Answered): Promise<Response> {
   try {
     const text = await readChatAnswer({
       answer,
       open,
       guessedInputTokens: guessInputTokens(chat),
+      usageBound: boundOf(gateway, { chat, requestId }),
       name: chat.request.model,
     });
     return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
@@ -176,6 +176,15 @@ async function whole({ chat, open, answer, headers }: Answered): Promise<Respons
     open.addStep({ type: "model", name: chat.request.model, status }, answer.startedAt);
     throw error;
   }
+}
+
+function boundOf({ report }: Gateway, { chat, requestId }: Pick<ChatCall, "chat" | "requestId">): UsageBound {
+  let told = false;
+  const exceeded = () => {
+    if (!told) report(new ImplausibleUsage(), requestId);
+    told = true;
+  };
+  return { ...usageBound(chat), exceeded };
 }
 
 function guessInputTokens({ inputBytes, images }: Chat): number {

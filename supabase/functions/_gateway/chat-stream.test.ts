@@ -74,6 +74,7 @@ async function relay(write: (response: ServerResponse) => void, clientLeft = new
     answer,
     open,
     keepUsageChunk: false,
+    usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
     requestId: "r",
     guessedInputTokens: 9,
     name: "m",
@@ -118,6 +119,23 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([
       { status: "failed", source: "provider_partial", estimated: false, usage: { output_tokens: 1 } },
     ]);
+  });
+
+  test("that begins with an error is free, and one that has begun before it is charged by a guess", async () => {
+    const error = event({ error: { message: "secret" } });
+    const first = await relay((response) => response.end(error));
+    expect(await text(first.stream)).not.toContain("secret");
+    expect(first.ends).toMatchObject([{ status: "failed", source: "unavailable", usage: {}, estimated: false }]);
+    const later = await relay((response) => response.end(content("a") + error));
+    expect(await text(later.stream)).not.toContain("secret");
+    expect(later.ends).toMatchObject([{ status: "failed", source: "estimated_partial", estimated: true }]);
+  });
+
+  test("whose usage cannot be is charged by a guess", async () => {
+    const usage = event({ choices: [], usage: { prompt_tokens: 101, completion_tokens: 1 } });
+    const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
+    expect(await text(stream)).toContain("[DONE]");
+    expect(ends).toMatchObject([{ status: "succeeded", source: "provider_partial", estimated: true }]);
   });
 
   test("that ends without a word after its usage is complete all the same", async () => {

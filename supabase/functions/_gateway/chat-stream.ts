@@ -2,6 +2,7 @@ import { errorBody, GatewayError } from "./errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "./provider.ts";
 import type { OpenRun, RunEnd } from "./run.ts";
 import { createSseScanner } from "./sse.ts";
+import type { UsageBound } from "./usage.ts";
 
 const encoder = new TextEncoder();
 /** A provider that has said `[DONE]` closes soon, and its connection can then be used again. */
@@ -17,6 +18,7 @@ export function relayChatStream(options: {
   answer: ProviderAnswer;
   open: OpenRun;
   keepUsageChunk: boolean;
+  usageBound: UsageBound;
   requestId: string;
   guessedInputTokens: number;
   name: string;
@@ -24,7 +26,7 @@ export function relayChatStream(options: {
   waitUntil: (work: Promise<unknown>) => void;
 }): ReadableStream<Uint8Array> {
   const { answer, open } = options;
-  const scanner = createSseScanner({ keepUsageChunk: options.keepUsageChunk });
+  const scanner = createSseScanner({ keepUsageChunk: options.keepUsageChunk, usageBound: options.usageBound });
   const { facts } = scanner;
   let over = false;
   let reading = false;
@@ -34,18 +36,21 @@ export function relayChatStream(options: {
     open.addStep({ type: "model", name: options.name, status: stepStatus[how.status] }, answer.startedAt);
     return open.end({
       ...how,
-      ...countsAtEnd(how.status === "succeeded"),
+      ...countsAtEnd(how.status),
       route: answer.route,
       firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
     });
   }
 
   /** spec.md, Events: which counts stand, and what they are called. */
-  function countsAtEnd(complete: boolean): Pick<RunEnd, "usage" | "source" | "estimated"> {
+  function countsAtEnd(status: RunEnd["status"]): Pick<RunEnd, "usage" | "source" | "estimated"> {
+    const complete = status === "succeeded";
     if (facts.usage) {
       const source = complete || facts.usageIsFinal ? "provider" : "provider_partial";
       return { usage: facts.usage, source, estimated: false };
     }
+    // A failure that brought nothing is free, as it is where no stream was asked for.
+    if (status === "failed" && facts.events === 0) return { usage: {}, source: "unavailable", estimated: false };
     const usage = { input_tokens: options.guessedInputTokens, output_tokens: facts.guessedOutputTokens };
     return { usage, source: complete ? "provider_partial" : "estimated_partial", estimated: true };
   }

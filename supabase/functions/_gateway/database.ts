@@ -42,6 +42,7 @@ const begunRun = z.object({
   cost_visible: z.boolean(),
   limits,
 });
+const checkedCredential = z.object({ workspace_id: z.string() });
 const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: limits.optional() });
 
 /** An open run, as `ai.begin_run` answers it. */
@@ -74,8 +75,11 @@ export type GatewayDatabase = {
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
   touchRuns: (counts: readonly object[]) => Promise<void>;
   sweepRuns: () => Promise<void>;
-  /** @throws GatewayError unless the credential is good at this moment */
-  checkCredential: (credential: Credential) => Promise<void>;
+  /**
+   * @returns the id of the workspace whose credential it is
+   * @throws GatewayError unless the credential is good at this moment, and for that workspace where one is named
+   */
+  checkCredential: (request: { credential: Credential; workspace?: string }) => Promise<string>;
   /** The models that a credential may use, or the one named, as JSON text in which prices are exact. */
   listModels: (request: {
     credential: Credential;
@@ -131,8 +135,9 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     async sweepRuns() {
       await call("select ai.sweep_runs()::text as answer from (select $1::jsonb) as nothing", {});
     },
-    async checkCredential(credential) {
-      admitted(await call("select ai.check_credential($1)::text as answer", { credential }));
+    async checkCredential(request) {
+      const answer = admitted(await call("select ai.check_credential($1)::text as answer", request));
+      return checkedCredential.parse(answer).workspace_id;
     },
     async listModels(request) {
       const text = await call("select ai.list_models($1)::text as answer", request);

@@ -34,8 +34,8 @@ type ErrorOptions = {
   message?: string;
   /** The field, header or parameter that is at fault. */
   param?: string;
-  /** Where HTTP has a more exact status for the code: 405, 415. */
-  status?: 405 | 415;
+  /** Where HTTP has a more exact status for the code: 405, 408, 415. */
+  status?: 405 | 408 | 415;
   headers?: Record<string, string>;
   /** Further members of the error object. */
   details?: Record<string, unknown>;

@@ -13,7 +13,7 @@ const printable = /^[\x20-\x7e]{1,255}$/;
  */
 export function readLabels({ headers }: Request): CallLabels {
   label(headers, "x-request-id");
-  const workspace = headers.get("x-platform-workspace-id")?.toLowerCase();
+  const workspace = namedWorkspace(headers);
   if (workspace !== undefined && !uuid.test(workspace)) throw new GatewayError("workspace_mismatch");
   const idempotencyKey = headers.get("idempotency-key") ?? undefined;
   if (idempotencyKey !== undefined && !printable.test(idempotencyKey)) throw invalid("idempotency-key");
@@ -23,6 +23,11 @@ export function readLabels({ headers }: Request): CallLabels {
     entityId: label(headers, "X-Platform-Entity-Id"),
     idempotencyKey,
   };
+}
+
+/** The workspace that a call names, as it is written. */
+export function namedWorkspace(headers: Headers): string | undefined {
+  return headers.get("x-platform-workspace-id")?.toLowerCase();
 }
 
 function label(headers: Headers, name: string): string | undefined {

@@ -16,9 +16,11 @@ const counts = {
   audio_output_tokens: 0,
 };
 
+const bound = { inputTokens: 1_000, outputTokens: 500, exceeded: () => {} };
+
 /** Feeds a stream in pieces and joins what passes. */
-function scan(pieces: Uint8Array[], keepUsageChunk = false) {
-  const scanner = createSseScanner({ keepUsageChunk });
+function scan(pieces: Uint8Array[], { keepUsageChunk = false, usageBound = bound } = {}) {
+  const scanner = createSseScanner({ keepUsageChunk, usageBound });
   const passed = [...pieces.flatMap((piece) => scanner.push(piece)), ...scanner.end()];
   return { text: Buffer.concat(passed).toString("utf8"), facts: scanner.facts };
 }
@@ -59,18 +61,18 @@ describe("the scanner", () => {
   });
 
   test("leaves the usage chunk to a client that asked for it", () => {
-    const { text, facts } = scan([encoder.encode(whole)], true);
+    const { text, facts } = scan([encoder.encode(whole)], { keepUsageChunk: true });
     expect(text).toBe([...body, usageChunk].join(""));
     expect(facts.usage).toEqual(counts);
   });
 
   test("never holds a whole event back for the next", () => {
-    const scanner = createSseScanner({ keepUsageChunk: false });
+    const scanner = createSseScanner({ keepUsageChunk: false, usageBound: bound });
     for (const each of body) expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(each);
   });
 
   test("hands the very bytes on when a piece is whole events", () => {
-    const scanner = createSseScanner({ keepUsageChunk: false });
+    const scanner = createSseScanner({ keepUsageChunk: false, usageBound: bound });
     scanner.push(encoder.encode(content("first")));
     const piece = encoder.encode(content("a") + content("b"));
     const [passed] = scanner.push(piece);
@@ -121,12 +123,26 @@ describe("usage", () => {
     { prompt_tokens: -1, completion_tokens: 0 },
     { prompt_tokens: 1.5, completion_tokens: 0 },
     { prompt_tokens: "7", completion_tokens: 0 },
-    { prompt_tokens: 1e13, completion_tokens: 0 },
+    { prompt_tokens: 1e30, completion_tokens: 0 },
     {},
     null,
     [],
   ])("%j is none", (usage) => {
     expect(stream(content("a"), event(chunk({ choices: [], usage }))).usage).toBeUndefined();
+  });
+
+  test("beyond what the request can have used is none, and is told", () => {
+    const usageOf = (prompt_tokens: number, completion_tokens: number) => {
+      let told = 0;
+      const usage = event(chunk({ choices: [], usage: { prompt_tokens, completion_tokens } }));
+      const usageBound = { ...bound, exceeded: () => (told += 1) };
+      const { facts, text } = scan([encoder.encode(content("a") + usage)], { usageBound });
+      expect(text).toBe(content("a"));
+      return [facts.usage?.input_tokens, facts.usage?.output_tokens, told];
+    };
+    expect(usageOf(1_000, 500)).toEqual([1_000, 500, 0]);
+    expect(usageOf(1_001, 500)).toEqual([undefined, undefined, 1]);
+    expect(usageOf(1_000, 501)).toEqual([undefined, undefined, 1]);
   });
 
   test("is guessed from what the events hold, one token an event at least", () => {
@@ -146,15 +162,54 @@ describe("failures", () => {
     expect(facts).toMatchObject({ failed: true, done: false });
   });
 
-  test("garbage is passed on and told nothing from", () => {
-    const garbage = 'data: {"usage":{ oops\n\n\u0000\n\n';
-    const { text, facts } = scan([encoder.encode(content("a") + garbage)]);
-    expect(text).toBe(content("a") + garbage);
-    expect(facts.usage).toBeUndefined();
+  test.for([
+    'event: error\ndata: {"message":"secret"}\n\n',
+    'event: error\rdata: {"message":"secret"}\r\r',
+    'event: error\ndata: {"message":"secret","choices":[]}\n\n',
+    'data: {"message":"secret"}\n\n',
+    'data: {"message":"secret","choices":"none"}\n\n',
+    'data: Traceback (secret): "choices":\n\n',
+    'data: {"usage":{ secret\n\n',
+    "Traceback (secret)\n\n",
+    '{"error":"secret"}\n\n',
+    "data: secret",
+  ])("%j is a failure, first or later, and not passed on", (garbage) => {
+    for (const before of ["", content("a"), `${content("a")}: wait\n\n`]) {
+      const { text, facts } = scan([encoder.encode(before + garbage + content("b"))]);
+      expect(text).toBe(before);
+      expect(facts).toMatchObject({ failed: true, events: before === "" ? 0 : 1 });
+    }
   });
 
-  test("a stream that ends within an event keeps what there is of it", () => {
-    expect(scan([encoder.encode(`${content("a")}data: {"cho`)]).text).toBe(`${content("a")}data: {"cho`);
+  test("what only keeps the connection open is none", () => {
+    const idle = ": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\n\n\n\n";
+    expect(scan([encoder.encode(idle + content("a") + idle)])).toMatchObject({
+      text: idle + content("a") + idle,
+      facts: { failed: false, events: 1 },
+    });
+  });
+
+  test("a stream that ends within its last event has that when it is whole", () => {
+    expect(scan([encoder.encode(`${content("a")}data: {"cho`)]).text).toBe(content("a"));
+    expect(scan([encoder.encode(content("a") + content("b").trimEnd())]).text).toBe(content("a") + content("b"));
     expect(scan([encoder.encode(`${content("a")}data: [DONE]`)]).facts.done).toBe(true);
+  });
+});
+
+describe("the terminator and the ends of lines", () => {
+  test.for(["data: [DONE] \n\n", "data:[DONE]\r\n\r\n", "data: [DONE]\t\r\r"])("%j is the end", (terminator) => {
+    const { text, facts } = scan([encoder.encode(content("a") + terminator + content("b"))]);
+    expect(text).toBe(content("a"));
+    expect(facts.done).toBe(true);
+  });
+
+  test("of one carriage return each are as good as any, wherever the stream is split", () => {
+    const returns = encoder.encode(whole.replaceAll("\r\n", "\n").replaceAll("\n", "\r"));
+    const passed = body.join("").replaceAll("\r\n", "\n").replaceAll("\n", "\r");
+    for (let at = 0; at <= returns.length; at++) {
+      const { text, facts } = scan([returns.slice(0, at), returns.slice(at)]);
+      expect(text, `split at ${at}`).toBe(passed);
+      expect(facts).toMatchObject({ usage: counts, done: true, failed: false });
+    }
   });
 });

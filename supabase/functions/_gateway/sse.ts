@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { TokenCounts } from "../_shared/money.ts";
-import { guessTokens, readUsage } from "./usage.ts";
+import { guessTokens, readUsage, type UsageBound } from "./usage.ts";
 
 /** What a stream has told so far. */
 type StreamFacts = {
@@ -9,7 +9,7 @@ type StreamFacts = {
   usageIsFinal: boolean;
   /** `[DONE]` has come: nothing after it counts. */
   done: boolean;
-  /** The provider has sent an error event. */
+  /** The provider has sent an error, or something that is no chunk. */
   failed: boolean;
   /** Events with content so far, and a guess at what they hold. */
   events: number;
@@ -31,23 +31,32 @@ const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const empty = new Uint8Array(0);
+const blankLine = Uint8Array.of(lineFeed, lineFeed);
 const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
+const lineEnd = /\r\n?|\n/;
+const errorEvent = /^event: ?error\s*$/m;
 
 const chunkShape = z.looseObject({
   id: z.string().optional().catch(undefined),
   created: z.number().optional().catch(undefined),
   model: z.string().optional().catch(undefined),
-  choices: z.array(z.unknown()).optional().catch(undefined),
+  choices: z.array(z.unknown()),
   usage: z.unknown().optional(),
   error: z.unknown().optional(),
 });
 
 /**
  * Reads a stream of chat completion chunks on its way through. Content events are never parsed: only those that hold
- * usage, an error or the terminator.
+ * usage, an error or the terminator. What is neither a chunk nor silent is a failure, and is passed on to nobody.
  * @param keepUsageChunk the client asked for the usage chunk itself; otherwise it is taken out
  */
-export function createSseScanner({ keepUsageChunk }: { keepUsageChunk: boolean }): SseScanner {
+export function createSseScanner({
+  keepUsageChunk,
+  usageBound,
+}: {
+  keepUsageChunk: boolean;
+  usageBound: UsageBound;
+}): SseScanner {
   const facts: StreamFacts = { usageIsFinal: false, done: false, failed: false, events: 0, guessedOutputTokens: 0 };
   const decoder = new TextDecoder("utf-8");
   let pending = empty;
@@ -79,37 +88,38 @@ export function createSseScanner({ keepUsageChunk }: { keepUsageChunk: boolean }
   function end(): Uint8Array[] {
     const last = pending;
     pending = empty;
-    return last.length > 0 && !facts.done && !facts.failed && passes(last) ? [last] : [];
+    // What follows is ours, and begins an event of its own.
+    return last.length > 0 && !facts.done && !facts.failed && passes(last) ? [last, blankLine] : [];
   }
 
   /** Learns from one event. @returns whether the client gets it */
   function passes(event: Uint8Array): boolean {
     const text = decoder.decode(event);
     // The first event is read for the answer's name, which our own last event repeats.
-    if (facts.events > 0 && !telling.test(text)) {
+    if (facts.events > 0 && isContent(text)) {
       count(event.length);
       return true;
     }
-    const data = dataOf(text);
+    if (isSilent(text)) return true;
+    const data = dataOf(text).trim();
     if (data === "[DONE]") {
       facts.done = true;
       return false;
     }
     const chunk = parseChunk(data);
-    if (chunk?.error !== undefined && chunk.error !== null) {
+    if (!chunk || errorEvent.test(text) || (chunk.error !== undefined && chunk.error !== null)) {
       facts.failed = true;
       return false;
     }
-    if (chunk?.id) facts.chunk = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    const usage = readUsage(chunk?.usage);
-    if (!chunk || !usage) {
-      count(event.length);
-      return true;
+    if (chunk.id) facts.chunk = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
+    const usage = readUsage(chunk.usage, usageBound);
+    const closesCount = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
+    if (usage) {
+      facts.usage = usage;
+      facts.usageIsFinal = closesCount;
     }
-    facts.usage = usage;
-    facts.usageIsFinal = chunk.choices?.length === 0;
-    if (!facts.usageIsFinal) count(event.length);
-    return !facts.usageIsFinal || keepUsageChunk;
+    if (!closesCount) count(event.length);
+    return !closesCount || keepUsageChunk;
   }
 
   /** What an event has beyond the smallest one is taken for content. */
@@ -122,8 +132,34 @@ export function createSseScanner({ keepUsageChunk }: { keepUsageChunk: boolean }
   return { facts, push, end };
 }
 
+/** One line of data, a chunk by its looks, without a word that has to be read. */
+function isContent(event: string): boolean {
+  const line = event.trimEnd();
+  return (
+    /^data: ?\{/.test(line) &&
+    line.endsWith("}") &&
+    /"choices": ?\[/.test(line) &&
+    !lineEnd.test(line) &&
+    !telling.test(line)
+  );
+}
+
+/** Comments and fields that say nothing by themselves, as providers send to keep a connection open. */
+function isSilent(event: string): boolean {
+  return event.split(lineEnd).every((line) => line === "" || /^(?::|id:|retry:)/.test(line));
+}
+
 /** Where the first event at or after `from` ends, its blank line included; -1 while it is open. */
 function endOfEvent(bytes: Uint8Array, from: number): number {
+  const end = endByLineFeeds(bytes, from);
+  const searched = end < 0 ? bytes : bytes.subarray(0, end);
+  for (let at = searched.indexOf(carriageReturn, from); at >= 0; at = searched.indexOf(carriageReturn, at + 1)) {
+    if (searched[at + 1] === carriageReturn) return at + 2;
+  }
+  return end;
+}
+
+function endByLineFeeds(bytes: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(lineFeed, from); at >= 0; at = bytes.indexOf(lineFeed, at + 1)) {
     if (bytes[at + 1] === lineFeed) return at + 2;
     if (bytes[at + 1] === carriageReturn && bytes[at + 2] === lineFeed) return at + 3;
@@ -133,7 +169,7 @@ function endOfEvent(bytes: Uint8Array, from: number): number {
 
 /** The data of an event: its `data` fields, joined by line feeds (WHATWG HTML, 9.2.6). */
 function dataOf(event: string): string {
-  const values = event.split(/\r?\n/).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
+  const values = event.split(lineEnd).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 

@@ -72,6 +72,9 @@ describe("a bad body is the client's fault, in OpenAI's shape, never ours", () =
     for (const workspace of ["0b6b1a3e-0000-4000-8000-000000000000", "nonsense"]) {
       const { status, error } = await post(JSON.stringify(hello), { "X-Platform-Workspace-Id": workspace });
       expect([status, error.code]).toEqual([403, "workspace_mismatch"]);
+      // Whose call it is comes before what it says.
+      const worse = await post("{", { "X-Platform-Workspace-Id": workspace, "X-Platform-Operation": "a/b" });
+      expect([worse.status, worse.error.code]).toEqual([403, "workspace_mismatch"]);
     }
   });
 });

@@ -1,0 +1,79 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createAiKey } from "../_shared/ai-key.ts";
+
+const limitBytes = 8 * 1024 * 1024;
+let tenant: GatewayTenant;
+let other: GatewayTenant;
+beforeAll(async () => {
+  [tenant, other] = await Promise.all([createGatewayTenant(), createGatewayTenant()]);
+});
+afterAll(() => Promise.all([tenant.close(), other.close()]));
+
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+/** Sends all of a body but its last byte, and then nothing. @returns what is answered, if anything */
+async function stall(key: string): Promise<{ answered: Promise<string> }> {
+  const url = new URL(`${tenant.client.baseURL}/chat/completions`);
+  const socket = connect({ host: url.hostname, port: Number(url.port) });
+  sockets.push(socket);
+  socket.on("error", () => {});
+  const answered = once(socket, "data").then(([data]) => String(data).split("\r\n", 1)[0] ?? "");
+  const head = [
+    `POST ${url.pathname} HTTP/1.1`,
+    `host: ${url.host}`,
+    `authorization: Bearer ${key}`,
+    "content-type: application/json",
+    `content-length: ${limitBytes}`,
+  ];
+  socket.write(`${head.join("\r\n")}\r\n\r\n`);
+  await new Promise<void>((resolve) => {
+    socket.once("close", () => resolve());
+    socket.write(Buffer.alloc(limitBytes - 1, 0x20), () => resolve());
+    answered.then(() => resolve());
+  });
+  return { answered };
+}
+
+const ask = ({ client }: GatewayTenant, padding = 0) =>
+  client.chat.completions.create({
+    model: "demo-chat",
+    messages: [{ role: "user", content: "hello" }],
+    metadata: Object.fromEntries(Array.from({ length: padding }, (_, n) => [`k${n}`, "x".repeat(500)])),
+  });
+
+describe("large bodies that never end", () => {
+  test("of strangers are not waited for, and keep nobody out", async () => {
+    const { text: key } = await createAiKey();
+    const stalled = await Promise.all(Array.from({ length: 6 }, () => stall(key)));
+    for (const { answered } of stalled) expect(await answered).toContain(" 401 ");
+    await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
+  });
+
+  test("of one tenant keep no other out", async () => {
+    await Promise.all(Array.from({ length: 4 }, () => stall(tenant.key)));
+    await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
+    await expect(ask(other, 1_000)).resolves.toMatchObject({ object: "chat.completion" });
+    await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
+  });
+});
+
+test("a large body of very many values is a stranger's 401 and a tenant's 400", async () => {
+  const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;
+  const post = async (key: string) => {
+    const answer = await fetch(`${tenant.client.baseURL}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body,
+    });
+    await answer.body?.cancel();
+    return answer.status;
+  };
+  const { text: stranger } = await createAiKey();
+  expect([await post(stranger), await post(tenant.key)]).toEqual([401, 400]);
+});

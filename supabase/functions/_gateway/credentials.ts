@@ -11,7 +11,7 @@ export type Credential = { source: AiCredentialKind; hash: string };
 export async function readCredential(request: Request): Promise<Credential> {
   const text = /^bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
   const source = aiCredentialKind(text);
-  if (!source) throw new GatewayError("invalid_api_key", { headers: { "www-authenticate": "Bearer" } });
+  if (!source) throw new GatewayError("invalid_api_key");
   return { source, hash: hex(await hashAiCredential(text)) };
 }
 

@@ -6,6 +6,9 @@ export type Call = { request: Request; requestId: string; params: Record<string,
 export type Handler = (call: Call) => Promise<Response>;
 export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
 
+/** RFC 9110, 11.6.1: a 401 says how to authenticate, and says it to everyone alike. */
+const challenge = { "www-authenticate": "Bearer" };
+
 /**
  * Serves routes in the gateway's manner (api.md, Conventions): 404, then 405 with `Allow`; OPTIONS is 204 and says
  * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
@@ -33,7 +36,8 @@ export function createGateway(
 function answerError(error: unknown, requestId: string, report: (error: unknown, requestId: string) => void): Response {
   const known = error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
   if (known.cause !== undefined) report(known.cause, requestId);
-  return Response.json(errorBody(known, requestId), { status: known.status, headers: known.options.headers });
+  const headers = { ...(known.status === 401 ? challenge : {}), ...known.options.headers };
+  return Response.json(errorBody(known, requestId), { status: known.status, headers });
 }
 
 async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createAiKey } from "../_shared/ai-key.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {
@@ -54,6 +55,34 @@ describe("errors", () => {
       await expect(call).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
     }
     await stranger.close();
+  });
+
+  test.for(["demo-reset", "demo-cut"])("%s on a connection that was in use is one provider call", async (model) => {
+    for (let n = 0; n < 3; n++) {
+      await tenant.client.chat.completions.create(chatOf("demo-chat"));
+      const requestId = newId();
+      const headers = { "x-request-id": requestId };
+      const call = tenant.client.chat.completions.create(chatOf(model), { headers });
+      await expect(call).rejects.toMatchObject({ status: 502 });
+      await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
+      expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
+    }
+  });
+
+  test("a wrong key is one answer, whatever is wrong with it", async () => {
+    const { text: unknown } = await createAiKey();
+    const answers = await Promise.all(
+      ["sk-wrong", unknown].map(async (key) => {
+        const answer = await fetch(`${tenant.client.baseURL}/chat/completions`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json", "x-request-id": "same" },
+          body: JSON.stringify(chatOf("demo-chat")),
+        });
+        return { status: answer.status, challenge: answer.headers.get("www-authenticate"), body: await answer.json() };
+      }),
+    );
+    expect(answers[0]).toMatchObject({ status: 401, challenge: "Bearer" });
+    expect(answers[1]).toEqual(answers[0]);
   });
 
   test("an unknown key is told nothing of its body, a good one which field is wrong", async () => {

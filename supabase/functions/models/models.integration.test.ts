@@ -1,6 +1,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createAiKey } from "../_shared/ai-key.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {
@@ -26,9 +27,14 @@ describe("models", () => {
     await tenant.db.query("update ai.keys set allowed_models = '{demo-chat}' where id = $1", [tenant.keyId]);
     const { data } = await tenant.client.models.list();
     expect(data.map(({ id }) => id)).toEqual(["demo-chat"]);
-    for (const id of ["demo-cached", "no-such-model", "a/b", "%", "'"]) {
+    for (const id of ["demo-cached", "no-such-model", "a/b", "%", "'", "\u0000", "a".repeat(129)]) {
       await expect(tenant.client.models.retrieve(id)).rejects.toMatchObject({ status: 404, code: "model_not_found" });
     }
+  });
+
+  test("are shown to nobody without a good key, however the model is called", async () => {
+    const stranger = tenant.client.withOptions({ apiKey: (await createAiKey()).text });
+    await expect(stranger.models.retrieve("\u0000")).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
   });
 
   test("need a good key", async () => {

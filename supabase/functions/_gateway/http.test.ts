@@ -19,7 +19,7 @@ function gateway(): Gateway {
     limits: { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
     readBody: createBodyReader(),
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
-    openRuns: createOpenRuns({ touch: database.touchRuns, sweep: database.sweepRuns, waitUntil, now }),
+    openRuns: createOpenRuns({ touch: database.touchRuns, waitUntil }),
     now,
     waitUntil,
     report: () => {},

@@ -13,18 +13,13 @@ const run = (id: string) => ({ run_id: id, created_at: "2026-01-01T00:00:00Z" })
 
 function collect() {
   const touched: object[][] = [];
-  let sweeps = 0;
   const openRuns = createOpenRuns({
     touch: async (counts) => {
       touched.push([...counts]);
     },
-    sweep: async () => {
-      sweeps += 1;
-    },
     waitUntil: () => {},
-    now: () => Date.now(),
   });
-  return { openRuns, touched, sweeps: () => sweeps };
+  return { openRuns, touched };
 }
 
 describe("open runs", () => {
@@ -43,14 +38,5 @@ describe("open runs", () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(touched).toHaveLength(1);
     expect(vi.getTimerCount()).toBe(0);
-  });
-
-  test("are the occasion to sweep what others left, every 15 seconds at most", async () => {
-    const { openRuns, sweeps } = collect();
-    for (let n = 0; n < 10; n++) openRuns.track(run(String(n)), () => ({ input_tokens: 0, output_tokens: 0 }))();
-    expect(sweeps()).toBe(1);
-    await vi.advanceTimersByTimeAsync(15_000);
-    openRuns.track(run("later"), () => ({ input_tokens: 0, output_tokens: 0 }))();
-    expect(sweeps()).toBe(2);
   });
 });

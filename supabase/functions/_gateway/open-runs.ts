@@ -11,38 +11,24 @@ export type OpenRuns = {
   track: (run: Run, counts: () => CountsSoFar) => () => void;
 };
 
-/**
- * The runs that this isolate has open. While there are any, they are touched together; what other isolates left
- * behind is swept on the same occasion, and after the first call.
- */
+/** The runs that this isolate has open. While there are any, they are touched together. */
 export function createOpenRuns(options: {
   touch: (counts: readonly object[]) => Promise<void>;
-  sweep: () => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
-  now: () => number;
 }): OpenRuns {
   const open = new Map<Run, () => CountsSoFar>();
   let timer: ReturnType<typeof setInterval> | undefined;
-  let sweptAt = Number.NEGATIVE_INFINITY;
 
   function tick(): void {
     const counts = [...open].map(([run, read]) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
     // A touch that fails is made up for by the next one.
     options.waitUntil(options.touch(counts).catch(() => {}));
-    sweepNowAndThen();
-  }
-
-  function sweepNowAndThen(): void {
-    if (options.now() - sweptAt < touchIntervalMs) return;
-    sweptAt = options.now();
-    options.waitUntil(options.sweep().catch(() => {}));
   }
 
   return {
     track(run, counts) {
       open.set(run, counts);
       timer ??= setInterval(tick, touchIntervalMs);
-      sweepNowAndThen();
       return () => {
         open.delete(run);
         if (open.size > 0) return;

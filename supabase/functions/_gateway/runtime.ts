@@ -15,6 +15,8 @@ const runtime = globalThis as unknown as {
   EdgeRuntime?: { waitUntil: (work: Promise<unknown>) => void };
 };
 
+const sweepIntervalMs = 15_000;
+
 /** Serves a function's handler with what the environment gives. */
 export function serve(createHandler: (gateway: Gateway) => (request: Request) => Promise<Response>): void {
   runtime.Deno.serve(createHandler(gatewayFromEnvironment()));
@@ -26,12 +28,19 @@ function gatewayFromEnvironment(): Gateway {
   const now = () => performance.now();
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
-  const openRuns = createOpenRuns({ touch: database.touchRuns, sweep: database.sweepRuns, waitUntil, now });
+  const openRuns = createOpenRuns({ touch: database.touchRuns, waitUntil });
+  keepSweeping(() => waitUntil(database.sweepRuns().catch(() => {})));
   // The isolate is about to end: what waits for its batch goes now.
   globalThis.addEventListener("beforeunload", () => waitUntil(settlements.flush()));
   const limits = { ...defaultTimeLimits, totalMs: totalLimitMs };
   const readBody = createBodyReader();
   return { database, providers, limits, readBody, settlements, openRuns, now, waitUntil, report };
+}
+
+/** What other isolates left behind is closed as long as any is there, whether or not anybody calls. */
+function keepSweeping(sweep: () => void): void {
+  sweep();
+  setInterval(sweep, sweepIntervalMs);
 }
 
 /** One line for each defect or outage: the kind of error and where, never a text that a caller or provider wrote. */

@@ -1,5 +1,12 @@
 -- Who may call the gateway: a workspace's policy and its ttr_ai_ keys.
 
+-- Everyone may make temporary tables by default; gateway, which executes named functions, makes nothing.
+do $$
+begin
+  execute format('revoke temporary on database %I from public', current_database());
+end
+$$;
+
 create table ai.workspace_policies (
   workspace_id uuid primary key references public.workspaces (id) on delete cascade,
   allowed_models text[],

@@ -48,6 +48,24 @@ test.each([
   expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(new RegExp(`\n {2}${name} `));
 });
 
+test.each([
+  [{ AI_PROVIDER_OPENAI_BASE_URL: "https://api.example.com/v1" }, "AI_PROVIDER_OPENAI_API_KEY is missing"],
+  [{ AI_PROVIDER_X_BASE_URL: "api.example.com", AI_PROVIDER_X_API_KEY: "k" }, "AI_PROVIDER_X_BASE_URL is not a URL"],
+  [
+    { AI_PROVIDER_X_BASE_URL: "http://a.example", AI_PROVIDER_X_API_KEY: "k" },
+    "AI_PROVIDER_X_BASE_URL must begin with",
+  ],
+  [{ ...project, AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" }, "must begin with https"],
+])("a provider that the functions would refuse is named: %j", (settings, message) => {
+  expect(() => parseEnvironment(settings)).toThrow(message);
+});
+
+test("a provider with address and key is taken, beside the embedded stack a local one too", () => {
+  const local = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" };
+  expect(() => parseEnvironment(local)).not.toThrow();
+  expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();
+});
+
 test("an account secret of 32 characters is long enough", () => {
   expect(() => parseEnvironment({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "x".repeat(32) })).not.toThrow();
 });

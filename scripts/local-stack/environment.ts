@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
-import { StackError } from "./errors.ts";
+import { isLoopback, readProviders } from "../../supabase/functions/_gateway/environment.ts";
+import { messageOf, StackError } from "./errors.ts";
 
 /** Values that `.env.example` gives to secrets begin so; production refuses them. */
 export const examplePrefix = "example-only-";
@@ -70,9 +71,20 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
       );
     }
   }
+  faults.push(...providerFaults(all, settings.SUPABASE_URL));
   if (settings.NODE_ENV === "production") faults.push(...exampleFaults(settings));
   if (faults.length > 0) refuse(origin, faults);
   return { settings, all };
+}
+
+/** What the functions would refuse, said where people look. */
+function providerFaults(all: Record<string, string>, supabaseUrl?: string): string[] {
+  try {
+    readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });
+    return [];
+  } catch (error) {
+    return [`${messageOf(error)} Set the provider's address and key, or neither.`];
+  }
 }
 
 function exampleFaults(settings: Environment["settings"]): string[] {

@@ -1,9 +1,22 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
 import path from "node:path";
+import { z } from "zod";
 import { codeOf, StackError } from "../errors.ts";
 import { endGroups, isAlive, type OwnedProcess, type ProcessIdentity, startOf } from "./processes.ts";
 
-type Content = ProcessIdentity & { url?: string; watchdog?: ProcessIdentity; services: OwnedProcess[] };
+const identity = z.object({ pid: z.number().int().positive(), startedAt: z.string() });
+const contentShape = identity.extend({
+  url: z.string().optional(),
+  watchdog: identity.optional(),
+  services: z.array(
+    identity.extend({
+      name: z.string(),
+      stopSignal: z.custom<NodeJS.Signals>((value) => Object.hasOwn(constants.signals, String(value))),
+    }),
+  ),
+});
+type Content = z.infer<typeof contentShape>;
 
 export type RunRecord = {
   /** Says where the stack is found, for those who try to start a second one. */
@@ -17,9 +30,10 @@ const leftoverLimitMs = 8_000;
 
 const fileIn = (dataDir: string) => path.join(dataDir, "run.json");
 
+/** What a record says; nothing where there is none, or something else is in its place. */
 function read(file: string): Content | undefined {
   try {
-    return JSON.parse(readFileSync(file, "utf8")) as Content;
+    return contentShape.safeParse(JSON.parse(readFileSync(file, "utf8"))).data;
   } catch (error) {
     if (codeOf(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
     throw error;

@@ -23,16 +23,29 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
   if (!parsed.success) throw new Error(`The environment is not complete: ${z.prettifyError(parsed.error)}`);
   const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS } = parsed.data;
   const local = isLoopback(new URL(SUPABASE_URL).hostname);
+  const providers = readProviders(env, { local });
+  return { databaseUrl: GATEWAY_DB_URL, providers, totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000 };
+}
+
+/**
+ * Reads the providers' addresses and keys.
+ * @param local providers may be on this machine, as the project is
+ * @throws Error naming the setting that is missing or wrong
+ */
+export function readProviders(
+  env: Record<string, string | undefined>,
+  { local }: { local: boolean },
+): Map<string, Provider> {
   const providers = new Map<string, Provider>();
   for (const [name, baseUrl] of Object.entries(dropEmpty(env))) {
     const id = providerSetting.exec(name)?.[1];
     if (!id) continue;
     const apiKey = env[`AI_PROVIDER_${id}_API_KEY`];
-    if (!apiKey) throw new Error(`AI_PROVIDER_${id}_API_KEY is missing: ${name} is set.`);
+    if (!apiKey) throw new Error(`AI_PROVIDER_${id}_API_KEY is missing, but ${name} is set.`);
     checkAddress(name, baseUrl, local);
     providers.set(id.toLowerCase(), { baseUrl: baseUrl.replace(/\/+$/, ""), apiKey });
   }
-  return { databaseUrl: GATEWAY_DB_URL, providers, totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000 };
+  return providers;
 }
 
 function dropEmpty(env: Record<string, string | undefined>): Record<string, string> {
@@ -48,7 +61,8 @@ function checkAddress(name: string, text: string, local: boolean): void {
   if (isLoopback(hostname) || isAddress(hostname)) throw new Error(`${name} must name a public host, not an address.`);
 }
 
-function isLoopback(hostname: string): boolean {
+/** Whether a host is this machine. */
+export function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127\./.test(hostname);
 }
 

@@ -3,10 +3,13 @@ import type { FunctionHandler } from "./deno-api.ts";
 import type { LoadedFunction } from "./registry.ts";
 
 /** Answers `/healthz` itself and hands `/<name>/*` to that function, with the codes of hosted Supabase where it cannot. */
-export function createDispatch(functions: ReadonlyMap<string, LoadedFunction>, root: string): FunctionHandler {
+export function createDispatch(
+  functions: ReadonlyMap<string, LoadedFunction>,
+  { root, reloads }: { root: string; reloads: boolean },
+): FunctionHandler {
   return (request, info) => {
     const name = nameOf(request.url);
-    if (name === "healthz") return health(functions);
+    if (name === "healthz") return health(functions, { reloads });
     const target = functions.get(name);
     if (!target) return failure(404, "NOT_FOUND", "Requested function was not found");
     if ("error" in target) return failure(503, "BOOT_ERROR", describeFailure(target, root));
@@ -29,9 +32,12 @@ function nameOf(url: string): string {
   return new URL(url).pathname.split("/", 2)[1] ?? "";
 }
 
-function health(functions: ReadonlyMap<string, LoadedFunction>): Response {
+/** Well when all functions are; one that is being written may fail for a while where they are loaded anew. */
+function health(functions: ReadonlyMap<string, LoadedFunction>, { reloads }: { reloads: boolean }): Response {
   const states = [...functions].map(([name, loaded]) => [name, "error" in loaded ? "failed" : "ready"]);
-  return Response.json({ status: "ok", functions: Object.fromEntries(states) });
+  const well = reloads || states.every(([, state]) => state === "ready");
+  const body = { status: well ? "ok" : "failed", functions: Object.fromEntries(states) };
+  return Response.json(body, { status: well ? 200 : 503 });
 }
 
 function failure(status: number, code: string, message: string): Response {

@@ -115,7 +115,10 @@ describe("the functions' host", () => {
     expect(body).toMatchObject({ code: "BOOT_ERROR" });
     expect(body.message).toContain("broken/index.ts");
     expect((await fetch(`${host.url}/silent`)).status).toBe(503);
-    expect(await (await fetch(`${host.url}/healthz`)).json()).toMatchObject({
+    const health = await fetch(`${host.url}/healthz`);
+    expect(health.status).toBe(503);
+    expect(await health.json()).toMatchObject({
+      status: "failed",
       functions: { broken: "failed", echo: "ready", silent: "failed" },
     });
   });
@@ -167,6 +170,7 @@ describe("the functions' host", () => {
       expect((await fetch(`${other.url}/added`)).status).toBe(200);
       await writeFunctions(changing, { greet: "this is no code" });
       await expect.poll(ask, { timeout: 5_000 }).toContain("greet/index.ts");
+      expect((await fetch(`${other.url}/healthz`)).status).toBe(200);
       await writeFunctions(changing, greet("three"));
       await expect.poll(ask, { timeout: 5_000 }).toBe("three");
     } finally {

@@ -41,7 +41,7 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
       onError: handlerFailure,
       onListen: () => console.log(`${functions.size} functions on http://${hostname}:${port}`),
     },
-    createDispatch(functions, root),
+    createDispatch(functions, { root, reloads: process.env.RELOAD === "1" }),
   );
   return {
     async stop() {

@@ -1,0 +1,40 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { liveRun, takeDataDir } from "./run-record.ts";
+
+let dataDir: string;
+beforeEach(() => {
+  dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-run-"));
+});
+afterEach(() => rmSync(dataDir, { recursive: true }));
+
+const take = () => takeDataDir({ dataDir, onLeftover: () => {} });
+
+test("a run holds its data directory until it says that it is over", async () => {
+  const record = await take();
+  record.announce("http://localhost:3000");
+  expect(liveRun(dataDir)).toEqual({ pid: process.pid, url: "http://localhost:3000" });
+  await expect(take()).rejects.toThrow(`process ${process.pid}, http://localhost:3000`);
+  record.remove();
+  expect(liveRun(dataDir)).toBeUndefined();
+});
+
+test.each([
+  "",
+  "{",
+  "null",
+  "7",
+  "[]",
+  '{"version":1}',
+  `{"pid":${process.pid}}`,
+  '{"pid":"x","startedAt":"y","services":[]}',
+  '{"pid":1,"startedAt":"no such","services":[{"pid":1}]}',
+])("a record of %j is nobody's run, and no obstacle", async (content) => {
+  const file = path.join(dataDir, "run.json");
+  writeFileSync(file, content);
+  expect(liveRun(dataDir)).toBeUndefined();
+  await take();
+  expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ pid: process.pid, services: [] });
+});

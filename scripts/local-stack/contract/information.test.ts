@@ -67,9 +67,12 @@ describe("unknown addresses", () => {
 });
 
 describe("other methods of a known address", () => {
-  test.each(["POST /health", "GET /signup", "PUT /token", "DELETE /verify", "HEAD /health"])("%s: 405", async (route) => {
-    const answer = await call(route);
-    expect(answer.status).toBe(405);
-    expect(answer.headers.get("allow")).toMatch(/GET|POST/);
-  });
+  test.each(["POST /health", "GET /signup", "PUT /token", "DELETE /verify", "HEAD /health"])(
+    "%s: 405",
+    async (route) => {
+      const answer = await call(route);
+      expect(answer.status).toBe(405);
+      expect(answer.headers.get("allow")).toMatch(/GET|POST/);
+    },
+  );
 });

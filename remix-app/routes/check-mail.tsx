@@ -12,7 +12,7 @@ import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
-import { Field } from "../ui/field.tsx";
+import { EmailField } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
@@ -88,14 +88,10 @@ export default function CheckMailPage() {
       <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
         <input type="hidden" name="returnUrl" value={returnUrl} />
         <h2 className="font-semibold text-large">No mail yet?</h2>
-        <Field
+        <EmailField
           id={email.id}
           name={email.name}
-          label="Email"
-          type="email"
           autoComplete="email"
-          autoCapitalize="none"
-          spellCheck={false}
           required
           defaultValue={email.initialValue}
           errorId={email.errorId}

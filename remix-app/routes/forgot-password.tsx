@@ -10,7 +10,7 @@ import { startEvenTiming } from "../identity/even-timing.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
-import { Field } from "../ui/field.tsx";
+import { EmailField } from "../ui/field.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -69,14 +69,9 @@ export default function ForgotPasswordPage() {
     <EntryPage title="Reset your password" lead="We send you a link to choose a new one.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">
-        <Field
+        <EmailField
           id={email.id}
           name={email.name}
-          label="Email"
-          type="email"
-          autoComplete="username"
-          autoCapitalize="none"
-          spellCheck={false}
           required
           defaultValue={email.initialValue}
           errorId={email.errorId}

@@ -15,7 +15,7 @@ import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
-import { Field, PasswordField } from "../ui/field.tsx";
+import { EmailField, PasswordField } from "../ui/field.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -79,14 +79,9 @@ export default function SignUpPage() {
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">
         <input type="hidden" name="returnUrl" value={returnUrl} />
-        <Field
+        <EmailField
           id={email.id}
           name={email.name}
-          label="Email"
-          type="email"
-          autoComplete="username"
-          autoCapitalize="none"
-          spellCheck={false}
           required
           defaultValue={email.initialValue}
           errorId={email.errorId}

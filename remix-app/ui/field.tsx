@@ -52,6 +52,13 @@ export function Field({ id, label, errorId, errors, hint, aside, trailing, ...in
   );
 }
 
+/** The input of the email address that names an account, for password managers too. */
+export function EmailField(props: Omit<FieldProps, "type" | "label">) {
+  return (
+    <Field autoComplete="username" {...props} label="Email" type="email" autoCapitalize="none" spellCheck={false} />
+  );
+}
+
 /** A password's input, with a button that shows it; the button appears where its script runs. */
 export function PasswordField(props: Omit<FieldProps, "type" | "trailing">) {
   return (

@@ -34,7 +34,7 @@ async function freePort(): Promise<number> {
 async function startMailbox(directory: string): Promise<Mailbox> {
   const [smtp, web] = [await freePort(), await freePort()];
   const child = spawn(process.execPath, [path.join(import.meta.dirname, "main.ts")], {
-    env: { PATH: process.env.PATH, SMTP_PORT: String(smtp), WEB_PORT: String(web), MAIL_DIR: directory },
+    env: { ...process.env, SMTP_PORT: String(smtp), WEB_PORT: String(web), MAIL_DIR: directory },
     stdio: "ignore",
   });
   running.push(child);

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { denoArguments } from "./deno-arguments.ts";
 
@@ -19,6 +20,14 @@ const sources = {
   silent: "export const idle = true;",
   throws: "Deno.serve(() => { throw new Error('inside'); });",
   _shared: "Deno.serve(() => new Response('never'));",
+  wait: `let left = 0;
+  Deno.serve(async (request) => {
+    if (request.method === "GET") return new Response(String(left));
+    await request.arrayBuffer();
+    await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
+    left += 1;
+    return new Response();
+  });`,
   stream: `let left = "nobody";
   Deno.serve({}, (request) => {
     if (request.url.endsWith("/left")) return new Response(left);
@@ -143,6 +152,28 @@ describe("the functions' host", () => {
     await answer.body?.getReader().read();
     client.abort();
     await expect.poll(async () => (await fetch(`${host.url}/stream/left`)).text()).toBe("signal");
+  });
+
+  test("a client that leaves before the answer aborts the signal, in however many packets its request came", async () => {
+    const { hostname, port } = new URL(host.url);
+    const leave = async ({ size, pauseMs }: { size: number; pauseMs: number }) => {
+      const socket = connect(Number(port), hostname).setNoDelay();
+      socket.write(`POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: ${size}\r\n\r\n`);
+      await sleep(pauseMs);
+      socket.write("x".repeat(size));
+      await sleep(200);
+      socket.destroy();
+    };
+    const requests = [
+      { size: 20, pauseMs: 0 },
+      { size: 20, pauseMs: 50 },
+      { size: 20_000, pauseMs: 0 },
+      { size: 500_000, pauseMs: 50 },
+    ];
+    for (const [n, request] of requests.entries()) {
+      await leave(request);
+      await expect.poll(async () => (await fetch(`${host.url}/wait`)).text()).toBe(String(n + 1));
+    }
   });
 
   test("work handed to waitUntil is finished before the process ends", async () => {

@@ -1,6 +1,8 @@
+import { createServer } from "node:http";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { getRequestListener } from "@hono/node-server";
 import { createBackgroundTasks } from "./background.ts";
 import { runtime } from "./deno-api.ts";
 import { createDispatch, describeFailure, handlerFailure } from "./dispatch.ts";
@@ -26,28 +28,31 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
     event.preventDefault();
     console.error(event.reason);
   });
-  const serve = runtime.Deno.serve;
   const functions = await loadFunctions(functionsFolder, runtime.Deno);
   for (const loaded of functions.values()) if ("error" in loaded) console.error(describeFailure(loaded, root));
 
-  const cut = new AbortController();
   const hostname = process.env.HOST ?? "127.0.0.1";
   const port = Number(process.env.PORT);
-  const server = serve(
-    {
-      hostname,
-      port,
-      signal: cut.signal,
-      onError: handlerFailure,
-      onListen: () => console.log(`${functions.size} functions on http://${hostname}:${port}`),
+  const dispatch = createDispatch(functions, { root, reloads: process.env.RELOAD === "1" });
+  // Deno's own server never tells of a client that leaves before its answer, unless head and body came in one packet.
+  const listener = getRequestListener(
+    (request) => {
+      // From its first use on, the signal knows of a client that leaves.
+      request.signal.throwIfAborted();
+      return dispatch(request);
     },
-    createDispatch(functions, { root, reloads: process.env.RELOAD === "1" }),
+    { overrideGlobalObjects: false, errorHandler: handlerFailure },
   );
+  const server = createServer(listener);
+  server.listen(port, hostname, () => console.log(`${functions.size} functions on http://${hostname}:${port}`));
   return {
     async stop() {
       globalThis.dispatchEvent(new CustomEvent("beforeunload", { detail: { reason: "termination" } }));
-      const timer = setTimeout(() => cut.abort(), requestLimitMs);
-      await Promise.race([server.shutdown(), server.finished]);
+      const timer = setTimeout(() => server.closeAllConnections(), requestLimitMs);
+      await new Promise((resolve) => {
+        server.close(resolve);
+        server.closeIdleConnections();
+      });
       clearTimeout(timer);
       const left = await background.drain(backgroundLimitMs);
       if (left > 0) console.error(`${left} background tasks were not done in time`);

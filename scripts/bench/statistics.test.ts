@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { quantile, saturate, spread } from "./statistics.ts";
+
+test("a quantile is the smallest value that so much of the sample does not exceed", () => {
+  const sample = [5, 1, 4, 2, 3];
+  expect(quantile(sample, 0)).toBe(1);
+  expect(quantile(sample, 0.5)).toBe(3);
+  expect(quantile(sample, 0.8)).toBe(4);
+  expect(quantile(sample, 0.81)).toBe(5);
+  expect(quantile(sample, 1)).toBe(5);
+  expect(quantile([7], 0.99)).toBe(7);
+});
+
+test("a spread is the median with the lowest and the highest", () => {
+  expect(spread([3, 1, 2], 1)).toBe("2.0 (1.0–3.0)");
+});
+
+test("so many calls are under way at once, none is begun late, and all that were begun count", async () => {
+  let [running, most, calls] = [0, 0, 0];
+  const { perSecond, latenciesMs } = await saturate({
+    concurrency: 4,
+    durationMs: 100,
+    work: async () => {
+      running += 1;
+      calls += 1;
+      most = Math.max(most, running);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      running -= 1;
+    },
+  });
+  expect(most).toBe(4);
+  expect(running).toBe(0);
+  expect(latenciesMs).toHaveLength(calls);
+  expect(perSecond).toBeGreaterThan(0);
+  expect(perSecond).toBeLessThanOrEqual(calls / 0.1);
+});

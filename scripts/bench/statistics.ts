@@ -1,0 +1,46 @@
+/** The smallest value of the sample that `share` of it does not exceed. */
+export function quantile(sample: readonly number[], share: number): number {
+  const sorted = [...sample].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
+/** `median (lowest–highest)` */
+export function spread(sample: readonly number[], digits: number): string {
+  const [low, middle, high] = [0, 0.5, 1].map((share) => quantile(sample, share).toFixed(digits));
+  return `${middle} (${low}–${high})`;
+}
+
+/** Keeps `concurrency` calls of `work` under way for `durationMs`, and waits for the last. */
+export async function saturate(options: {
+  concurrency: number;
+  durationMs: number;
+  work: () => Promise<unknown>;
+}): Promise<{ perSecond: number; latenciesMs: number[] }> {
+  const { concurrency, durationMs, work } = options;
+  const latenciesMs: number[] = [];
+  const begun = performance.now();
+  async function worker(): Promise<void> {
+    while (performance.now() - begun < durationMs) {
+      const before = performance.now();
+      await work();
+      latenciesMs.push(performance.now() - before);
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, worker));
+  return { perSecond: latenciesMs.length / ((performance.now() - begun) / 1_000), latenciesMs };
+}
+
+/** How many calls `timeEach` makes for one that it counts. */
+export const warmUpFactor = 1.25;
+
+/** How long each of `count` calls of `work` takes, one after another, once warm. */
+export async function timeEach(count: number, work: () => Promise<unknown>): Promise<number[]> {
+  const warmUp = Math.ceil(count * (warmUpFactor - 1));
+  const latenciesMs: number[] = [];
+  for (let call = 0; call < warmUp + count; call += 1) {
+    const before = performance.now();
+    await work();
+    if (call >= warmUp) latenciesMs.push(performance.now() - before);
+  }
+  return latenciesMs;
+}

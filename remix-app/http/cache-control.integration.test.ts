@@ -1,18 +1,17 @@
-import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
 import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
 
-const version = readdirSync("build/client/assets")
-  .map((file) => /^manifest-(\w+)\.js$/.exec(file)?.[1])
-  .find((found) => found !== undefined);
-const manifest = `/__manifest?p=%2F&version=${version}`;
 let backend: IdentityBackend;
 let web: WebProcess;
+let manifest: string;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
   web = await startWeb(backend.url);
+  const home = await web.fetch("/", { headers: { cookie: cookieOf(await backend.session()) } });
+  const version = /\/assets\/manifest-(\w+)\.js/.exec(await home.text())?.[1];
+  manifest = `/__manifest?p=%2F&version=${version}`;
 });
 afterAll(async () => {
   await web.stop();

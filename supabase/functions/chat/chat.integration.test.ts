@@ -228,20 +228,23 @@ describe("a streamed chat", () => {
     }
   });
 
-  test("that the client leaves before the first byte is cancelled at the provider, too", async () => {
-    for (const stream of [true, false]) {
-      const requestId = newId();
-      const leaving = new AbortController();
-      const call = tenant.client.chat.completions.create(
-        { ...chatOf("demo-slow", "[[first=5000]]"), stream },
-        { headers: { "x-request-id": requestId }, signal: leaving.signal },
-      );
-      setTimeout(() => leaving.abort(), 300);
-      await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
-      const { run, truth } = await tenant.accountOf(requestId);
-      expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
-      expect(truth).toMatchObject([{ aborted: true }]);
-    }
+  test.for([
+    { stream: true, size: 0 },
+    { stream: false, size: 0 },
+    { stream: true, size: 100_000 },
+    { stream: false, size: 100_000 },
+  ])("that the client leaves before the first byte is cancelled at the provider, too: %j", async ({ stream, size }) => {
+    const requestId = newId();
+    const leaving = new AbortController();
+    const call = tenant.client.chat.completions.create(
+      { ...chatOf("demo-slow", `[[first=5000]]${"x".repeat(size)}`), stream },
+      { headers: { "x-request-id": requestId }, signal: leaving.signal },
+    );
+    setTimeout(() => leaving.abort(), 300);
+    await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+    const { run, truth } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expect(truth).toMatchObject([{ aborted: true }]);
   });
 });
 

@@ -3,7 +3,7 @@ import path from "node:path";
 /**
  * What `deno` is started with to serve the functions of the checkout at `root`: they may use the network, the
  * environment and the names of the system, read the checkout, and nothing else. Nothing is fetched to run them:
- * bare names are those of node_modules. A request's signal tells of a client that left, not of a finished answer.
+ * bare names are those of node_modules.
  */
 export function denoArguments(root: string, folders: string[] = []): string[] {
   return [
@@ -11,7 +11,6 @@ export function denoArguments(root: string, folders: string[] = []): string[] {
     "--quiet",
     "--no-prompt",
     "--no-remote",
-    "--unstable-no-legacy-abort",
     "--allow-net",
     "--allow-env",
     "--allow-sys",

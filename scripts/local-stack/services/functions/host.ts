@@ -36,9 +36,13 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
   const dispatch = createDispatch(functions, { root, reloads: process.env.RELOAD === "1" });
   // Deno's own server never tells of a client that leaves before its answer, unless head and body came in one packet.
   const listener = getRequestListener(
-    (request) => {
+    (request, { incoming, outgoing }) => {
       // From its first use on, the signal knows of a client that leaves.
       request.signal.throwIfAborted();
+      // What is left of a body that nobody reads would hold up the connection's next request.
+      outgoing.once("finish", () => {
+        if (!incoming.complete) incoming.removeAllListeners("data").resume();
+      });
       return dispatch(request);
     },
     { overrideGlobalObjects: false, errorHandler: handlerFailure },

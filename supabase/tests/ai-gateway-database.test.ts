@@ -143,6 +143,11 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", reserved: "0.00000000", open: 0 });
   });
 
+  test("lets its role make nothing, no temporary table either", async () => {
+    const may = "select has_database_privilege('gateway', current_database(), 'temporary') as may";
+    expect(await owner.db.query(may)).toEqual([{ may: false }]);
+  });
+
   test("says no by code: the refusals of begin_run are the gateway's errors", async () => {
     const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
     await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });

@@ -8,7 +8,8 @@ import { reachableDataDir } from "./services/postgres/placement.ts";
 // `npm run reset`: forgets everything the stack keeps. The next start begins with an empty database.
 
 /** What the stack makes in its data directory. Nothing else there is touched. */
-const ours = /^(logs|mail|compile-cache|postgres(-identity-bin)?(\.new|\.password)?|(run|stack|secrets)\.json(\.new)?|test-.+)$/;
+const ours =
+  /^(logs|mail|compile-cache|postgres(-identity-bin)?(\.new|\.password)?|(run|stack|secrets)\.json(\.new)?|test-.+)$/;
 
 function refuseIfRunning(dataDir: string): void {
   const live = liveRun(dataDir);

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { MailDev } from "maildev";
@@ -111,7 +112,10 @@ async function untilItAnswers(connectionString: string): Promise<void> {
 async function startMail(endings: (() => Promise<unknown>)[]) {
   const smtpPort = await freePort();
   const webPort = await freePort();
+  // Its default is one directory for everybody on the machine.
+  const mailDirectory = await mkdtemp(path.join(tmpdir(), "identity-contract-mail-"));
   const mail = new MailDev({
+    mailDirectory,
     smtp: smtpPort,
     web: webPort,
     ip: "127.0.0.1",
@@ -121,7 +125,10 @@ async function startMail(endings: (() => Promise<unknown>)[]) {
     silent: true,
   });
   await mail.start();
-  endings.push(() => mail.stop());
+  endings.push(async () => {
+    await mail.stop();
+    await rm(mailDirectory, { recursive: true, force: true });
+  });
   return { smtpPort, url: `http://127.0.0.1:${webPort}` };
 }
 

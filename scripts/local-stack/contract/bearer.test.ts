@@ -49,6 +49,21 @@ describe("a user's bearer token", () => {
     expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
   });
 
+  test.each([
+    { sub: 5 },
+    { aud: 5 },
+    { role: 5 },
+    { role: ["service_role"] },
+    { email: 5 },
+    { amr: "password" },
+    { app_metadata: "x" },
+  ])("a claim of another type, %j: 403 bad_jwt, for administrators too", async (claim) => {
+    const { id } = await newAccount();
+    const bearer = await forgeToken({ ...userClaims(id), ...claim });
+    expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
+    expectRefusal(await call("GET /admin/users", { bearer }), 403, "bad_jwt");
+  });
+
   test("alg none: 403 bad_jwt", async () => {
     const { id } = await newAccount();
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");

@@ -11,9 +11,24 @@ const keyShape = z.looseObject({
 });
 type Key = z.infer<typeof keyShape>;
 
+/** What this server reads of a token. A claim of another type is never made into one that it knows. */
+const claimShapes = z.looseObject({
+  sub: z.string().nullish(),
+  aud: z.union([z.string(), z.array(z.string())]).nullish(),
+  role: z.string().nullish(),
+  session_id: z.string().nullish(),
+  email: z.string().nullish(),
+  phone: z.string().nullish(),
+  aal: z.string().nullish(),
+  amr: z.array(z.looseObject({})).nullish(),
+  app_metadata: z.looseObject({}).nullish(),
+  user_metadata: z.looseObject({}).nullish(),
+  is_anonymous: z.boolean().nullish(),
+});
+
 export type TokenKeys = {
   sign: (claims: JWTPayload) => Promise<string>;
-  /** Checks signature and times; iss and aud are the caller's. @throws AuthError 403 bad_jwt */
+  /** Checks signature, times and types of claims; iss and aud are the caller's. @throws AuthError 403 bad_jwt */
   verify: (token: string, now: Date) => Promise<JWTPayload>;
   /** The public keys; none where tokens are signed with a shared secret. */
   jwks: { keys: JWK[] };
@@ -58,13 +73,20 @@ export async function loadTokenKeys(config: Settings): Promise<TokenKeys> {
           },
           { algorithms, currentDate: now },
         );
+        claimShapes.parse(payload);
         return payload;
       } catch (error) {
-        const reason = error instanceof errors.JOSEError ? error.message : "unusable key";
+        const reason = describe(error);
         throw new AuthError(403, "bad_jwt", `invalid JWT: unable to parse or verify signature, ${reason}`);
       }
     },
   };
+}
+
+function describe(error: unknown): string {
+  if (error instanceof errors.JOSEError) return error.message;
+  if (error instanceof z.ZodError) return `claim ${String(error.issues[0]?.path[0])} is of another type`;
+  return "unusable key";
 }
 
 function parseKeys(config: Settings): Key[] {

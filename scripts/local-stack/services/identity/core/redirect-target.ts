@@ -1,4 +1,4 @@
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 import type { Config } from "../config/config.ts";
 
 type Settings = Pick<Config, "GOTRUE_SITE_URL" | "GOTRUE_URI_ALLOW_LIST">;
@@ -14,7 +14,7 @@ export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_
   const samePort = given.port === site.port || isLoopbackName(given.host);
   if (given.host === site.host && given.scheme === site.scheme && samePort) return true;
   if (/^\d+$/.test(given.host)) return false;
-  if (isIP(given.host)) return given.host === "::1" || given.host.startsWith("127.");
+  if (isIP(given.host)) return isLoopback(given.host);
   const isHttp = given.scheme === "http" || given.scheme === "https";
   if (isHttp && !/^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?$/.test(given.host)) return false;
   const [withoutFragment = ""] = target.split("#");
@@ -30,6 +30,15 @@ function splitUrl(url: string): { scheme: string; host: string; port: string } |
   if (!match) return undefined;
   const [, scheme = "", host = "", port = ""] = match;
   return { scheme: scheme.toLowerCase(), host: host.replace(/^\[(.*)\]$/, "$1"), port };
+}
+
+/** Whether an address as `isIP` knows it is one of this machine, in any spelling. */
+function isLoopback(address: string): boolean {
+  if (address.includes("%")) return false;
+  const loopback = new BlockList();
+  loopback.addSubnet("127.0.0.0", 8);
+  loopback.addAddress("::1", "ipv6");
+  return loopback.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
 }
 
 function isLoopbackName(host: string): boolean {

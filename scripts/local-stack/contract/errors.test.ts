@@ -15,7 +15,7 @@ describe("error bodies by API version", () => {
     },
   );
 
-  test.each([null, "2023-12-31", "yesterday", "20240101"])(
+  test.each([null, "2023-12-31", "yesterday", "20240101", "2024-02-30"])(
     "%s: the older shape, and no version echoed",
     async (version) => {
       const answer = await wrongSignIn({ version });
@@ -54,6 +54,13 @@ describe("bodies", () => {
       expectRefusal(await call("POST /signup", { rawBody, headers: json }), 400, "bad_json");
     },
   );
+
+  test("null says as little as an empty object", async () => {
+    const answer = (route: string) => call(route, { rawBody: "null", headers: json });
+    expectRefusal(await answer("POST /signup"), 422, "anonymous_provider_disabled");
+    expectRefusal(await answer("POST /token?grant_type=refresh_token"), 400, "validation_failed");
+    expectRefusal(await answer("POST /verify"), 400, "validation_failed");
+  });
 
   test("a form is bad_json", async () => {
     const rawBody = new URLSearchParams({ email: newEmail(), password: "correct horse 1" });

@@ -7,14 +7,14 @@ const maxBodyBytes = 1_048_576;
 const maxDepth = 500;
 
 /**
- * Reads the body once.
+ * Reads the body once; `null` says as little as an empty object.
  * @throws AuthError 413 request_entity_too_large, 400 bad_json
  */
 async function readBody(c: Request): Promise<unknown> {
   const known = c.get("body");
   if (known !== undefined) return known;
   const isForm = c.req.header("content-type")?.startsWith("application/x-www-form-urlencoded");
-  const body = parseJson(isForm ? "" : await readText(c));
+  const body = parseJson(isForm ? "" : await readText(c)) ?? {};
   c.set("body", body);
   return body;
 }
@@ -26,7 +26,7 @@ export async function readOptionalJson<Schema extends z.ZodType>(
 ): Promise<z.output<Schema> | undefined> {
   const content = await readText(c);
   if (!content) return undefined;
-  c.set("body", parseJson(content));
+  c.set("body", parseJson(content) ?? {});
   return readJson(c, schema);
 }
 

@@ -8,7 +8,13 @@ const codesVersion = "2024-01-01";
 /** Whether the client asked for the errors of version 2024-01-01 or later. */
 function wantsCodes(c: Request): boolean {
   const asked = c.req.header(versionHeader) ?? "";
-  return /^\d{4}-\d{2}-\d{2}$/.test(asked) && !Number.isNaN(Date.parse(asked)) && asked >= codesVersion;
+  return asked >= codesVersion && isDate(asked);
+}
+
+/** Whether this is a day of the calendar; the 30th of February, which `Date` takes for a day of March, is none. */
+function isDate(text: string): boolean {
+  const date = new Date(/^\d{4}-\d{2}-\d{2}$/.test(text) ? text : Number.NaN);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
 }
 
 /** What an error amounts to. What is no AuthError is logged, and passed on without a word of it. */

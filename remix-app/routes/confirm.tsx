@@ -5,9 +5,8 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { replaceForeignPassword } from "../identity/own-password.ts";
-import { requireKeptSession } from "../identity/request-session.ts";
-import { revokeSession } from "../identity/revoke-session.ts";
 import { getUser } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -65,13 +64,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
     if (!failure) return data({ link: null, message: null }, { status: 410 });
     return data({ link: link.data, message: failure.message }, { status: failure.status });
   }
-  const destination = type === "recovery" ? "/" : redirectTarget(next, { origin: context.origin, fallback: "/" });
-  if (verified.session) {
-    await requireKeptSession(context);
-    await revokeSession(context);
-    await replaceForeignPassword(context, { user: verified.session.user, destination });
-  }
-  throw redirect(type === "recovery" ? "/reset-password" : destination);
+  const recovering = type === "recovery";
+  const destination = recovering ? "/" : redirectTarget(next, { origin: context.origin, fallback: "/" });
+  const onward = recovering ? "/reset-password" : destination;
+  if (!verified.session) throw redirect(onward);
+  const method = recovering ? "password_reset" : "email_link";
+  const signedIn = await completeSignIn(context, { method, destination: onward });
+  await replaceForeignPassword(context, { user: verified.session.user, destination });
+  throw signedIn;
 }
 
 export default function ConfirmPage() {

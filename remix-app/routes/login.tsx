@@ -6,12 +6,11 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
-import { requireKeptSession } from "../identity/request-session.ts";
-import { revokeSession } from "../identity/revoke-session.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -54,9 +53,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
-  await requireKeptSession(context);
-  await revokeSession(context);
-  throw redirect(destination);
+  throw await completeSignIn(context, { method: "password", destination });
 }
 
 export default function SignInPage() {

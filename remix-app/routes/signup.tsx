@@ -6,11 +6,11 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signUpSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { keepsPassword, rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
-import { revokeSession } from "../identity/revoke-session.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -56,8 +56,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (created.session) {
     // Only where the backend confirms addresses unseen.
     context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
-    await revokeSession(context);
-    throw redirect(destination);
+    throw await completeSignIn(context, { method: "sign_up", destination });
   }
   rememberPassword(context, { email, own });
   writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });

@@ -1,0 +1,22 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { requireKeptSession } from "./request-session.ts";
+import { revokeSession } from "./revoke-session.ts";
+
+export interface CompletedSignIn {
+  /** By what they signed in, as the security log names it. */
+  method: "password" | "email_link" | "password_reset" | "sign_up" | "passkey" | `oauth:${string}`;
+  /** Where they were going: a path of ours, sanitised by the caller. */
+  destination: string;
+}
+
+/**
+ * What every sign-in ends with, once the backend's session is in the cookie jar: the session this browser came with is
+ * ended, and the visitor goes on.
+ * @returns the redirect to answer with
+ * @throws Response 403 FORBIDDEN where the session was too large for a cookie
+ */
+export async function completeSignIn(context: AppLoadContext, { destination }: CompletedSignIn): Promise<Response> {
+  await requireKeptSession(context);
+  await revokeSession(context);
+  return redirect(destination);
+}

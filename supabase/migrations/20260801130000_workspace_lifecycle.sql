@@ -92,11 +92,14 @@ begin
     name = case when w.personal_user_id = old.id then 'Deleted workspace' else w.name end
   where w.deleted_at is null
     and w.id in (select m.workspace_id from public.workspace_members m where m.user_id = old.id)
-    and (
-      w.personal_user_id = old.id
-      or not exists (
-        select from public.workspace_members m where m.workspace_id = w.id and m.user_id <> old.id
-      )
+    and not exists (
+      select
+      from public.workspace_members m
+      join public.workspace_roles r on r.id = m.role_id
+      where m.workspace_id = w.id
+        and m.user_id <> old.id
+        -- A personal one lives on only with who owns it too.
+        and (r.is_owner or w.personal_user_id is distinct from old.id)
     );
   return old;
 end

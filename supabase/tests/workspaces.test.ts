@@ -91,6 +91,22 @@ describe("workspaces", () => {
     expect(rows).toEqual([{ name: "Shared" }]);
   });
 
+  test("that were personal go on with who was made an owner of them, and with nobody else", async ({ db }) => {
+    for (const [role, kept] of [
+      ["owner", true],
+      ["admin", false],
+    ] as const) {
+      const user = await createUser(db);
+      await createActor(db, { workspaceId: user.personalWorkspaceId, role });
+      await db.query("delete from auth.users where id = $1", [user.id]);
+      const { alive } = await one<{ alive: boolean }>(db, {
+        sql: "select deleted_at is null as alive from public.workspaces where id = $1",
+        values: [user.personalWorkspaceId],
+      });
+      expect(alive, role).toBe(kept);
+    }
+  });
+
   test("can be deleted outright with their roles and members", async ({ db }) => {
     const { id } = await createWorkspace(db);
     await db.query("delete from public.workspaces where id = $1", [id]);

@@ -1,0 +1,223 @@
+import { Client } from "pg";
+import { describe, expect } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createActor, createWorkspace, failureOf } from "./actors.ts";
+import { createUser, type Database, enrollFactor, join, one, signIn, test } from "./database.ts";
+
+const deleteAccount = (db: Database, userId: string) =>
+  db.asRole("service_role", async () => {
+    const { answer } = await one<{ answer: unknown }>(db, {
+      sql: "select private.delete_account($1, 'request-1') as answer",
+      values: [userId],
+    });
+    return answer;
+  });
+
+const exportAccount = (db: Database, userId: string) =>
+  db.asRole("service_role", async () => {
+    const { answer } = await one<{ answer: Record<string, unknown> | null }>(db, {
+      sql: "select private.export_account($1) as answer",
+      values: [userId],
+    });
+    return answer;
+  });
+
+describe("deleting an account", () => {
+  test("erases it, its sessions and its profile, and leaves a line in the log without its email", async ({ db }) => {
+    const user = await createUser(db);
+    await signIn(db, { userId: user.id });
+    expect(await deleteAccount(db, user.id)).toEqual({ deleted: true, blockers: [] });
+    for (const sql of [
+      "select from auth.users where id = $1",
+      "select from auth.sessions where user_id = $1",
+      "select from public.profiles where id = $1",
+    ])
+      expect(await db.query(sql, [user.id])).toEqual([]);
+    const entry = await one<{ row: string }>(db, {
+      sql: "select to_jsonb(l)::text as row from private.admin_audit_log l where action = 'account.deleted' and target = $1",
+      values: [user.id],
+    });
+    expect(entry.row).not.toContain(user.email);
+  });
+
+  test("is refused where a workspace with others in it would lose its only owner, and names it", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const member = await createUser(db);
+    await join(db, { workspaceId: id, userId: member.id, role: "admin" });
+    expect(await deleteAccount(db, owner.sub)).toEqual({
+      deleted: false,
+      blockers: [{ workspaceId: id, name: "Shared", members: 2 }],
+    });
+    expect(await db.query("select from auth.users where id = $1", [owner.sub])).toHaveLength(1);
+  });
+
+  test("is allowed once another owns the workspace too, which goes on", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const member = await createUser(db);
+    await join(db, { workspaceId: id, userId: member.id, role: "owner" });
+    expect(await deleteAccount(db, owner.sub)).toEqual({ deleted: true, blockers: [] });
+    expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toHaveLength(1);
+  });
+
+  test("closes workspaces that nobody else is in", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    expect(await deleteAccount(db, owner.sub)).toEqual({ deleted: true, blockers: [] });
+    expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toEqual([]);
+  });
+
+  test("of an account that is gone changes nothing", async ({ db }) => {
+    expect(await deleteAccount(db, crypto.randomUUID())).toEqual({ deleted: false, blockers: [] });
+  });
+
+  test("waits for who joins at the same moment, who then keeps the workspace", async () => {
+    const connect = async () => {
+      const client = new Client({ connectionString: readStack().supabase.dbUrl });
+      await client.connect();
+      return client;
+    };
+    const [owner, newcomer] = [crypto.randomUUID(), crypto.randomUUID()];
+    const [joining, deleting] = [await connect(), await connect()];
+    try {
+      await joining.query(
+        `insert into auth.users (id, aud, role, email)
+         select id, 'authenticated', 'authenticated', id || '@race.test' from unnest($1::uuid[]) as id`,
+        [[owner, newcomer]],
+      );
+      const { rows } = await joining.query(
+        "insert into public.workspaces (name, created_by) values ('Contested', $1) returning id",
+        [owner],
+      );
+      await joining.query("begin");
+      await joining.query(
+        `insert into public.workspace_members (workspace_id, user_id, role_id)
+         select $1, $2, id from public.workspace_roles where workspace_id = $1 and name = 'member'`,
+        [rows[0].id, newcomer],
+      );
+      const answer = deleting.query("select private.delete_account($1, 'request-1') as answer", [owner]);
+      await joining.query("commit");
+      expect((await answer).rows[0].answer).toMatchObject({ deleted: false, blockers: [{ name: "Contested" }] });
+    } finally {
+      await joining.query("rollback");
+      await joining.query("delete from auth.users where id = any ($1)", [[owner, newcomer]]);
+      await Promise.all([joining.end(), deleting.end()]);
+    }
+  });
+});
+
+describe("an account's export", () => {
+  test("holds what is known of the account", async ({ db }) => {
+    const { id: workspaceId } = await createWorkspace(db);
+    const user = await createUser(db, { userMetadata: { display_name: "Ada" } });
+    await join(db, { workspaceId, userId: user.id, role: "viewer" });
+    await enrollFactor(db, { userId: user.id });
+    await signIn(db, { userId: user.id });
+    await db.query("insert into public.security_events (user_id, kind, ip) values ($1, 'sign_in', '192.0.2.7')", [
+      user.id,
+    ]);
+    const exported = await exportAccount(db, user.id);
+    expect(exported).toMatchObject({
+      account: { id: user.id, email: user.email, hasPassword: false },
+      profile: { displayName: "Ada" },
+      authenticators: [{ type: "totp" }],
+      securityEvents: [{ kind: "sign_in", ip: "192.0.2.7" }],
+    });
+    expect(exported?.sessions).toHaveLength(1);
+    expect(exported?.workspaces).toEqual(
+      expect.arrayContaining([expect.objectContaining({ id: workspaceId, role: "viewer", personal: false })]),
+    );
+  });
+
+  test("holds no secret", async ({ db }) => {
+    const user = await createUser(db);
+    await enrollFactor(db, { userId: user.id });
+    await db.query(
+      "update auth.users set encrypted_password = '$2a$10$secret', recovery_token = 'pending' where id = $1",
+      [user.id],
+    );
+    const { secret } = await one<{ secret: string }>(db, {
+      sql: "select secret from auth.mfa_factors where user_id = $1",
+      values: [user.id],
+    });
+    const text = JSON.stringify(await exportAccount(db, user.id));
+    for (const hidden of ["$2a$10$secret", "pending", secret]) expect(text).not.toContain(hidden);
+  });
+
+  test("holds nothing of another account, and is null without one", async ({ db }) => {
+    const [mine, other] = [await createUser(db), await createUser(db)];
+    expect(JSON.stringify(await exportAccount(db, mine.id))).not.toContain(other.id);
+    expect(await exportAccount(db, crypto.randomUUID())).toBeNull();
+  });
+
+  test("pages through the runs that a person made, and leaves out those of keys", async ({ db }) => {
+    const { id: workspaceId, owner } = await createWorkspace(db);
+    await db.query(
+      `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
+         request_id, model_id, routes, markup, status, usage_source, settled_at, reserved_usd, reserved_credits)
+       select gen_random_uuid(), now() - make_interval(secs => n), $1, $2,
+         case when n = 3 then 'key' else 'session' end, 'interactive', 'chat', 'r' || n, 'm', '[]', 1, 'succeeded',
+         'provider', now(), 0, 0
+       from generate_series(0, 4) n`,
+      [workspaceId, owner.sub],
+    );
+    const seen: string[] = [];
+    let before: unknown = null;
+    for (;;) {
+      const rows = await db.asRole("service_role", () =>
+        db.query<{ run: { requestId: string } }>("select private.export_account_runs($1, $2, 2) as run", [
+          owner.sub,
+          before,
+        ]),
+      );
+      seen.push(...rows.map(({ run }) => run.requestId));
+      before = rows.at(-1)?.run;
+      if (rows.length < 2) break;
+    }
+    expect(seen).toEqual(["r0", "r1", "r2", "r4"]);
+  });
+});
+
+/** Columns that name a person and are not in their export, and why. */
+const outsideExports: Record<string, string> = {
+  "private.infrastructure_admins.user_id": "an office of the operator, kept in the operator's own log",
+  "private.infrastructure_admins.granted_by": "an act of the operator's office",
+  "private.admin_audit_log.actor_id": "an act of the operator's office",
+  "private.admin_audit_log.target_user_id": "the operator's log, which outlives the account",
+  "public.workspaces.created_by": "the workspace itself is listed where the person is in it",
+  "ai.workspace_policies.updated_by": "a setting of the workspace",
+  "ai.key_approvals.approved_by": "an act of the operator's office",
+};
+
+/** Columns whose rows the export lists. */
+const exported = [
+  "ai.credit_accounts.user_id",
+  "ai.keys.created_by",
+  "ai.runs.actor_id",
+  "private.login_challenges.user_id",
+  "public.profiles.id",
+  "public.security_events.user_id",
+  "public.workspace_invitations.accepted_by",
+  "public.workspace_invitations.invited_by",
+  "public.workspace_members.user_id",
+  "public.workspaces.personal_user_id",
+];
+
+test("every column that names a person is in their export, or has a reason not to be", async ({ db }) => {
+  const rows = await db.query<{ name: string }>(`
+    select distinct format('%s.%s.%s', n.nspname, c.relname, a.attname) as name
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+    left join pg_constraint k on k.conrelid = c.oid and k.contype = 'f' and k.conkey = array[a.attnum]
+      and k.confrelid in ('auth.users'::regclass, 'public.profiles'::regclass)
+    where n.nspname in ('public', 'private', 'ai') and c.relkind in ('r', 'p') and not c.relispartition
+      and (k.oid is not null or (a.attname in ('user_id', 'actor_id', 'account_user_id') and a.atttypid = 'uuid'::regtype))`);
+  expect(rows.map(({ name }) => name).sort()).toEqual([...exported, ...Object.keys(outsideExports)].sort());
+});
+
+test("users call none of these functions", async ({ db }) => {
+  const claims = await createActor(db, {});
+  for (const call of ["delete_account($1, 'r')", "export_account($1)", "export_account_runs($1)"])
+    expect(
+      (await failureOf(() => db.asUser(claims, () => db.query(`select private.${call}`, [claims.sub])))).code,
+    ).toBe("42501");
+});

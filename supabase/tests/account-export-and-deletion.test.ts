@@ -183,6 +183,7 @@ const outsideExports: Record<string, string> = {
   "private.admin_audit_log.actor_id": "an act of the operator's office",
   "private.admin_audit_log.target_user_id": "the operator's log, which outlives the account",
   "public.workspaces.created_by": "the workspace itself is listed where the person is in it",
+  "public.workspace_audit_log.actor_id": "the workspace's log, which its owners read",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.key_approvals.approved_by": "an act of the operator's office",
 };

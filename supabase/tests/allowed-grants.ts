@@ -12,20 +12,31 @@ export const allowedGrants: readonly string[] = [
   "authenticated: delete on public.workspace_members",
   "authenticated: select on public.workspace_members",
   "authenticated: update (role_id) on public.workspace_members",
+  "authenticated: select on public.workspace_audit_log",
+  "authenticated: delete on public.workspace_roles",
+  "authenticated: insert (name, permissions, workspace_id) on public.workspace_roles",
   "authenticated: select on public.workspace_roles",
+  "authenticated: update (name, permissions) on public.workspace_roles",
   "authenticated: select on public.workspaces",
   "authenticated: update (name) on public.workspaces",
 
+  "authenticated: execute on public.accept_workspace_invitation(text)",
+  "authenticated: execute on public.create_workspace(text)",
+  "authenticated: execute on public.delete_workspace(uuid)",
   "authenticated: execute on public.has_workspace_permission(uuid,public.workspace_permission)",
   "authenticated: execute on public.required_mfa_enforcement_version()",
   "authenticated: execute on public.session_state()",
+  "authenticated: execute on public.transfer_workspace_ownership(uuid,uuid)",
+  "authenticated: execute on public.workspace_invitation(text)",
 
   // Run by policies. Nobody can call them: private gives no usage.
   "authenticated: execute on private.account_required_mfa_satisfied()",
   "authenticated: execute on private.my_assignable_role_ids()",
   "authenticated: execute on private.my_fellow_ids()",
+  "authenticated: execute on private.my_owned_workspace_ids()",
   "authenticated: execute on private.my_workspace_ids()",
   "authenticated: execute on private.my_workspace_ids_with(public.workspace_permission)",
+  "authenticated: execute on private.my_workspace_permissions()",
 
   "gateway: usage on schema ai",
   "gateway: execute on ai.begin_run(jsonb)",
@@ -40,7 +51,14 @@ export const allowedGrants: readonly string[] = [
  * Definers that a signed-in user can call, and why each is safe. All but session_state ask the MFA probe in their body;
  * session_state answers for sessions that have yet to satisfy it.
  */
-export const callableDefiners: readonly string[] = ["public.session_state()"];
+export const callableDefiners: readonly string[] = [
+  "public.accept_workspace_invitation(text)",
+  "public.create_workspace(text)",
+  "public.delete_workspace(uuid)",
+  "public.session_state()",
+  "public.transfer_workspace_ownership(uuid, uuid)",
+  "public.workspace_invitation(text)",
+];
 
 /** Foreign keys without an action, each with its reason beside it in the migration. */
 export const foreignKeysWithoutAction: readonly string[] = ["public.workspace_members (workspace_id, role_id)"];

@@ -43,13 +43,13 @@ describe("grants to users, to the gateway and to everyone", () => {
   });
 
   test("are caught when too wide", async ({ db }) => {
-    await db.query(`grant select on ai.keys to anon; grant update (name) on public.workspace_roles to authenticated;
+    await db.query(`grant select on ai.keys to anon; grant update (kind) on public.security_events to authenticated;
       grant execute on function private.uuid_or_null(text) to public; grant usage on schema private to authenticated`);
     expect(await grantLines(db)).toEqual(
       [
         ...allowedGrants,
         "anon: select on ai.keys",
-        "authenticated: update (name) on public.workspace_roles",
+        "authenticated: update (kind) on public.security_events",
         "everyone: execute on private.uuid_or_null(text)",
         "authenticated: usage on schema private",
       ].sort(),

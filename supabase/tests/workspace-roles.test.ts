@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { createActor, createWorkspace, failureOf, matrix } from "./actors.ts";
-import { test } from "./database.ts";
+import { type Claims, type Database, test } from "./database.ts";
 
 describe("workspace roles", () => {
   test.for(matrix)("are read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
@@ -13,14 +13,92 @@ describe("workspace roles", () => {
   });
 
   test.for([
-    "insert into public.workspace_roles (workspace_id, name) select workspace_id, 'X' from public.workspace_members",
-    "update public.workspace_roles set permissions = '{manage_members}'",
     "update public.workspace_roles set is_owner = true",
-    "delete from public.workspace_roles",
+    "update public.workspace_roles set workspace_id = gen_random_uuid()",
+    "insert into public.workspace_roles (workspace_id, name, is_owner) select null, 'X', true",
   ])("refuse even an owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
     expect(error.code).toBe("42501");
+  });
+
+  const define = (db: Database, actor: Claims, role: { workspaceId: string; permissions: string }) =>
+    db.asUser(actor, () =>
+      db.query("insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Billing', $2)", [
+        role.workspaceId,
+        role.permissions,
+      ]),
+    );
+  const rolesNamed = (db: Database, workspaceId: string, name: string) =>
+    db.query<{ permissions: string }>(
+      "select permissions::text from public.workspace_roles where workspace_id = $1 and name = $2",
+      [workspaceId, name],
+    );
+
+  test.for(matrix)("are defined, changed and removed by a $role ($mfa)", async (actor, { db }) => {
+    const { id } = await createWorkspace(db);
+    const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
+    const allowed = actor.satisfied && actor.permissions.includes("manage_members");
+    if (allowed) await define(db, claims, { workspaceId: id, permissions: "{use_ai_studio}" });
+    else expect((await failureOf(() => define(db, claims, { workspaceId: id, permissions: "{}" }))).code).toBe("42501");
+    expect(await rolesNamed(db, id, "Billing")).toHaveLength(allowed ? 1 : 0);
+
+    await db.asUser(claims, () =>
+      db.query("update public.workspace_roles set name = 'Reader' where workspace_id = $1 and name = 'viewer'", [id]),
+    );
+    expect(await rolesNamed(db, id, "Reader")).toHaveLength(allowed ? 1 : 0);
+    await db.asUser(claims, () =>
+      db.query("delete from public.workspace_roles where workspace_id = $1 and name = 'member'", [id]),
+    );
+    expect(await rolesNamed(db, id, "member")).toHaveLength(allowed ? 0 : 1);
+  });
+
+  test("never allow more than who defines them may do, nor lose what they may not touch", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    await define(db, owner, { workspaceId: id, permissions: "{manage_members,use_ai_studio}" });
+    const manager = await createActor(db, {});
+    await db.query(
+      `insert into public.workspace_members (workspace_id, user_id, role_id)
+       select $1, $2, id from public.workspace_roles where workspace_id = $1 and name = 'Billing'`,
+      [id, manager.sub],
+    );
+    const attempt = (sql: string) => () => db.asUser(manager, () => db.query(sql, [id]));
+    expect(
+      (
+        await failureOf(
+          attempt(
+            "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Keys', '{manage_ai_keys}')",
+          ),
+        )
+      ).code,
+    ).toBe("42501");
+    expect(
+      (
+        await failureOf(
+          attempt(
+            "update public.workspace_roles set permissions = '{manage_ai_keys}' where workspace_id = $1 and name = 'Billing'",
+          ),
+        )
+      ).code,
+    ).toBe("42501");
+    await attempt(
+      "update public.workspace_roles set permissions = '{}' where workspace_id = $1 and name in ('admin', 'owner')",
+    )();
+    await attempt("delete from public.workspace_roles where workspace_id = $1 and name in ('admin', 'owner')")();
+    expect((await rolesNamed(db, id, "admin"))[0]?.permissions).toContain("manage_ai_keys");
+    expect(await rolesNamed(db, id, "owner")).toHaveLength(1);
+  });
+
+  test("of another workspace are out of reach", async ({ db }) => {
+    const mine = await createWorkspace(db);
+    const other = await createWorkspace(db);
+    expect((await failureOf(() => define(db, mine.owner, { workspaceId: other.id, permissions: "{}" }))).code).toBe(
+      "42501",
+    );
+    await db.asUser(mine.owner, () =>
+      db.query("delete from public.workspace_roles where workspace_id = $1", [other.id]),
+    );
+    expect(await rolesNamed(db, other.id, "viewer")).toHaveLength(1);
   });
 
   test("are closed to anon", async ({ db }) => {

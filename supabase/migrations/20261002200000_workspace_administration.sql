@@ -1,0 +1,404 @@
+-- What members do with a workspace beyond reading and renaming it: founding, inviting, handing over, closing. Each is
+-- one function, since each changes rows that its caller must not write one by one; and all of it leaves a line in a log
+-- that the owners read.
+
+create table public.workspace_audit_log (
+  id bigint generated always as identity primary key,
+  workspace_id uuid not null,
+  actor_id uuid,
+  action text not null check (action ~ '^[a-z][a-z_.]{0,63}$'),
+  subject_id uuid,
+  subject text check (char_length(subject) <= 320),
+  details jsonb not null default '{}' check (jsonb_typeof(details) = 'object'),
+  created_at timestamptz not null default now()
+);
+comment on table public.workspace_audit_log is
+  'Who changed what in a workspace. Triggers write it, so that no way of changing goes unseen. No foreign keys: it '
+  'outlives people, and what is being deleted could not be referred to.';
+comment on column public.workspace_audit_log.actor_id is 'The signed-in person; null where the service itself acted.';
+comment on column public.workspace_audit_log.subject is 'A name to read: a role, an email, a key''s name.';
+create index workspace_audit_log_workspace_id_idx on public.workspace_audit_log (workspace_id, id desc);
+select private.protect_table('public.workspace_audit_log');
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create function private.my_owned_workspace_ids() returns setof uuid
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.workspace_id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = (select auth.uid()) and w.deleted_at is null and r.is_owner;
+end
+$$;
+comment on function private.my_owned_workspace_ids() is 'Workspaces that the caller owns.';
+revoke execute on function private.my_owned_workspace_ids() from public, anon, authenticated;
+grant execute on function private.my_owned_workspace_ids() to authenticated;
+
+create policy select_as_owner on public.workspace_audit_log
+  for select to authenticated using (workspace_id in (select private.my_owned_workspace_ids()));
+grant select on public.workspace_audit_log to authenticated;
+-- A log is added to; even the service role does not rewrite it.
+revoke insert, update, delete, truncate on public.workspace_audit_log from service_role;
+
+create function private.acting_user_id() returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(auth.uid(), private.uuid_or_null(nullif(current_setting('gatehouse.actor_id', true), '')))
+$$;
+comment on function private.acting_user_id() is
+  'Who acts in this transaction: the token''s user, or whom a function derived from another credential and named in '
+  'gatehouse.actor_id.';
+revoke execute on function private.acting_user_id() from public, anon, authenticated;
+
+create function private.log_workspace_change(
+  workspace_id uuid,
+  action text,
+  subject_id uuid default null,
+  subject text default null,
+  details jsonb default '{}'
+) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into public.workspace_audit_log (workspace_id, actor_id, action, subject_id, subject, details)
+  values (workspace_id, private.acting_user_id(), action, subject_id, left(subject, 320), details)
+$$;
+comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'One line of the log.';
+revoke execute on function private.log_workspace_change(uuid, text, uuid, text, jsonb) from public, anon, authenticated;
+
+-- Definer, as are the triggers below: whoever changes a row holds no grant to write the log.
+create function private.log_workspace_row() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  row_before jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
+  row_after jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
+  subject_row jsonb := coalesce(row_after, row_before);
+  verb text := case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'changed' else 'deleted' end;
+begin
+  if tg_table_name = 'workspaces' then
+    if tg_op = 'INSERT' then
+      perform private.log_workspace_change(new.id, 'workspace.created', new.id, new.name);
+    elsif old.deleted_at is null and new.deleted_at is not null then
+      perform private.log_workspace_change(new.id, 'workspace.deleted', new.id, old.name);
+    elsif new.name is distinct from old.name or new.plan_id is distinct from old.plan_id then
+      perform private.log_workspace_change(new.id, 'workspace.changed', new.id, new.name, jsonb_build_object(
+        'before', jsonb_build_object('name', old.name, 'plan', old.plan_id),
+        'after', jsonb_build_object('name', new.name, 'plan', new.plan_id)
+      ));
+    end if;
+  elsif tg_table_name = 'workspace_members' then
+    perform private.log_workspace_change(
+      (subject_row ->> 'workspace_id')::uuid,
+      'member.' || case tg_op when 'INSERT' then 'joined' when 'UPDATE' then 'role_changed' else 'left' end,
+      (subject_row ->> 'user_id')::uuid,
+      (select p.display_name from public.profiles p where p.id = (subject_row ->> 'user_id')::uuid),
+      jsonb_strip_nulls(jsonb_build_object(
+        'before', (select r.name from public.workspace_roles r where r.id = (row_before ->> 'role_id')::uuid),
+        'after', (select r.name from public.workspace_roles r where r.id = (row_after ->> 'role_id')::uuid)
+      ))
+    );
+  elsif tg_table_name = 'workspace_roles' then
+    perform private.log_workspace_change(
+      (subject_row ->> 'workspace_id')::uuid, 'role.' || verb, (subject_row ->> 'id')::uuid, subject_row ->> 'name',
+      jsonb_strip_nulls(jsonb_build_object('before', row_before -> 'permissions', 'after', row_after -> 'permissions'))
+    );
+  elsif tg_table_name = 'workspace_invitations' then
+    if tg_op = 'UPDATE' and new.accepted_at is null then
+      return null;
+    end if;
+    perform private.log_workspace_change(
+      (subject_row ->> 'workspace_id')::uuid,
+      'invitation.' || case tg_op when 'INSERT' then 'sent' when 'UPDATE' then 'accepted' else 'withdrawn' end,
+      (subject_row ->> 'id')::uuid, subject_row ->> 'email'
+    );
+  end if;
+  return null;
+end
+$$;
+comment on function private.log_workspace_row() is 'Writes the log''s line for a row of a workspace that changed.';
+revoke execute on function private.log_workspace_row() from public, anon, authenticated;
+
+create trigger log_change after insert or update on public.workspaces
+  for each row execute function private.log_workspace_row();
+comment on trigger log_change on public.workspaces is 'Owners read what happened to their workspace.';
+create trigger log_change after insert or update of role_id or delete on public.workspace_members
+  for each row execute function private.log_workspace_row();
+comment on trigger log_change on public.workspace_members is 'Owners read who came, who went and who became what.';
+create trigger log_change after update or delete on public.workspace_roles
+  for each row execute function private.log_workspace_row();
+comment on trigger log_change on public.workspace_roles is 'Owners read what a role allows since when.';
+create trigger log_change after insert or update of accepted_at or delete on public.workspace_invitations
+  for each row execute function private.log_workspace_row();
+comment on trigger log_change on public.workspace_invitations is 'Owners read who was invited.';
+
+-- Roles of a workspace's own. Nobody defines one that allows more than they may do themselves.
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create function private.my_workspace_permissions() returns table (
+  workspace_id uuid,
+  permissions public.workspace_permission[]
+)
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.workspace_id, case when r.is_owner then enum_range(null::public.workspace_permission) else r.permissions end
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = (select auth.uid()) and w.deleted_at is null;
+end
+$$;
+comment on function private.my_workspace_permissions() is 'What the caller may do, by workspace.';
+revoke execute on function private.my_workspace_permissions() from public, anon, authenticated;
+grant execute on function private.my_workspace_permissions() to authenticated;
+
+create policy insert_with_permission on public.workspace_roles
+  for insert to authenticated
+  with check (
+    not is_owner
+    and exists (
+      select from (select * from private.my_workspace_permissions()) as mine
+      where mine.workspace_id = workspace_roles.workspace_id
+        and 'manage_members' = any (mine.permissions)
+        and workspace_roles.permissions <@ mine.permissions
+    )
+  );
+create policy update_with_permission on public.workspace_roles
+  for update to authenticated
+  using (not is_owner and id in (select private.my_assignable_role_ids()))
+  with check (
+    not is_owner
+    and exists (
+      select from (select * from private.my_workspace_permissions()) as mine
+      where mine.workspace_id = workspace_roles.workspace_id and workspace_roles.permissions <@ mine.permissions
+    )
+  );
+create policy delete_with_permission on public.workspace_roles
+  for delete to authenticated using (not is_owner and id in (select private.my_assignable_role_ids()));
+grant insert (workspace_id, name, permissions) on public.workspace_roles to authenticated;
+grant update (name, permissions) on public.workspace_roles to authenticated;
+grant delete on public.workspace_roles to authenticated;
+
+-- Definer: founders hold no grant to insert workspaces, whose other columns are not theirs to choose.
+create function public.create_workspace(name text) returns uuid
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  founder uuid := auth.uid();
+  created uuid;
+begin
+  if founder is null or not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  -- One founding at a time a person, or many at once would all count too few.
+  perform pg_advisory_xact_lock(hashtextextended('create_workspace ' || founder::text, 0));
+  if (
+    select count(*) >= 20
+    from public.workspaces w
+    where w.created_by = founder and w.deleted_at is null
+  ) then
+    raise exception 'too many workspaces' using errcode = 'PT409';
+  end if;
+  insert into public.workspaces (name, created_by) values (btrim(create_workspace.name), founder)
+  returning id into created;
+  return created;
+end
+$$;
+comment on function public.create_workspace(text) is
+  'Founds a workspace with the caller as owner and returns its id. PT409 above 20 of one founder; 23514 for a name of '
+  'less than 1 or more than 80 characters.';
+revoke execute on function public.create_workspace(text) from public, anon, authenticated;
+grant execute on function public.create_workspace(text) to authenticated;
+
+-- Definer: who is invited is no member yet and may see nothing of the workspace but this.
+create function public.workspace_invitation(token_hash text) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  return (
+    select jsonb_build_object(
+      'workspaceId', w.id,
+      'workspaceName', w.name,
+      'role', r.name,
+      'email', i.email,
+      'invitedBy', p.display_name,
+      'expiresAt', i.expires_at,
+      'state', case
+        when w.deleted_at is not null then 'withdrawn'
+        when i.accepted_at is not null then 'accepted'
+        when i.expires_at <= now() then 'expired'
+        else 'open'
+      end,
+      'forYou', exists (
+        select from auth.users u
+        where u.id = auth.uid() and lower(u.email) = i.email and u.email_confirmed_at is not null
+      )
+    )
+    from public.workspace_invitations i
+    join public.workspaces w on w.id = i.workspace_id
+    join public.workspace_roles r on r.id = i.role_id
+    left join public.profiles p on p.id = i.invited_by
+    where i.token_hash = case
+      when workspace_invitation.token_hash ~ '^[0-9a-f]{64}$' then decode(workspace_invitation.token_hash, 'hex')
+    end
+  );
+end
+$$;
+comment on function public.workspace_invitation(text) is
+  'What an invitation offers, to whoever holds its token (hex of its SHA-256), or null: { workspaceId, workspaceName, '
+  'role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
+revoke execute on function public.workspace_invitation(text) from public, anon, authenticated;
+grant execute on function public.workspace_invitation(text) to authenticated;
+
+-- Definer: who is invited holds no grant to write memberships.
+create function public.accept_workspace_invitation(token_hash text) returns uuid
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  joined public.workspace_invitations;
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  update public.workspace_invitations i
+  set accepted_at = now(), accepted_by = auth.uid()
+  from auth.users u, public.workspaces w
+  where i.token_hash = case
+      when accept_workspace_invitation.token_hash ~ '^[0-9a-f]{64}$'
+        then decode(accept_workspace_invitation.token_hash, 'hex')
+    end
+    and i.accepted_at is null
+    and i.expires_at > now()
+    and u.id = auth.uid()
+    and lower(u.email) = i.email
+    and u.email_confirmed_at is not null
+    and w.id = i.workspace_id
+    and w.deleted_at is null
+  returning i.* into joined;
+  if not found then
+    raise exception 'no open invitation of this account' using errcode = 'PT404';
+  end if;
+  -- Who is in already keeps their role.
+  insert into public.workspace_members (workspace_id, user_id, role_id)
+  values (joined.workspace_id, auth.uid(), joined.role_id)
+  on conflict do nothing;
+  return joined.workspace_id;
+end
+$$;
+comment on function public.accept_workspace_invitation(text) is
+  'Joins the workspace that an open invitation to the caller''s own confirmed email offers, once, and returns its id. '
+  'PT404 for every other token.';
+revoke execute on function public.accept_workspace_invitation(text) from public, anon, authenticated;
+grant execute on function public.accept_workspace_invitation(text) to authenticated;
+
+-- Definer: the change makes two roles swap in one moment, which the policies would judge one by one.
+create function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  owner_role uuid;
+  admin_role uuid;
+begin
+  if not private.account_required_mfa_satisfied()
+    or transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  if new_owner_id = auth.uid() then
+    raise exception 'they own it already' using errcode = 'PT409';
+  end if;
+  perform from public.workspaces w where w.id = transfer_workspace_ownership.workspace_id for no key update;
+  -- Asked again under the lock: another transfer may have been first.
+  if transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  select r.id into owner_role
+  from public.workspace_roles r
+  where r.workspace_id = transfer_workspace_ownership.workspace_id and r.is_owner;
+  -- The widest role that is none of an owner's.
+  select r.id into admin_role
+  from public.workspace_roles r
+  where r.workspace_id = transfer_workspace_ownership.workspace_id and not r.is_owner
+  order by cardinality(r.permissions) desc, r.name = 'admin' desc, r.name
+  limit 1;
+
+  update public.workspace_members m set role_id = owner_role
+  where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = new_owner_id;
+  if not found then
+    raise exception 'they are no member' using errcode = 'PT404';
+  end if;
+  update public.workspace_members m set role_id = admin_role
+  where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = auth.uid() and admin_role is not null;
+end
+$$;
+comment on function public.transfer_workspace_ownership(uuid, uuid) is
+  'Makes another member the owner, and the caller, who owned it, what comes next below. PT403 for who does not own it, '
+  'PT404 for who is no member, PT409 for oneself.';
+revoke execute on function public.transfer_workspace_ownership(uuid, uuid) from public, anon, authenticated;
+grant execute on function public.transfer_workspace_ownership(uuid, uuid) to authenticated;
+
+-- Definer: members hold no grant on deleted_at, nor on keys.
+create function public.delete_workspace(workspace_id uuid) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  if delete_workspace.workspace_id not in (select private.my_workspace_ids()) then
+    raise exception 'no such workspace' using errcode = 'PT404';
+  end if;
+  if delete_workspace.workspace_id not in (select private.my_workspace_ids_with('manage_workspace_settings')) then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  update public.workspaces w set deleted_at = now()
+  where w.id = delete_workspace.workspace_id and w.deleted_at is null;
+  delete from public.workspace_invitations i
+  where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
+  update ai.keys k set revoked_at = now()
+  where k.workspace_id = delete_workspace.workspace_id and k.revoked_at is null;
+end
+$$;
+comment on function public.delete_workspace(uuid) is
+  'Closes a workspace for everyone in it: its keys end and nobody reads it any more. Runs, ledger and invoices stay. '
+  'PT404 for who is no member, PT403 without manage_workspace_settings.';
+revoke execute on function public.delete_workspace(uuid) from public, anon, authenticated;
+grant execute on function public.delete_workspace(uuid) to authenticated;

@@ -107,6 +107,12 @@ as $$
       ) order by f.created_at), '[]')
       from auth.mfa_factors f where f.user_id = u.id
     ),
+    'recoveryCodes', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
+      ), '[]')
+      from private.mfa_recovery_codes c where c.user_id = u.id
+    ),
     'passkeys', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at

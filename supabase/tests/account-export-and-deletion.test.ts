@@ -194,6 +194,7 @@ const exported = [
   "ai.keys.created_by",
   "ai.runs.actor_id",
   "private.login_challenges.user_id",
+  "private.mfa_recovery_codes.user_id",
   "public.profiles.id",
   "public.security_events.user_id",
   "public.workspace_invitations.accepted_by",

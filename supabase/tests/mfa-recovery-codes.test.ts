@@ -1,0 +1,245 @@
+import { createHash, randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { createActor, failureOf } from "./actors.ts";
+import { openPool } from "./ai-fixtures.ts";
+import { createUser, currentSecond, type Database, one, test } from "./database.ts";
+
+const callers = 60;
+const newHash = () => createHash("sha256").update(randomUUID()).digest("hex");
+const newHashes = () => Array.from({ length: 10 }, newHash);
+
+type Use = { userId: string; session: string; hash?: string };
+
+const replace = (db: Database, { userId, hashes }: { userId: string; hashes: string[] }) =>
+  db.query("select private.replace_mfa_recovery_codes($1, $2)", [userId, hashes]);
+const begin = async (db: Database, { userId, session, hash }: Use) =>
+  (
+    await one<{ id: string | null }>(db, {
+      sql: "select private.begin_mfa_recovery($1, $2, $3) as id",
+      values: [userId, session, hash ?? null],
+    })
+  ).id;
+const end = (db: Database, { id, completed }: { id: string | null; completed: boolean }) =>
+  db.query("select private.end_mfa_recovery($1, $2)", [id, completed]);
+const stateOf = async (db: Database, { userId, session }: Use) =>
+  (
+    await one<{ state: { left: number; createdAt: string | null; unfinished: boolean } }>(db, {
+      sql: "select private.mfa_recovery_state($1, $2) as state",
+      values: [userId, session],
+    })
+  ).state;
+const backdate = (db: Database, { column, seconds }: { column: "used_at" | "lease_expires_at"; seconds: number }) =>
+  db.query(`update private.mfa_recovery_codes set ${column} = ${column} - make_interval(secs => $1)`, [seconds]);
+
+async function withCodes(db: Database) {
+  const { id: userId } = await createUser(db);
+  const hashes = newHashes();
+  await replace(db, { userId, hashes });
+  const [hash = "", other = ""] = hashes;
+  return { userId, hashes, hash, other, session: randomUUID() };
+}
+
+describe("recovery codes", () => {
+  test("are replaced as a whole", async ({ db }) => {
+    const { userId, hash, session } = await withCodes(db);
+    const renewed = newHashes();
+    await replace(db, { userId, hashes: renewed });
+    expect(await begin(db, { userId, session, hash })).toBeNull();
+    expect(await begin(db, { userId, session, hash: renewed[3] ?? "" })).not.toBeNull();
+    expect((await stateOf(db, { userId, session })).left).toBe(9);
+    await replace(db, { userId, hashes: [] });
+    expect(await stateOf(db, { userId, session })).toEqual({ left: 0, createdAt: null, unfinished: false });
+  });
+
+  test("of replacements at once are one set", async () => {
+    const { db, close } = openPool(20);
+    const userId = randomUUID();
+    try {
+      await db.query(
+        "insert into auth.users (id, aud, role, email) values ($1::uuid, 'authenticated', 'authenticated', $1 || '@race.test')",
+        [userId],
+      );
+      await Promise.all(Array.from({ length: 20 }, () => replace(db, { userId, hashes: newHashes() })));
+      expect((await stateOf(db, { userId, session: randomUUID() })).left).toBe(10);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [userId]);
+      await close();
+    }
+  });
+
+  test("go with their account", async ({ db }) => {
+    const { userId } = await withCodes(db);
+    await db.query("delete from auth.users where id = $1", [userId]);
+    expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
+  });
+
+  test("are their owner's alone", async ({ db }) => {
+    const [mine, other] = [await withCodes(db), await withCodes(db)];
+    expect(await begin(db, { ...mine, hash: other.hash })).toBeNull();
+    expect((await stateOf(db, other)).left).toBe(10);
+  });
+
+  test("of which none was used leave nothing to take up", async ({ db }) => {
+    const { userId, session } = await withCodes(db);
+    expect(await begin(db, { userId, session })).toBeNull();
+  });
+});
+
+describe("a use", () => {
+  test("holds the code until it ends, and ends it for good", async ({ db }) => {
+    const { userId, hash, session } = await withCodes(db);
+    const id = await begin(db, { userId, hash, session });
+    expect(id).not.toBeNull();
+    expect(await begin(db, { userId, hash, session })).toBeNull();
+    expect(await stateOf(db, { userId, session })).toMatchObject({ left: 9, unfinished: true });
+    await end(db, { id, completed: true });
+    expect(await begin(db, { userId, hash, session })).toBeNull();
+    expect(await begin(db, { userId, session })).toBeNull();
+    expect(await stateOf(db, { userId, session })).toMatchObject({ left: 9, unfinished: false });
+  });
+
+  test("that failed half-way is taken up by its session without a code", async ({ db }) => {
+    const { userId, hash, session } = await withCodes(db);
+    const id = await begin(db, { userId, hash, session });
+    await end(db, { id, completed: false });
+    expect(await begin(db, { userId, session: randomUUID() })).toBeNull();
+    expect(await stateOf(db, { userId, session: randomUUID() })).toMatchObject({ unfinished: false });
+    expect(await begin(db, { userId, session })).toBe(id);
+    expect((await stateOf(db, { userId, session })).left).toBe(9);
+  });
+
+  test("that failed half-way is taken up by another session with the same code, whose it is then", async ({ db }) => {
+    const { userId, hash, session } = await withCodes(db);
+    await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
+    const later = randomUUID();
+    expect(await begin(db, { userId, hash, session: later })).not.toBeNull();
+    expect(await stateOf(db, { userId, session })).toMatchObject({ unfinished: false });
+    expect(await stateOf(db, { userId, session: later })).toMatchObject({ unfinished: true });
+  });
+
+  test("whose request died is taken up after 30 s, not sooner", async ({ db }) => {
+    const { userId, hash, session } = await withCodes(db);
+    await begin(db, { userId, hash, session });
+    await backdate(db, { column: "lease_expires_at", seconds: 29.9 });
+    expect(await begin(db, { userId, session })).toBeNull();
+    await backdate(db, { column: "lease_expires_at", seconds: 0.1 });
+    expect(await begin(db, { userId, session })).not.toBeNull();
+  });
+
+  test("is taken up within a day, not later", async ({ db }) => {
+    const { userId, hash, session } = await withCodes(db);
+    await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
+    await backdate(db, { column: "used_at", seconds: 24 * 3_600 - 1 });
+    await end(db, { id: await begin(db, { userId, session }), completed: false });
+    await backdate(db, { column: "used_at", seconds: 1 });
+    for (const use of [
+      { userId, session },
+      { userId, session, hash },
+    ])
+      expect(await begin(db, use)).toBeNull();
+    expect(await stateOf(db, { userId, session })).toMatchObject({ unfinished: false });
+  });
+
+  test(`of one code is one of ${callers} at once, and so is its retry`, async () => {
+    const { db, close } = openPool(callers);
+    const userId = randomUUID();
+    const hash = newHash();
+    const session = randomUUID();
+    const winners = async (use: Use) => {
+      const ids = await Promise.all(Array.from({ length: callers }, () => begin(db, use)));
+      return ids.filter((id) => id !== null);
+    };
+    try {
+      await db.query(
+        "insert into auth.users (id, aud, role, email) values ($1::uuid, 'authenticated', 'authenticated', $1 || '@race.test')",
+        [userId],
+      );
+      await replace(db, { userId, hashes: [hash, ...newHashes().slice(1)] });
+      const [id = "", ...others] = await winners({ userId, session, hash });
+      expect(others).toEqual([]);
+      await end(db, { id, completed: false });
+      expect(await winners({ userId, session })).toEqual([id]);
+      await end(db, { id, completed: true });
+      expect(await winners({ userId, session, hash })).toEqual([]);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [userId]);
+      await close();
+    }
+  });
+});
+
+describe("the required policy", () => {
+  const policyOf = async (db: Database, userId: string) =>
+    (
+      await one<{ metadata: { platform_required_mfa?: Record<string, unknown> } }>(db, {
+        sql: "select raw_app_meta_data as metadata from auth.users where id = $1",
+        values: [userId],
+      })
+    ).metadata;
+
+  test("of an account that used a code counts no earlier proof, and stays required", async ({ db }) => {
+    const claims = await createActor(db, { mfa: "required, at AAL2" });
+    const satisfied = async () =>
+      (
+        await db.asUser(claims, () =>
+          one<{ state: { policy: { satisfied: boolean } } }>(db, { sql: "select public.session_state() as state" }),
+        )
+      ).state.policy.satisfied;
+    const before = (await policyOf(db, claims.sub)).platform_required_mfa;
+    const hash = newHash();
+    await replace(db, { userId: claims.sub, hashes: [hash] });
+    expect(await satisfied()).toBe(true);
+    const use = { userId: claims.sub, session: claims.session_id, hash };
+    await db.asRole("service_role", () => begin(db, use));
+    expect(await satisfied()).toBe(false);
+    expect((await policyOf(db, claims.sub)).platform_required_mfa).toEqual({
+      ...before,
+      boundary: await currentSecond(db),
+      generation: 2,
+    });
+    await expect(
+      db.query("update auth.users set raw_app_meta_data = '{}' where id = $1", [claims.sub]),
+    ).resolves.toEqual([]);
+    expect(await policyOf(db, claims.sub)).toHaveProperty("platform_required_mfa.required", true);
+  });
+
+  test("moves forward only", async ({ db }) => {
+    const { sub } = await createActor(db, { mfa: "required, at AAL2" });
+    const ahead = (await currentSecond(db)) + 60;
+    await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
+    await db.query(
+      "update auth.users set raw_app_meta_data = jsonb_set(raw_app_meta_data, '{platform_required_mfa,boundary}', $2) where id = $1",
+      [sub, String(ahead)],
+    );
+    await db.query("select private.advance_required_mfa_boundary($1)", [sub]);
+    expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.boundary", ahead);
+  });
+
+  test.for(["no policy and no factor", "recovery in progress", "malformed policy"] as const)(
+    "is not written where it is not the plain one (%s)",
+    async (mfa, { db }) => {
+      const { sub } = await createActor(db, { mfa });
+      const before = await policyOf(db, sub);
+      await db.query("select private.advance_required_mfa_boundary($1)", [sub]);
+      expect(await policyOf(db, sub)).toEqual(before);
+    },
+  );
+});
+
+test("nobody but the service role calls any of it", async ({ db }) => {
+  const claims = await createActor(db, {});
+  const [userId, session] = [claims.sub, claims.session_id];
+  const calls: (() => Promise<unknown>)[] = [
+    () => replace(db, { userId, hashes: newHashes() }),
+    () => stateOf(db, { userId, session }),
+    () => begin(db, { userId, session }),
+    () => end(db, { id: randomUUID(), completed: true }),
+    () => db.query("select private.advance_required_mfa_boundary($1)", [userId]),
+  ];
+  for (const call of calls) {
+    expect((await failureOf(() => db.asUser(claims, call))).code).toBe("42501");
+    for (const role of ["anon", "gateway"] as const)
+      expect((await failureOf(() => db.asRole(role, call))).code).toBe("42501");
+    await db.asRole("service_role", call);
+  }
+});

@@ -72,7 +72,8 @@ export function createDataClient(env: Env, accessToken: string): SupabaseClient 
   });
 }
 
-function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
+/** A fetch that gives up after a time of its own, beside the caller's signal. */
+export function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
   return (input, init) => {
     const timeout = AbortSignal.timeout(timeoutMs);
     return fetch(input, { ...init, signal: init?.signal ? AbortSignal.any([init.signal, timeout]) : timeout });

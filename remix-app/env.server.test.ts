@@ -35,8 +35,18 @@ describe("the environment", () => {
     ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "short"],
     ["PARENT_DOMAIN", "https://example.com"],
     ["WEB_ALLOWED_ORIGINS", "https://a.example, nonsense"],
+    ["SMTP_URL", "https://mail.example.com"],
+    ["MAIL_FROM", "Gatehouse"],
+    ["MAIL_FROM", "a@example.com\r\nBcc: b@example.com"],
   ])("is refused with %s=%s, naming it", (name, value) => {
     expect(() => parseEnv({ ...whole, [name]: value })).toThrow(`${name} is not valid`);
+  });
+
+  test("has a sender where it has a server for mails", () => {
+    const SMTP_URL = "smtps://user:password@smtp.example.com:465";
+    expect(() => parseEnv({ ...whole, SMTP_URL })).toThrow(/^MAIL_FROM is missing/);
+    for (const MAIL_FROM of ["a@example.com", "Gatehouse <no-reply@example.com>"])
+      expect(parseEnv({ ...whole, SMTP_URL, MAIL_FROM })).toMatchObject({ SMTP_URL, MAIL_FROM });
   });
 
   test("is refused in production with an example's secret, and taken elsewhere", () => {

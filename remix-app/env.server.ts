@@ -30,6 +30,15 @@ const schema = z
       .min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`")
       .optional(),
     MAILBOX_URL: z.url().optional(),
+    SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
+    MAIL_FROM: z
+      .string()
+      .regex(/^([^<>@\r\n]* )?<?[^\s<>@]+@[^\s<>@]+>?$/, "must be an address, such as Gatehouse <no-reply@example.com>")
+      .optional(),
+  })
+  .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
+    path: ["MAIL_FROM"],
+    error: "must be set where SMTP_URL is",
   })
   .transform((env) => ({ ...env, AI_URL: env.AI_URL ?? `${env.SUPABASE_URL}/functions` }));
 

@@ -8,6 +8,7 @@ import { parseEnv } from "./env.server.ts";
 import { createClaimsVerifier } from "./identity/claims.ts";
 import { createEdgeProxy } from "./identity/edge-proxy.ts";
 import { createSessionRefresher } from "./identity/refresh.ts";
+import { resendMails } from "./mail/resend-mails.ts";
 import { startSchedule } from "./schedule/schedule.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
 
@@ -56,7 +57,10 @@ server.on("error", (error: NodeJS.ErrnoException) => {
 server.listen(env.PORT, env.HOST, () => console.log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
 
 const stopSchedule = startSchedule({
-  tasks: [sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY })],
+  tasks: [
+    sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
+    ...(env.SMTP_URL ? [resendMails(env)] : []),
+  ],
   log: (line) => console.log(line),
 });
 

@@ -225,7 +225,7 @@ export function describeWeb(options: {
 }
 
 /** The web server's environment on the embedded stack. Example values give way to secrets of the stack's own. */
-function webEnvironment({ addresses, secrets, environment }: ServiceContext): Record<string, string> {
+function webEnvironment({ addresses, ports, secrets, environment }: ServiceContext): Record<string, string> {
   const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
   return {
     ...environment.all,
@@ -235,13 +235,15 @@ function webEnvironment({ addresses, secrets, environment }: ServiceContext): Re
     SUPABASE_SECRET_KEY: secrets.secretKey,
     AI_URL: `${addresses.supabase}/functions`,
     MAILBOX_URL: addresses.mailbox,
+    SMTP_URL: `smtp://${host}:${ports.smtp}`,
+    MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
   };
 }
 
 /** Vite replaces what routes import while it runs; what the server itself imports takes a restart. */
 function restartOnChange(root: string): string[] {
-  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "http", "identity", "schedule"];
+  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "http", "identity", "mail", "schedule"];
   const paths = loadedByNode.map((name) => `--watch-path=${path.join(root, "remix-app", name)}`);
   return [...paths, "--watch-preserve-output"];
 }

@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { parseEnv } from "../env.server.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { resendMails } from "./resend-mails.ts";
+import { sendMail } from "./send-mail.ts";
+
+const { base, supabase, mail } = readStack();
+const env = parseEnv({
+  BASE_URL: base,
+  SUPABASE_URL: supabase.url,
+  SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+  SUPABASE_SECRET_KEY: supabase.secretKey,
+  SMTP_URL: mail.smtp,
+  MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
+});
+/** A server that is not there: nobody listens on the port of discarding. */
+const down = { ...env, SMTP_URL: "smtp://127.0.0.1:9" };
+const outbox = () => createServiceClient(env).schema("private").from("outgoing_mails");
+let to: string;
+
+beforeEach(() => {
+  to = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await outbox().delete().eq("recipient", to);
+});
+
+async function kept() {
+  const { data } = await outbox().select("id, attempts, subject").eq("recipient", to);
+  return data ?? [];
+}
+const runResend = (given = env) => resendMails(given).run(AbortSignal.timeout(10_000));
+const makeDue = () =>
+  outbox()
+    .update({ next_attempt_at: new Date(0).toISOString() })
+    .eq("recipient", to);
+
+test("a mail goes out as text and as HTML, and is then forgotten", async () => {
+  await sendMail(env, { to, subject: "Something changed", text: "First.\n\nSecond: https://example.com/x" });
+  await expect.poll(() => mailsTo(to)).toHaveLength(1);
+  const [received] = await mailsTo(to);
+  expect(received).toMatchObject({ subject: "Something changed", text: expect.stringContaining("First.\n\nSecond") });
+  expect(received?.html).toContain('<a href="https://example.com/x">');
+  await expect.poll(kept).toEqual([]);
+});
+
+test("an address that would be a list of them reaches nobody else", async () => {
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  const other = `other-${to}`;
+  await sendMail(env, { to: `${to}, ${other}`, subject: "S", text: "T" });
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect([await mailsTo(to), await mailsTo(other)]).toEqual([[], []]);
+  await outbox().delete().eq("recipient", `${to}, ${other}`);
+});
+
+test("where the mail server is down the request goes on, and the mail goes out later, once", async () => {
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  await sendMail(down, { to, subject: "Later", text: "T" });
+  await expect.poll(() => said.mock.calls.join()).toMatch(/was not sent, and is tried again: ESOCKET|ECONNECTION/);
+  expect(said.mock.calls.join()).not.toContain(to);
+  expect(await kept()).toMatchObject([{ attempts: 1 }]);
+
+  await makeDue();
+  await runResend(down);
+  expect(await kept()).toMatchObject([{ attempts: 2 }]);
+  await runResend();
+  expect(await mailsTo(to)).toEqual([]);
+
+  await makeDue();
+  await Promise.all(Array.from({ length: 50 }, () => runResend()));
+  await expect.poll(() => mailsTo(to)).toHaveLength(1);
+  await expect.poll(kept).toEqual([]);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(await mailsTo(to)).toHaveLength(1);
+});
+
+test("without a mail server it says so, and keeps nothing", async () => {
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  await sendMail({ ...env, SMTP_URL: undefined }, { to, subject: "Never", text: "T" });
+  expect(said.mock.calls.join()).toContain("SMTP_URL is not set");
+  expect(await kept()).toEqual([]);
+});

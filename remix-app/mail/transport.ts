@@ -1,0 +1,51 @@
+import { createTransport, type Transporter } from "nodemailer";
+import type { Env } from "../env.server.ts";
+import { type Mail, mailHtml } from "./mail-body.ts";
+
+/** Bounds on one delivery; nobody waits for it but its own retry. */
+const connectTimeoutMs = 5_000;
+const answerTimeoutMs = 10_000;
+
+const transports = new Map<string, Transporter>();
+
+/**
+ * Sends one mail now. Keeps nothing, so it is the way of mails that carry a secret (a code, a link).
+ * @param options.id names the mail, so that mailboxes know a second copy of it
+ * @returns why it did not go out; null where it did
+ */
+export async function deliverMail(
+  { SMTP_URL, MAIL_FROM }: Pick<Env, "SMTP_URL" | "MAIL_FROM">,
+  { mail, id = crypto.randomUUID() }: { mail: Mail; id?: string },
+): Promise<string | null> {
+  if (!SMTP_URL || !MAIL_FROM) return "SMTP_URL is not set";
+  try {
+    await transportOf(SMTP_URL).sendMail({
+      from: MAIL_FROM,
+      // As an object, so that an address is never read as a list of them.
+      to: { name: "", address: mail.to },
+      subject: mail.subject,
+      text: mail.text,
+      html: mailHtml(mail),
+      messageId: `<${id}@${MAIL_FROM.replace(/^.*@|>$/g, "")}>`,
+    });
+    return null;
+  } catch (error) {
+    // The server's own text may name the recipient; its code says enough for a log.
+    return error instanceof Error && "code" in error ? String(error.code) : "unknown failure";
+  }
+}
+
+function transportOf(url: string): Transporter {
+  const known = transports.get(url);
+  if (known) return known;
+  const made = createTransport({
+    url,
+    connectionTimeout: connectTimeoutMs,
+    greetingTimeout: connectTimeoutMs,
+    socketTimeout: answerTimeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  transports.set(url, made);
+  return made;
+}

@@ -1,0 +1,91 @@
+import { describe, expect } from "vitest";
+import { createActor, failureOf } from "./actors.ts";
+import { type Database, one, test } from "./database.ts";
+
+async function keep(db: Database, { due = "1 second", age = "1 hour", attempts = 1 } = {}): Promise<string> {
+  const row = await one<{ id: string }>(db, {
+    sql: `insert into private.outgoing_mails (recipient, subject, body, attempts, next_attempt_at, created_at)
+          values ('a@example.test', 'Subject', 'Body', $1, now() - $2::interval, now() - $3::interval) returning id`,
+    values: [attempts, due, age],
+  });
+  return row.id;
+}
+
+const claim = (db: Database, most = 1_000) =>
+  db.asRole("service_role", async () => {
+    const rows = await db.query<{ id: string; attempts: number }>("select * from private.claim_outgoing_mails($1)", [
+      most,
+    ]);
+    return rows;
+  });
+const claimedIds = async (db: Database, most?: number) => (await claim(db, most)).map(({ id }) => id);
+
+describe("claim_outgoing_mails", () => {
+  test("takes what is due, once, and puts the next attempt off further each time", async ({ db }) => {
+    const id = await keep(db);
+    expect(await claim(db)).toContainEqual(expect.objectContaining({ id, attempts: 2, recipient: "a@example.test" }));
+    expect(await claimedIds(db)).not.toContain(id);
+    const row = await one(db, {
+      sql: "select extract(epoch from next_attempt_at - now())::int as pause from private.outgoing_mails where id = $1",
+      values: [id],
+    });
+    expect(row).toEqual({ pause: 240 });
+  });
+
+  test("leaves a mail that was just added to who added it", async ({ db }) => {
+    const { id } = await one<{ id: string }>(db, {
+      sql: "insert into private.outgoing_mails (recipient, subject, body) values ('a@b.c', 'S', 'B') returning id",
+    });
+    expect(await claimedIds(db)).not.toContain(id);
+    await db.query("update private.outgoing_mails set next_attempt_at = now() where id = $1", [id]);
+    expect(await claimedIds(db)).toContain(id);
+  });
+
+  test.for([
+    [5, true],
+    [6, false],
+  ] as const)("after %s attempts tries once more: %s", async ([attempts, taken], { db }) => {
+    const id = await keep(db, { attempts });
+    expect((await claimedIds(db)).includes(id)).toBe(taken);
+  });
+
+  test("keeps what was given up for a week, then forgets it", async ({ db }) => {
+    const [kept, forgotten] = [
+      await keep(db, { attempts: 6, age: "6 days 23:59:59" }),
+      await keep(db, { attempts: 6, age: "7 days 00:00:01" }),
+    ];
+    await claim(db);
+    const rows = await db.query<{ id: string }>("select id from private.outgoing_mails where id in ($1, $2)", [
+      kept,
+      forgotten,
+    ]);
+    expect(rows).toEqual([{ id: kept }]);
+  });
+
+  test("takes no more than asked", async ({ db }) => {
+    await keep(db);
+    await keep(db);
+    expect(await claimedIds(db, 1)).toHaveLength(1);
+  });
+
+  test.for(["anon", "gateway"] as const)("is closed to %s", async (role, { db }) => {
+    const call = () => db.asRole(role, () => db.query("select private.claim_outgoing_mails(1)"));
+    expect((await failureOf(call)).code).toBe("42501");
+  });
+
+  test("is closed to users", async ({ db }) => {
+    const claims = await createActor(db, {});
+    const call = () => db.asUser(claims, () => db.query("select private.claim_outgoing_mails(1)"));
+    expect((await failureOf(call)).code).toBe("42501");
+  });
+});
+
+test.for(["subject = E'a\\nBcc: x@y.z'", "subject = ''", "recipient = ''", "body = ''", "attempts = 0"])(
+  "a mail with %s is refused",
+  async (assignment, { db }) => {
+    const id = await keep(db);
+    const change = () => db.query(`update private.outgoing_mails set ${assignment} where id = $1`, [id]);
+    // A savepoint, since a failure aborts the transaction.
+    expect((await failureOf(() => db.asRole("service_role", change))).code).toBe("23514");
+  },
+);

@@ -34,8 +34,13 @@ export interface AppOptions {
 /** In the log only, as nginx has it: nobody was there to be answered. */
 const visitorLeft = 499;
 
+const maxUserAgentLength = 512;
+
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
-type RequestFacts = Pick<AppLoadContext, "requestId" | "nonce" | "clientAddress" | "origin" | "surface" | "jar"> & {
+type RequestFacts = Pick<
+  AppLoadContext,
+  "requestId" | "nonce" | "clientAddress" | "userAgent" | "origin" | "surface" | "jar"
+> & {
   formTargets: Set<string>;
   /** True once the request's session has been read: the answer is for this visitor alone. */
   personal: boolean;
@@ -184,6 +189,7 @@ function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [s
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
       trustedProxyHops: env.TRUSTED_PROXY_HOPS,
     }),
+    userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
     origin: requestOrigin(headers.get("host"), origins),
     surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
     jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),

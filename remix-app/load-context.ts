@@ -9,6 +9,8 @@ export interface RequestContext {
   /** For scripts of this answer, in its Content-Security-Policy. */
   nonce: string;
   clientAddress: string;
+  /** As the visitor's program names itself, cut to 512 characters; empty where it does not. */
+  userAgent: string;
   /** Our origin as the browser names it, from the configured list. */
   origin: string;
   /** APIs answer problems as JSON, pages as pages. */

@@ -1,4 +1,5 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { recordEvent } from "../activity/record-event.ts";
 import { requireKeptSession } from "./request-session.ts";
 import { revokeSession } from "./revoke-session.ts";
 
@@ -11,12 +12,18 @@ export interface CompletedSignIn {
 
 /**
  * What every sign-in ends with, once the backend's session is in the cookie jar: the session this browser came with is
- * ended, and the visitor goes on.
+ * ended, the account's log has an entry, and the visitor goes on.
  * @returns the redirect to answer with
  * @throws Response 403 FORBIDDEN where the session was too large for a cookie
  */
-export async function completeSignIn(context: AppLoadContext, { destination }: CompletedSignIn): Promise<Response> {
-  await requireKeptSession(context);
-  await revokeSession(context);
+export async function completeSignIn(
+  context: AppLoadContext,
+  { method, destination }: CompletedSignIn,
+): Promise<Response> {
+  const { sub, session_id } = await requireKeptSession(context);
+  await Promise.all([
+    revokeSession(context),
+    recordEvent(context, { userId: sub, kind: "sign_in", method, sessionId: session_id }),
+  ]);
   return redirect(destination);
 }

@@ -3,6 +3,7 @@ import type { SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
+import { type Claims, claimsOfIssued } from "./claims.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import {
@@ -23,8 +24,8 @@ export interface RequestSession {
   state(): Promise<SessionState>;
   /** Takes the session from the browser, in every variant of its cookie. */
   clear(): void;
-  /** Whether the request, or what was done with it, leaves a session in the browser. */
-  kept(): Promise<boolean>;
+  /** The session that the request, or what was done with it, leaves in the browser. */
+  stored(): Promise<StoredSession | null>;
   /** Puts a session of the identity backend into the browser. */
   store(session: StoredSession): void;
   /** For the identity backend, with the request's session. */
@@ -72,7 +73,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     auth,
     state,
     clear: () => clearSessionCookie(jar, scope),
-    kept: async () => (await readSessionCookie(jar, scope)) !== null,
+    stored: () => readSessionCookie(jar, scope),
     store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
     mailClient: () => createMailClient({ env, clientAddress }),
     authClient: () => createAuthClient({ env, jar, scope, clientAddress }),
@@ -81,10 +82,12 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
 
 /**
  * After a sign-in: makes sure that its session is in the browser's cookie.
+ * @returns what the new session's token says
  * @throws Response 403 FORBIDDEN where the session was too large for one
  */
-export async function requireKeptSession({ session, requestId }: AppLoadContext): Promise<void> {
-  if (await session.kept()) return;
+export async function requireKeptSession({ session, requestId }: AppLoadContext): Promise<Claims> {
+  const stored = await session.stored();
+  if (stored) return claimsOfIssued(stored.access_token);
   const detail =
     "This account carries more profile data than a browser can send with each request. Ask for its removal.";
   throw problem("FORBIDDEN", { requestId, detail });

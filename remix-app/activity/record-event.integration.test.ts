@@ -1,0 +1,74 @@
+import { createClient } from "@supabase/supabase-js";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+
+const { base, supabase } = readStack();
+const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
+const password = "correct horse battery";
+const laptop = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/126.0.0.0 Safari/537.36";
+const laptopUpdated = laptop.replace("126", "127");
+const desk = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:127.0) Gecko/20100101 Firefox/127.0";
+let email: string;
+let userId: string;
+
+beforeEach(async () => {
+  email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+  const { data, error } = await service.auth.admin.createUser({ email, password, email_confirm: true });
+  if (error) throw error;
+  userId = data.user.id;
+});
+afterEach(async () => {
+  await service.auth.admin.deleteUser(userId);
+});
+
+async function signIn(userAgent: string) {
+  const browser = openBrowser(base, { userAgent });
+  expect((await browser.post("/login", { email, password })).location).toBe("/");
+  return browser;
+}
+
+async function events() {
+  const { data, error } = await service
+    .from("security_events")
+    .select("kind, method, device, ip, session_id")
+    .eq("user_id", userId)
+    .order("created_at");
+  if (error) throw error;
+  return data;
+}
+
+test("sign-ins and sign-outs are in the log: by which method, by which device, from where, in which session", async () => {
+  const browser = await signIn(laptop);
+  expect((await browser.post("/logout", {})).location).toBe("/login");
+  const [signedIn, signedOut] = await events();
+  expect(signedIn).toMatchObject({ kind: "sign_in", method: "password", device: "Chrome on macOS", ip: "127.0.0.1" });
+  expect(signedOut).toMatchObject({ kind: "sign_out", device: "Chrome on macOS", session_id: signedIn?.session_id });
+  expect(signedIn?.session_id).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test("a refused sign-in is in nobody's log", async () => {
+  await openBrowser(base).post("/login", { email, password: "wrong" });
+  expect(await events()).toEqual([]);
+});
+
+test("the owner gets a mail for a sign-in by a new device, and for no other", async () => {
+  await signIn(laptop);
+  await signIn(laptop);
+  await signIn(laptopUpdated);
+  await signIn(desk);
+  await expect.poll(() => mailsTo(email)).toHaveLength(1);
+  const [mail] = await mailsTo(email);
+  expect(mail?.subject).toBe("New sign-in to your account");
+  for (const fact of [
+    "Method: Password",
+    "Device: Firefox on Windows",
+    "Address: 127.0.0.1",
+    `${base}/forgot-password`,
+  ])
+    expect(mail?.text).toContain(fact);
+  await signIn(desk);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(await mailsTo(email)).toHaveLength(1);
+});

@@ -1,0 +1,109 @@
+import { describe, expect } from "vitest";
+import { createActor, failureOf } from "./actors.ts";
+import { createUser, type Database, one, test } from "./database.ts";
+
+type Answer = { id: string; createdAt: string; email: string | null; newPlace: boolean } | null;
+
+const laptop = { ip: "203.0.113.7", device: "Chrome on macOS", userAgent: "Mozilla/5.0" };
+
+async function record(db: Database, event: Record<string, unknown>): Promise<Answer> {
+  const row = await db.asRole("service_role", () =>
+    one<{ answer: Answer }>(db, {
+      sql: "select private.record_security_event($1) as answer",
+      values: [JSON.stringify({ kind: "sign_in", ...laptop, ...event })],
+    }),
+  );
+  return row.answer;
+}
+
+describe("record_security_event", () => {
+  test("adds one line with all that it was told, at the database's time, and names whom to tell", async ({ db }) => {
+    const { id: userId, email } = await createUser(db);
+    const sessionId = "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa";
+    const answer = await record(db, {
+      userId,
+      kind: "passkey_added",
+      method: "passkey",
+      sessionId,
+      details: { name: "x" },
+    });
+    expect(answer).toMatchObject({ email, newPlace: false });
+    const row = await one(db, {
+      sql: `select kind, method, session_id, host(ip) as ip, user_agent, device, details, created_at = now() as stamped
+            from public.security_events where id = $1 and user_id = $2`,
+      values: [answer?.id, userId],
+    });
+    expect(row).toEqual({
+      kind: "passkey_added",
+      method: "passkey",
+      session_id: sessionId,
+      ip: laptop.ip,
+      user_agent: laptop.userAgent,
+      device: laptop.device,
+      details: { name: "x" },
+      stamped: true,
+    });
+  });
+
+  test("knows no new place at the first sign-in, nor at one as before", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    for (let visit = 0; visit < 3; visit += 1) expect(await record(db, { userId })).toMatchObject({ newPlace: false });
+  });
+
+  test.for([
+    ["another device", { device: "Firefox on Windows" }, true],
+    ["another address", { ip: "203.0.113.8" }, true],
+    ["a newer version of the same browser", { userAgent: "Mozilla/5.1" }, false],
+    ["another kind of event", { kind: "password_changed", device: "Firefox on Windows" }, false],
+  ] as const)("after a sign-in, takes %s for a new place: %s", async ([, change, expected], { db }) => {
+    const { id: userId } = await createUser(db);
+    await record(db, { userId });
+    expect(await record(db, { userId, ...change })).toMatchObject({ newPlace: expected });
+    expect(await record(db, { userId, ...change })).toMatchObject({ newPlace: false });
+  });
+
+  test.for([
+    ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", false],
+    ["2001:db8:1:2::1", "2001:db8:1:3::1", true],
+    ["203.0.113.7", "::ffff:203.0.113.7", true],
+  ] as const)("takes %s and then %s for a new place: %s", async ([before, after, expected], { db }) => {
+    const { id: userId } = await createUser(db);
+    await record(db, { userId, ip: before });
+    expect(await record(db, { userId, ip: after })).toMatchObject({ newPlace: expected });
+  });
+
+  test("knows the two parts of a place only together", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    await record(db, { userId });
+    await record(db, { userId, ip: "198.51.100.1", device: "Firefox on Windows" });
+    expect(await record(db, { userId, ip: "198.51.100.1" })).toMatchObject({ newPlace: true });
+  });
+
+  test("knows nobody's place by another's sign-ins", async ({ db }) => {
+    const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
+    await record(db, { userId });
+    await record(db, { userId: other.id, device: "Firefox on Windows" });
+    expect(await record(db, { userId, device: "Firefox on Windows" })).toMatchObject({ newPlace: true });
+  });
+
+  test("says nothing of an account that is not there", async ({ db }) => {
+    expect(await record(db, { userId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11" })).toBe(null);
+  });
+
+  test("has no address to tell for an account without email", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    await db.query("update auth.users set email = null where id = $1", [userId]);
+    expect(await record(db, { userId })).toMatchObject({ email: null });
+  });
+
+  test.for(["anon", "gateway"] as const)("is closed to %s", async (role, { db }) => {
+    const call = () => db.asRole(role, () => db.query("select private.record_security_event('{}')"));
+    expect((await failureOf(call)).code).toBe("42501");
+  });
+
+  test("is closed to the account itself", async ({ db }) => {
+    const claims = await createActor(db, {});
+    const call = () => db.asUser(claims, () => db.query("select private.record_security_event('{}')"));
+    expect((await failureOf(call)).code).toBe("42501");
+  });
+});

@@ -13,6 +13,8 @@ export default [
   route("auth/confirm", "routes/confirm.tsx"),
   route("theme", "routes/theme.ts"),
 
+  route("settings/security", "routes/settings.security.tsx"),
+
   route("workspaces", "routes/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspace.tsx"),
 

@@ -47,6 +47,15 @@ export function AccountMenu({
           <span>Appearance</span>
           <ThemeSwitch current={theme} />
         </div>
+        <div className="border-line border-b p-1.5">
+          {/* Its page has scripts of its own, so the browser itself goes there. */}
+          <a
+            href="/settings/security"
+            className="flex min-h-9 items-center rounded-button px-2.5 font-medium hover:bg-sunken"
+          >
+            Settings
+          </a>
+        </div>
         <Form method="post" action="/logout" reloadDocument className="p-1.5">
           <button
             type="submit"

@@ -2,18 +2,21 @@ import type { ReactNode } from "react";
 
 /** One concern: a title, a sentence, what is the case now, and on the right what can be done. */
 export function Card({
+  id,
   title,
   lead,
   action,
   children,
 }: {
+  /** For links that lead to it. */
+  id?: string;
   title: string;
   lead?: ReactNode;
   action?: ReactNode;
   children: ReactNode;
 }) {
   return (
-    <section className="min-w-0 rounded-card border border-line bg-surface">
+    <section id={id} className="min-w-0 scroll-mt-6 rounded-card border border-line bg-surface">
       <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3 px-4 pt-4 sm:px-5 sm:pt-5">
         <div className="min-w-0 space-y-1">
           <h2 className="font-semibold text-large">{title}</h2>

@@ -1,3 +1,4 @@
+import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import type { Environment } from "./environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Secrets } from "./secrets.ts";
@@ -15,9 +16,6 @@ export type Addresses = {
   oidc: string;
   mailbox: string;
 };
-
-const isLoopback = (hostname: string) =>
-  hostname === "localhost" || hostname.endsWith(".localhost") || hostname === host || hostname === "[::1]";
 
 /** The port that the web server should have: PORT, or that of a BASE_URL on this machine. */
 export function wishedWebPort(settings: Environment["settings"]): number | undefined {

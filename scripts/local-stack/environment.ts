@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
-import { isLoopback, readProviders } from "../../supabase/functions/_gateway/environment.ts";
+import { readProviders } from "../../supabase/functions/_gateway/environment.ts";
+import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import { messageOf, StackError } from "./errors.ts";
 
 /** Values that `.env.example` gives to secrets begin so; production refuses them. */

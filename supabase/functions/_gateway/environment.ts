@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isLoopback } from "../_shared/loopback.ts";
 
 /** A model provider's address and key. Addresses come from the environment alone: no row can send a request elsewhere. */
 export type Provider = { baseUrl: string; apiKey: string };
@@ -59,11 +60,6 @@ function checkAddress(name: string, text: string, local: boolean): void {
   if (local && isLoopback(hostname)) return;
   if (protocol !== "https:") throw new Error(`${name} must begin with https://.`);
   if (isLoopback(hostname) || isAddress(hostname)) throw new Error(`${name} must name a public host, not an address.`);
-}
-
-/** Whether a host is this machine. */
-export function isLoopback(hostname: string): boolean {
-  return hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127\./.test(hostname);
 }
 
 function isAddress(hostname: string): boolean {

@@ -231,6 +231,8 @@ function webEnvironment({ addresses, ports, secrets, environment }: ServiceConte
     ...environment.all,
     BASE_URL: addresses.base,
     SUPABASE_URL: addresses.supabase,
+    // Nobody but this machine gets here, and tests come as many visitors: each names itself in X-Forwarded-For.
+    TRUSTED_PROXY_HOPS: environment.all.TRUSTED_PROXY_HOPS ?? "1",
     SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
     SUPABASE_SECRET_KEY: secrets.secretKey,
     AI_URL: `${addresses.supabase}/functions`,

@@ -42,6 +42,8 @@ type RequestFacts = Pick<
   "requestId" | "nonce" | "clientAddress" | "userAgent" | "origin" | "surface" | "jar"
 > & {
   formTargets: Set<string>;
+  /** 0: nothing to wait for. */
+  retryAfterSeconds: number;
   /** True once the request's session has been read: the answer is for this visitor alone. */
   personal: boolean;
 };
@@ -57,12 +59,13 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
     const facts = factsOf(c, { env, origins });
     c.set("request", facts);
     await next();
-    const { nonce, formTargets, requestId, origin, jar } = facts;
+    const { nonce, formTargets, requestId, origin, jar, retryAfterSeconds } = facts;
     const https = origin.startsWith("https:");
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, https, development }))) {
       c.header(name, value);
     }
     c.header("X-Request-Id", requestId);
+    if (retryAfterSeconds > 0) c.header("Retry-After", String(retryAfterSeconds));
     // A caller who names their own authorization is no browser: no session of one is made, renewed or ended by it.
     const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
     if (facts.personal || setCookies.length > 0 || !c.res.headers.has("Cache-Control")) {
@@ -103,8 +106,17 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
   }
 
   function contextOf(facts: RequestFacts, session: RequestSession, refusal: Response | null = null): AppLoadContext {
-    const { formTargets, personal: _, ...rest } = facts;
-    return { env, ...rest, session, refusal, allowFormTarget: (origin) => formTargets.add(origin) };
+    const { formTargets, personal: _, retryAfterSeconds: __, ...rest } = facts;
+    return {
+      env,
+      ...rest,
+      session,
+      refusal,
+      allowFormTarget: (origin) => formTargets.add(origin),
+      retryAfter: (seconds) => {
+        facts.retryAfterSeconds = Math.max(facts.retryAfterSeconds, seconds);
+      },
+    };
   }
 
   /** Answers a refusal of our own: to a browser that asks for a page as one, in the site's own dress. */
@@ -194,6 +206,7 @@ function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [s
     surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
     jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
     formTargets: new Set(),
+    retryAfterSeconds: 0,
     personal: false,
   };
 }

@@ -35,6 +35,9 @@ const schema = z
       .string()
       .regex(/^([^<>@\r\n]* )?<?[^\s<>@]+@[^\s<>@]+>?$/, "must be an address, such as Gatehouse <no-reply@example.com>")
       .optional(),
+    TURNSTILE_SITE_KEY: z.string().optional(),
+    TURNSTILE_ORIGIN: origin.default("https://challenges.cloudflare.com"),
+    E2E_BOT_CHALLENGE_BYPASS: z.enum(["on", "off"]).default("off"),
   })
   .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
     path: ["MAIL_FROM"],

@@ -21,6 +21,8 @@ export interface RequestContext {
   refusal: Response | null;
   /** Lets this page's forms lead to another origin, such as an identity provider's. */
   allowFormTarget(origin: string): void;
+  /** Says in the answer's Retry-After when to come back; the longest wait of a request holds. */
+  retryAfter(seconds: number): void;
 }
 
 declare module "@remix-run/server-runtime" {

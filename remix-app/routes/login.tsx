@@ -2,10 +2,12 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { botChallengeField } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
@@ -32,7 +34,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const submission = parseWithZod(await readForm(request, context), { schema: signInSchema });
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: signInSchema });
   const reply = (message: string) => submission.reply({ formErrors: [message], hideFields: ["password"] });
   if (submission.status !== "success") {
     return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
@@ -40,7 +43,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
-  const { error } = await context.session.authClient().auth.signInWithPassword({ email, password });
+  const attempt = await guardAttempt(context, { action: "password", email, botChallenge: form.get(botChallengeField) });
+  if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
+  const { error } = await context.session.authClient().auth.signInWithPassword({
+    email,
+    password,
+    options: attempt.challenge,
+  });
+  await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.
     rememberPassword(context, { email, own: true });

@@ -1,0 +1,138 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AuthError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { type ProblemCode, problem } from "../http/problem.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { hasBotChallenge } from "../identity/bot-challenge.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { isSuspiciousUserAgent } from "./user-agent.ts";
+import { waitInWords } from "./wait-in-words.ts";
+
+/**
+ * What is tried; the numbers for each are in `private.attempt_limits()` (20261001110000_attempt_limits.sql).
+ * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
+ * `mail`: resend, reset, magic link. `passkey`: sign-in by passkey. `credential`: a signed-in user's changes that hash
+ * a password or send a mail.
+ */
+export type AttemptAction = "password" | "code" | "mail" | "sign_up" | "passkey" | "credential";
+
+/**
+ * What became of it. `succeeded`: given back, and this account's failures from this address are forgotten. `failed`: the
+ * credential was wrong. `void`: nothing was tried, as where the backend did not answer or the challenge was refused.
+ */
+export type AttemptOutcome = "succeeded" | "failed" | "void";
+
+export interface AttemptOptions {
+  action: AttemptAction;
+  /** As typed. Whether there is such an account makes no difference. */
+  email?: string;
+  /** In the place of `email` where the session names the account. */
+  userId?: string;
+  /**
+   * The posted field `botChallengeField` where the identity backend protects this call (sign-in, sign-up, resend,
+   * reset, passkey options); left out elsewhere.
+   */
+  botChallenge?: FormDataEntryValue | null;
+}
+
+export interface AdmittedAttempt {
+  admitted: true;
+  /** For the options of the call to the identity backend; empty where no bot challenge is configured. */
+  challenge: { captchaToken?: string };
+  /** To be called once, before answering. An attempt that is never settled stays counted. It never throws. */
+  settle(outcome: AttemptOutcome): Promise<void>;
+}
+
+export interface RefusedAttempt {
+  admitted: false;
+  code: Extract<ProblemCode, "RATE_LIMITED" | "BOT_CHALLENGE_REQUIRED" | "FORBIDDEN" | "AUTH_UNAVAILABLE">;
+  status: 403 | 429 | 503;
+  /** For people: what happened and how long to wait. */
+  message: string;
+}
+
+/** How long an attempt takes longer where a bot challenge is due and none is configured. */
+export const slowedAttemptMs = 2_000;
+const retryAfterOutageSeconds = 5;
+
+const answer = z.discriminatedUnion("allowed", [
+  z.object({ allowed: z.literal(true), attemptId: z.uuid(), needsBotChallenge: z.boolean() }),
+  z.object({
+    allowed: z.literal(false),
+    reason: z.enum(["limited", "blocked"]),
+    retryAfterSeconds: z.number().int().positive(),
+  }),
+]);
+
+/**
+ * Asks whether an attempt at a credential may be made, and counts it. Nothing may be tried before, nor after a refusal.
+ * Where it cannot be counted it is refused with 503: an outage gives nobody a free attempt. `Retry-After` is set here.
+ */
+export async function guardAttempt(
+  context: AppLoadContext,
+  options: AttemptOptions,
+): Promise<AdmittedAttempt | RefusedAttempt> {
+  const { env, clientAddress, userAgent } = context;
+  const { action, email, userId, botChallenge } = options;
+  if (isSuspiciousUserAgent(userAgent)) return refused("FORBIDDEN", 403, suspiciousProgram);
+  const challenged = botChallenge !== undefined && hasBotChallenge(env);
+  const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
+  if (challenged && captchaToken === "") return refused("BOT_CHALLENGE_REQUIRED", 403, challengeMissing);
+
+  const database = createServiceClient(env).schema("private");
+  const { data, error } = await database.rpc("begin_attempt", {
+    attempt: { action, address: clientAddress, email, userId, challenged },
+  });
+  const begun = answer.safeParse(data);
+  if (!begun.success) {
+    console.error(`error request=${context.requestId} no attempt can be counted: ${error?.code ?? "answer"}`);
+    context.retryAfter(retryAfterOutageSeconds);
+    return refused("AUTH_UNAVAILABLE", 503, unavailable);
+  }
+  if (!begun.data.allowed) {
+    const { reason, retryAfterSeconds } = begun.data;
+    context.retryAfter(retryAfterSeconds);
+    return refused("RATE_LIMITED", 429, `${tooMany[reason]} Try again in ${waitInWords(retryAfterSeconds)}.`);
+  }
+  const { attemptId, needsBotChallenge } = begun.data;
+  if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowedAttemptMs));
+  return {
+    admitted: true,
+    challenge: captchaToken ? { captchaToken } : {},
+    async settle(outcome) {
+      const { error } = await database.rpc("settle_attempt", { attempt_id: attemptId, outcome });
+      if (error) console.error(`warning request=${context.requestId} an attempt stays counted: ${error.code}`);
+    },
+  };
+}
+
+/**
+ * As {@link guardAttempt}, for APIs and for pages without a form to show again.
+ * @throws Response the refusal, as a problem
+ * @public
+ */
+export async function requireAttempt(context: AppLoadContext, options: AttemptOptions): Promise<AdmittedAttempt> {
+  const attempt = await guardAttempt(context, options);
+  if (attempt.admitted) return attempt;
+  throw problem(attempt.code, { requestId: context.requestId, detail: attempt.message });
+}
+
+/** What the identity backend's answer to an attempt says of it. */
+export function outcomeOf(error: AuthError | null): AttemptOutcome {
+  // That an address is not confirmed is said only to who knows the password.
+  if (!error || error.code === "email_not_confirmed") return "succeeded";
+  return generalFailure(error) ? "void" : "failed";
+}
+
+function refused(code: RefusedAttempt["code"], status: RefusedAttempt["status"], message: string): RefusedAttempt {
+  return { admitted: false, code, status, message };
+}
+
+const tooMany = {
+  limited: "Too many attempts.",
+  blocked: "Too many attempts failed from your network, so it has to wait.",
+};
+const challengeMissing = "Wait for the check that you are a person to finish, then try again.";
+const unavailable = "We cannot check sign-ins right now, so nothing was tried. Try again in a moment.";
+const suspiciousProgram =
+  "The program that sent this does not look like a browser of yours. Use an up-to-date browser, and turn off what hides its name.";

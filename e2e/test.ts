@@ -1,6 +1,7 @@
 import AxeBuilder from "@axe-core/playwright";
 import { createClient } from "@supabase/supabase-js";
 import { test as base, expect, type Page } from "playwright/test";
+import { newAddress } from "../remix-app/testing/visitor.ts";
 import { readStack } from "../scripts/test/stack.ts";
 
 export interface Person {
@@ -36,6 +37,9 @@ async function deleteAccount({ email }: Person): Promise<void> {
 }
 
 export const test = base.extend<Fixtures>({
+  // Each test is a visitor of its own, whose attempts count for nobody else.
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  extraHTTPHeaders: async ({}, use) => use({ "X-Forwarded-For": newAddress() }),
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   newcomer: async ({}, use) => {
     const person = makePerson();

@@ -2,6 +2,7 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { confirmationLink } from "../../e2e/mailbox.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import { visitorHeaders } from "../testing/visitor.ts";
 
 const { base, supabase } = readStack();
 const { admin } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } }).auth;
@@ -23,12 +24,13 @@ afterEach(async () => {
 /** A browser without scripts: it keeps cookies and posts forms. */
 function openBrowser() {
   const cookies = new Map<string, string>();
+  const headers = visitorHeaders();
   return {
     async post(path: string, fields: Record<string, string>) {
       const response = await fetch(new URL(path, base), {
         method: "POST",
         headers: {
-          "sec-fetch-site": "same-origin",
+          ...headers,
           cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join("; "),
         },
         body: new URLSearchParams(fields),

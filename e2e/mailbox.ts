@@ -33,6 +33,18 @@ export async function confirmationLink(address: string, { after = 0 } = {}): Pro
   throw new Error(`No mail to ${address} within ${waitMs / 1000} s.`);
 }
 
+/** Waits for the newest mail to `address` with that subject. @returns its first link */
+export async function linkOfMail(address: string, subject: string): Promise<string> {
+  const deadline = Date.now() + waitMs;
+  while (Date.now() < deadline) {
+    const mail = (await mailsTo(address)).findLast((candidate) => candidate.subject === subject);
+    const link = mail && /https?:\/\/[^\s"'<>]+/.exec(mail.text ?? "")?.[0];
+    if (link) return link;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+  throw new Error(`No mail “${subject}” to ${address} within ${waitMs / 1000} s.`);
+}
+
 /** The mails to an address, oldest first. */
 export async function mailsTo(address: string) {
   const response = await fetch(new URL("/api/email", readStack().mail.web));

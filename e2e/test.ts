@@ -14,6 +14,8 @@ interface Fixtures {
   newcomer: Person;
   /** Someone with a confirmed account, deleted afterwards. */
   member: Person;
+  /** Another one. */
+  colleague: Person;
 }
 
 const stack = readStack();
@@ -36,6 +38,14 @@ async function deleteAccount({ email }: Person): Promise<void> {
   }
 }
 
+async function withAccount(use: (person: Person) => Promise<void>): Promise<void> {
+  const person = makePerson();
+  const { data, error } = await admin.createUser({ ...person, email_confirm: true });
+  if (error) throw error;
+  await use(person);
+  await admin.deleteUser(data.user.id);
+}
+
 export const test = base.extend<Fixtures>({
   // Each test is a visitor of its own, whose attempts count for nobody else.
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
@@ -47,13 +57,9 @@ export const test = base.extend<Fixtures>({
     await deleteAccount(person);
   },
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
-  member: async ({}, use) => {
-    const person = makePerson();
-    const { data, error } = await admin.createUser({ ...person, email_confirm: true });
-    if (error) throw error;
-    await use(person);
-    await admin.deleteUser(data.user.id);
-  },
+  member: async ({}, use) => withAccount(use),
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  colleague: async ({}, use) => withAccount(use),
 });
 
 export { expect };

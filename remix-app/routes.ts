@@ -14,11 +14,18 @@ export default [
   route("theme", "routes/theme.ts"),
 
   route("settings/security", "routes/settings.security.tsx"),
+  route("settings/security/export", "routes/settings.security.export.ts"),
+  route("settings/security/delete-account", "routes/settings.security.delete-account.tsx"),
 
   route("workspaces", "routes/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspace.tsx"),
+  route("workspaces/:workspaceId/members", "routes/workspace.members.tsx"),
+  route("workspaces/:workspaceId/settings", "routes/workspace.settings.tsx"),
+  route("workspaces/:workspaceId/activity", "routes/workspace.activity.tsx"),
+  route("invitation", "routes/invitation.tsx"),
 
   route("api/v1/auth/session", "routes/api.session.ts"),
+  route("api/workspaces/:workspaceId", "routes/api.workspace-deletion.ts"),
 
   route("*", "routes/not-found.tsx"),
 ] satisfies RouteConfig;

@@ -71,10 +71,6 @@ export const eventKinds = {
     label: "Downloaded the account's data",
     notice: { subject: "Your data was downloaded", what: "A copy of everything we hold about you was downloaded." },
   },
-  account_deleted: {
-    label: "Deleted the account",
-    notice: { subject: "Your account was deleted", what: "Your account was deleted." },
-  },
 } as const satisfies Record<string, EventKind>;
 
 export type EventName = keyof typeof eventKinds;

@@ -29,9 +29,18 @@ export function newSignInMail(notice: Place & { method: string }): Mail {
   };
 }
 
+/** The last mail of an account: its log is gone, so this is what says when. */
+export function accountDeletedMail({ to, when }: Pick<Place, "to" | "when">): Mail {
+  const what = `Your account was deleted on ${timeOf(when)}, with everything that hung on it.`;
+  return { to, subject: "Your account was deleted", text: `${what}\n\nNobody can sign in to it any more.` };
+}
+
+function timeOf(when: Date): string {
+  return `${when.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short", timeZone: "UTC" })} UTC`;
+}
+
 function placeLines({ when, device, address }: Place): string[] {
-  const time = when.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short", timeZone: "UTC" });
-  return [`When: ${time} UTC`, `Device: ${device}`, `Address: ${address}`];
+  return [`When: ${timeOf(when)}`, `Device: ${device}`, `Address: ${address}`];
 }
 
 function whatToDo({ origin }: Place): string[] {

@@ -30,7 +30,12 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
   const dropped = given !== null && returnUrl === "";
-  return { returnUrl, dropped, signedOutHereOnly: searchParams.has("signedOutHereOnly") };
+  return {
+    returnUrl,
+    dropped,
+    signedOutHereOnly: searchParams.has("signedOutHereOnly"),
+    deleted: searchParams.has("accountDeleted"),
+  };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -67,7 +72,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function SignInPage() {
-  const { returnUrl, dropped, signedOutHereOnly } = useLoaderData<typeof loader>();
+  const { returnUrl, dropped, signedOutHereOnly, deleted } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
@@ -84,6 +89,7 @@ export default function SignInPage() {
           : it ends every session.
         </Notice>
       ) : null}
+      {deleted ? <Notice tone="good">Your account is deleted, and you are signed out everywhere.</Notice> : null}
       {dropped ? (
         <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
       ) : null}

@@ -3,6 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../activity/list-events.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../identity/user.ts";
+import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
 import { RecentActivityCard } from "../settings/recent-activity-card.tsx";
 import { SettingsPage } from "../ui/settings-page.tsx";
 
@@ -26,6 +27,7 @@ export default function SecurityPage() {
   return (
     <SettingsPage user={user} title="Security" lead="How you sign in, where you are signed in, and what happened.">
       <RecentActivityCard events={activity.events} />
+      <DangerZoneCard />
     </SettingsPage>
   );
 }

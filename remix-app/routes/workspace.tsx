@@ -1,27 +1,22 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { problem } from "../http/problem.ts";
-import { requireUser } from "../identity/user.ts";
-import { AppPage } from "../ui/app-page.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
 import { Snippet } from "../ui/snippet.tsx";
-import { listWorkspaces } from "../workspaces/list-workspaces.ts";
+import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { requireWorkspace } from "../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const user = await requireUser(context, request);
-  const workspaces = await listWorkspaces(user, context);
-  const workspace = workspaces.find(({ id }) => id === params.workspaceId);
-  if (!workspace) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
   const { email, displayName } = user;
   return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
-export default function WorkspacePage() {
+export default function WorkspaceOverview() {
   const { user, workspace, gatewayUrl } = useLoaderData<typeof loader>();
   const facts = [
     ["Plan", workspace.planId],
@@ -29,7 +24,7 @@ export default function WorkspacePage() {
     ["Your role", workspace.role],
   ] as const;
   return (
-    <AppPage user={user} title={workspace.name}>
+    <WorkspacePage user={user} workspace={workspace}>
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="About this workspace">
           <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-8 gap-y-2">
@@ -49,6 +44,6 @@ export default function WorkspacePage() {
           <GatewayGuide baseUrl={gatewayUrl} />
         </Card>
       </div>
-    </AppPage>
+    </WorkspacePage>
   );
 }

@@ -133,18 +133,18 @@ $$;
 comment on function private.log_workspace_row() is 'Writes the log''s line for a row of a workspace that changed.';
 revoke execute on function private.log_workspace_row() from public, anon, authenticated;
 
-create trigger log_change after insert or update on public.workspaces
+create trigger audit_change after insert or update on public.workspaces
   for each row execute function private.log_workspace_row();
-comment on trigger log_change on public.workspaces is 'Owners read what happened to their workspace.';
-create trigger log_change after insert or update of role_id or delete on public.workspace_members
+comment on trigger audit_change on public.workspaces is 'Owners read what happened to their workspace.';
+create trigger audit_change after insert or update of role_id or delete on public.workspace_members
   for each row execute function private.log_workspace_row();
-comment on trigger log_change on public.workspace_members is 'Owners read who came, who went and who became what.';
-create trigger log_change after update or delete on public.workspace_roles
+comment on trigger audit_change on public.workspace_members is 'Owners read who came, who went and who became what.';
+create trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();
-comment on trigger log_change on public.workspace_roles is 'Owners read what a role allows since when.';
-create trigger log_change after insert or update of accepted_at or delete on public.workspace_invitations
+comment on trigger audit_change on public.workspace_roles is 'Owners read what a role allows since when.';
+create trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger log_change on public.workspace_invitations is 'Owners read who was invited.';
+comment on trigger audit_change on public.workspace_invitations is 'Owners read who was invited.';
 
 -- Roles of a workspace's own. Nobody defines one that allows more than they may do themselves.
 

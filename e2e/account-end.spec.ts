@@ -1,0 +1,64 @@
+import { readFile } from "node:fs/promises";
+import { linkOfMail } from "./mailbox.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+test("an account's data is downloaded as one file", async ({ page, member }) => {
+  await signIn(page, member, { at: "/login?returnUrl=/settings/security" });
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Download your data" }).click(),
+  ]);
+  expect(download.suggestedFilename()).toMatch(/^gatehouse-account-\d{4}-\d\d-\d\d\.json$/);
+  const document = JSON.parse(await readFile(await download.path(), "utf8"));
+  expect(document).toMatchObject({ account: { email: member.email, hasPassword: true }, runs: [] });
+  expect(document.sessions).toHaveLength(1);
+});
+
+test("an account is deleted once its email was typed", async ({ page, newcomer, member }) => {
+  await signIn(page, member, { at: "/login?returnUrl=/settings/security" });
+  await page.getByRole("link", { name: "Delete account" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Delete account" })).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel(/^Type/).fill(newcomer.email);
+  await page.getByRole("button", { name: "Delete account" }).click();
+  await expect(page.getByRole("alert")).toContainText("Nothing was deleted");
+  await page.getByLabel(/^Type/).fill(member.email);
+  await page.getByRole("button", { name: "Delete account" }).click();
+  await expect(page.getByRole("status")).toContainText("Your account is deleted");
+  await signIn(page, member);
+  await expect(page.getByRole("alert")).toContainText("do not match");
+});
+
+test("an account that alone owns a shared workspace is told which one, and goes once it is handed over", async ({
+  page,
+  browser,
+  member,
+  colleague,
+}) => {
+  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await page.getByLabel("Name").fill("Left behind");
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await page.getByRole("link", { name: "Members" }).click();
+  await page.getByLabel("Email").fill(colleague.email);
+  await page.getByRole("button", { name: "Send invitation" }).click();
+  const { pathname, search } = new URL(await linkOfMail(colleague.email, "Join Left behind on Gatehouse"));
+  const other = await (await browser.newContext()).newPage();
+  await signIn(other, colleague, { at: `/login?${new URLSearchParams({ returnUrl: `${pathname}${search}` })}` });
+  await other.getByRole("button", { name: "Join workspace" }).click();
+  await expect(other.getByRole("heading", { level: 1, name: "Left behind" })).toBeVisible();
+
+  await page.goto("/settings/security/delete-account");
+  await expect(page.getByRole("main")).toContainText("Left behind");
+  await expect(page.getByRole("button", { name: "Delete account" })).toHaveCount(0);
+  await expectAccessible(page);
+  await page.getByRole("link", { name: /Hand it over/ }).click();
+  await page.getByRole("button", { name: "Hand over" }).click();
+  await expect(page.getByText("has a new owner")).toBeVisible();
+  await page.goto("/settings/security/delete-account");
+  await page.getByLabel(/^Type/).fill(member.email);
+  await page.getByRole("button", { name: "Delete account" }).click();
+  await expect(page.getByRole("status")).toContainText("Your account is deleted");
+  await other.goto("/workspaces");
+  await expect(other.getByRole("link", { name: /Left behind/ })).toBeVisible();
+});

@@ -1,0 +1,76 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
+import { problem } from "../http/problem.ts";
+import { Card } from "../ui/card.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { InvitationList } from "../workspaces/invitation-list.tsx";
+import { listInvitations } from "../workspaces/invitations.ts";
+import { InviteForm } from "../workspaces/invite-form.tsx";
+import { applyMemberChange, memberChange } from "../workspaces/member-changes.ts";
+import { MemberList } from "../workspaces/member-list.tsx";
+import { listMembers, listRoles } from "../workspaces/members.ts";
+import { requireWorkspace } from "../workspaces/permission.ts";
+import { assignableRoles } from "../workspaces/roles.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Members · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const place = { workspaceId: workspace.id, requestId: context.requestId };
+  const manages = workspace.permissions.includes("manage_members");
+  const [members, roles, invitations] = await Promise.all([
+    listMembers(user, place),
+    listRoles(user, place),
+    manages ? listInvitations(user, place) : [],
+  ]);
+  const { id, email, displayName } = user;
+  return {
+    user: { id, email, displayName },
+    workspace,
+    manages,
+    members,
+    assignable: manages ? assignableRoles(roles, workspace) : [],
+    invitations,
+    now: new Date().toISOString(),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const form = Object.fromEntries(await readForm(request, context));
+  const change = memberChange.safeParse(form);
+  if (!change.success) {
+    const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
+    if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+    const message = "Enter an email address, such as name@example.com";
+    return data({ done: null, failed: message, email: String(form.email ?? "") }, { status: 400 });
+  }
+  const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
+  if (outcome.leftWorkspace) throw redirect("/workspaces");
+  return data({ done: outcome.done, failed: outcome.failed, email: "" }, { status: outcome.failed ? 409 : 200 });
+}
+
+export default function MembersPage() {
+  const { user, workspace, manages, members, assignable, invitations, now } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
+      {answer?.failed ? <ErrorSummary id="members-error" form={[answer.failed]} fields={[]} /> : null}
+      <Card title="Members" lead="Who belongs to this workspace, and what their role allows.">
+        <MemberList members={members} me={user.id} manages={manages} assignable={assignable} now={now} />
+      </Card>
+      {manages ? (
+        <Card title="Invite someone" lead="They get a mail with a link that works for a week.">
+          <InviteForm roles={assignable} email={answer?.failed ? answer.email : ""} />
+          <InvitationList invitations={invitations} now={now} />
+        </Card>
+      ) : null}
+    </WorkspacePage>
+  );
+}

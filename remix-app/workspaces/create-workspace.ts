@@ -1,0 +1,34 @@
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import type { User } from "../identity/user.ts";
+
+/** A workspace's name as typed. */
+export const workspaceNameSchema = z
+  .string()
+  .trim()
+  .min(1, "Enter a name")
+  .max(80, "Enter a name of at most 80 characters");
+
+/** Founds a workspace with the user as its owner. @returns its id, or the failure: PT409 where they have too many */
+export async function createWorkspace(
+  { data }: User,
+  name: string,
+): Promise<{ id: string } | { error: PostgrestError }> {
+  const { data: id, error } = await data.rpc("create_workspace", { name });
+  return error ? { error } : { id: z.uuid().parse(id) };
+}
+
+/** Gives a workspace another name. @returns the failure or null: PT404 where nothing was changed */
+export async function renameWorkspace(
+  { data }: User,
+  { workspaceId, name }: { workspaceId: string; name: string },
+): Promise<Pick<PostgrestError, "code"> | null> {
+  const { data: renamed, error } = await data.from("workspaces").update({ name }).eq("id", workspaceId).select("id");
+  return error ?? (renamed.length === 0 ? { code: "PT404" } : null);
+}
+
+/** Closes a workspace for everyone in it. @returns the failure or null */
+export async function deleteWorkspace({ data }: User, workspaceId: string): Promise<PostgrestError | null> {
+  const { error } = await data.rpc("delete_workspace", { workspace_id: workspaceId });
+  return error;
+}

@@ -1,0 +1,27 @@
+import type { PostgrestError } from "@supabase/supabase-js";
+import { type ProblemCode, problem } from "../http/problem.ts";
+
+/** What the database's own codes mean here: SQLSTATEs of our functions, and of the constraints and policies they meet. */
+const problems: Record<string, ProblemCode> = {
+  PT403: "FORBIDDEN",
+  "42501": "FORBIDDEN",
+  PT404: "NOT_FOUND",
+  PT409: "CONFLICT",
+  "23505": "CONFLICT",
+  "23503": "CONFLICT",
+  "23514": "INVALID_REQUEST",
+  "22P02": "INVALID_REQUEST",
+};
+
+/** What a failed call about a workspace is answered with, and logged as where it is nobody's mistake. */
+export function workspaceProblem(error: PostgrestError, { requestId }: { requestId: string }): Response {
+  const code = problems[error.code];
+  if (code) return problem(code, { requestId });
+  console.error(`error request=${requestId} a workspace could not be read or changed: ${error.code}`);
+  return problem("UNAVAILABLE", { requestId });
+}
+
+/** Whether a call was refused because of what stands in its way, which a page explains beside its form. */
+export function isConflict({ code }: PostgrestError): boolean {
+  return problems[code] === "CONFLICT";
+}

@@ -1,0 +1,37 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../ui/button.tsx";
+import { Moment } from "../ui/moment.tsx";
+import type { OpenInvitation } from "./invitations.ts";
+
+/** Invitations that nobody has accepted yet. */
+export function InvitationList({ invitations, now }: { invitations: OpenInvitation[]; now: string }) {
+  if (invitations.length === 0) return <p className="mt-5 text-muted">No invitation is open.</p>;
+  return (
+    <>
+      <h3 className="mt-6 font-medium">Open invitations</h3>
+      <ul>
+        {invitations.map(({ id, email, role, sentAt, expiresAt }) => (
+          <li
+            key={id}
+            className="flex flex-wrap items-center justify-between gap-3 border-line py-3 not-first:border-t"
+          >
+            <div className="min-w-0">
+              <p className="truncate">{email}</p>
+              <p className="text-muted text-small">
+                <span className="capitalize">{role}</span> · sent <Moment at={sentAt} now={now} /> ·{" "}
+                {expiresAt > now ? "ends" : "ended"} <Moment at={expiresAt} now={now} />
+              </p>
+            </div>
+            <Form method="post">
+              <input type="hidden" name="intent" value="withdraw" />
+              <input type="hidden" name="invitationId" value={id} />
+              <Button variant="quiet" aria-label={`Withdraw the invitation to ${email}`}>
+                Withdraw
+              </Button>
+            </Form>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,121 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import type { User } from "../identity/user.ts";
+import { workspaceProblem } from "./failures.ts";
+
+const openRow = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  created_at: z.string(),
+  expires_at: z.string(),
+  role: z.object({ name: z.string() }),
+});
+
+const preview = z.object({
+  workspaceId: z.uuid(),
+  workspaceName: z.string(),
+  role: z.string(),
+  email: z.string(),
+  invitedBy: z.string().nullable(),
+  expiresAt: z.string(),
+  state: z.enum(["open", "accepted", "expired", "withdrawn"]),
+  forYou: z.boolean(),
+});
+
+/** What an invitation offers, to whoever holds its link. */
+export type InvitationPreview = z.infer<typeof preview>;
+
+export interface OpenInvitation {
+  id: string;
+  email: string;
+  role: string;
+  sentAt: string;
+  expiresAt: string;
+}
+
+/** The token travels in the mail alone; the database keeps, and is asked with, its hash. */
+function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("hex");
+}
+
+/** Invitations that nobody has accepted yet, the newest first. */
+export async function listInvitations(
+  { data }: User,
+  { workspaceId, requestId }: { workspaceId: string; requestId: string },
+): Promise<OpenInvitation[]> {
+  const { data: rows, error } = await data
+    .from("workspace_invitations")
+    .select("id, email, created_at, expires_at, role:workspace_roles!inner(name)")
+    .eq("workspace_id", workspaceId)
+    .is("accepted_at", null)
+    .order("created_at", { ascending: false });
+  if (error) throw workspaceProblem(error, { requestId });
+  return z
+    .array(openRow)
+    .parse(rows)
+    .map(({ id, email, role, created_at, expires_at }) => ({
+      id,
+      email,
+      role: role.name,
+      sentAt: created_at,
+      expiresAt: expires_at,
+    }));
+}
+
+/**
+ * Makes an invitation; one that was open for the same email is replaced, so that only the newest mail works.
+ * @returns the token for the mail's link, or the failure
+ */
+export async function createInvitation(
+  { data }: User,
+  { workspaceId, email, roleId }: { workspaceId: string; email: string; roleId: string },
+): Promise<{ token: string } | { error: PostgrestError }> {
+  const token = randomBytes(32).toString("base64url");
+  const invited = email.toLowerCase();
+  const replaced = await data
+    .from("workspace_invitations")
+    .delete()
+    .eq("workspace_id", workspaceId)
+    .eq("email", invited)
+    .is("accepted_at", null);
+  if (replaced.error) return { error: replaced.error };
+  const { error } = await data
+    .from("workspace_invitations")
+    .insert({ workspace_id: workspaceId, email: invited, role_id: roleId, token_hash: `\\x${hashOf(token)}` });
+  return error ? { error } : { token };
+}
+
+/** Takes an invitation back. @returns the failure or null */
+export async function withdrawInvitation(
+  { data }: User,
+  { workspaceId, invitationId }: { workspaceId: string; invitationId: string },
+): Promise<Pick<PostgrestError, "code"> | null> {
+  const { data: withdrawn, error } = await data
+    .from("workspace_invitations")
+    .delete()
+    .eq("workspace_id", workspaceId)
+    .eq("id", invitationId)
+    .is("accepted_at", null)
+    .select("id");
+  return error ?? (withdrawn.length === 0 ? { code: "PT404" } : null);
+}
+
+/** What the invitation of a link offers, or null where there is none. */
+export async function previewInvitation(
+  { data }: User,
+  { token, requestId }: { token: string; requestId: string },
+): Promise<InvitationPreview | null> {
+  const { data: found, error } = await data.rpc("workspace_invitation", { token_hash: hashOf(token) });
+  if (error) throw workspaceProblem(error, { requestId });
+  return found === null ? null : preview.parse(found);
+}
+
+/** Joins the workspace that an invitation offers. @returns its id, or the failure: PT404 where it is open no more */
+export async function acceptInvitation(
+  { data }: User,
+  token: string,
+): Promise<{ workspaceId: string } | { error: PostgrestError }> {
+  const { data: workspaceId, error } = await data.rpc("accept_workspace_invitation", { token_hash: hashOf(token) });
+  return error ? { error } : { workspaceId: z.uuid().parse(workspaceId) };
+}

@@ -1,0 +1,38 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../ui/button.tsx";
+import { Field } from "../ui/field.tsx";
+import { Select } from "../ui/select.tsx";
+
+/** Asks someone in by email, as one of the roles that the inviter may give. */
+export function InviteForm({ roles, email }: { roles: { id: string; name: string }[]; email: string }) {
+  // The narrowest role comes last, and is the one to begin with.
+  const first = roles.at(-1)?.id;
+  return (
+    <Form method="post" noValidate className="flex flex-wrap items-end gap-3">
+      <input type="hidden" name="intent" value="invite" />
+      <div className="min-w-0 flex-1 basis-56">
+        <Field
+          id="invite-email"
+          name="email"
+          label="Email"
+          type="email"
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          defaultValue={email}
+          errorId="invite-email-error"
+          errors={undefined}
+        />
+      </div>
+      <Select id="invite-role" name="roleId" label="Role" defaultValue={first} className="basis-36">
+        {roles.map(({ id, name }) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </Select>
+      <Button>Send invitation</Button>
+    </Form>
+  );
+}

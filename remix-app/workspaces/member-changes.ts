@@ -1,0 +1,86 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import type { User } from "../identity/user.ts";
+import { workspaceProblem } from "./failures.ts";
+import { sendInvitation } from "./invitation-mail.ts";
+import { createInvitation, withdrawInvitation } from "./invitations.ts";
+import { changeRole, listRoles, removeMember } from "./members.ts";
+import type { WorkspaceAccess } from "./permission.ts";
+import { assignableRoles } from "./roles.ts";
+
+const email = z.string().trim().max(254).pipe(z.email());
+
+/** What the members page posts. */
+export const memberChange = z.discriminatedUnion("intent", [
+  z.object({ intent: z.literal("invite"), email, roleId: z.uuid() }),
+  z.object({ intent: z.literal("withdraw"), invitationId: z.uuid() }),
+  z.object({ intent: z.literal("change_role"), userId: z.uuid(), roleId: z.uuid() }),
+  z.object({ intent: z.literal("remove"), userId: z.uuid() }),
+]);
+
+export interface MemberOutcome {
+  done: string | null;
+  failed: string | null;
+  /** True once the caller is no member any more. */
+  leftWorkspace: boolean;
+}
+
+const done = (message: string): MemberOutcome => ({ done: message, failed: null, leftWorkspace: false });
+const failed = (message: string): MemberOutcome => ({ done: null, failed: message, leftWorkspace: false });
+
+/**
+ * Carries out one change of a workspace's members. The database decides whether this member may.
+ * @throws Response a problem where they may not, or the database did not answer
+ */
+export async function applyMemberChange(
+  context: AppLoadContext,
+  options: { user: User; workspace: WorkspaceAccess; change: z.infer<typeof memberChange> },
+): Promise<MemberOutcome> {
+  const { user, workspace, change } = options;
+  const { requestId } = context;
+  const workspaceId = workspace.id;
+
+  function refused(error: { code: string }): Response {
+    return "message" in error
+      ? workspaceProblem(error as Parameters<typeof workspaceProblem>[0], { requestId })
+      : problem("NOT_FOUND", { requestId, detail: "They are no longer here. Reload the page to see who is." });
+  }
+
+  if ("roleId" in change) {
+    const given = assignableRoles(await listRoles(user, { workspaceId, requestId }), workspace);
+    if (!given.some(({ id }) => id === change.roleId)) {
+      throw problem("FORBIDDEN", { requestId, detail: "You cannot give this role here." });
+    }
+  }
+
+  switch (change.intent) {
+    case "invite": {
+      const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });
+      if ("error" in created) {
+        if (created.error.code === "23505") return failed("There is an open invitation for this email already.");
+        throw refused(created.error);
+      }
+      const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });
+      if (!sent) return failed(`The mail to ${change.email} could not be sent. Invite them again in a moment.`);
+      return done(`We sent an invitation to ${change.email}.`);
+    }
+    case "withdraw": {
+      const error = await withdrawInvitation(user, { workspaceId, invitationId: change.invitationId });
+      if (error) throw refused(error);
+      return done("The invitation no longer works.");
+    }
+    case "change_role": {
+      const error = await changeRole(user, { workspaceId, userId: change.userId, roleId: change.roleId });
+      if (error?.code === "PT409") return failed("A workspace needs an owner. Make someone else an owner first.");
+      if (error) throw refused(error);
+      return done("The role is changed.");
+    }
+    case "remove": {
+      const error = await removeMember(user, { workspaceId, userId: change.userId });
+      if (error?.code === "PT409") return failed("A workspace needs an owner. Make someone else an owner first.");
+      if (error) throw refused(error);
+      return { ...done("They no longer have access."), leftWorkspace: change.userId === user.id };
+    }
+  }
+}

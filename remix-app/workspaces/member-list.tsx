@@ -1,0 +1,69 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../ui/button.tsx";
+import { Moment } from "../ui/moment.tsx";
+import { Select } from "../ui/select.tsx";
+import type { Member } from "./members.ts";
+
+export interface MemberListProps {
+  members: Member[];
+  /** The user who looks. */
+  me: string;
+  manages: boolean;
+  assignable: { id: string; name: string }[];
+  now: string;
+}
+
+/** Members with their roles; who manages them changes roles here, and everybody may leave. */
+export function MemberList({ members, me, manages, assignable, now }: MemberListProps) {
+  return (
+    <ul>
+      {members.map(({ userId, name, roleId, role, joinedAt }) => {
+        const mayChange = manages && assignable.some(({ id }) => id === roleId);
+        const self = userId === me;
+        return (
+          <li
+            key={userId}
+            className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t"
+          >
+            <div className="min-w-0">
+              <p className="truncate font-medium">
+                {name}
+                {self ? <span className="text-muted"> (you)</span> : null}
+              </p>
+              <p className="text-muted text-small">
+                <span className="capitalize">{role}</span> · joined <Moment at={joinedAt} now={now} />
+              </p>
+            </div>
+            <div className="flex flex-wrap items-end gap-2">
+              {mayChange && !self ? (
+                <Form method="post" className="flex items-end gap-2">
+                  <input type="hidden" name="intent" value="change_role" />
+                  <input type="hidden" name="userId" value={userId} />
+                  <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
+                    {assignable.map((choice) => (
+                      <option key={choice.id} value={choice.id}>
+                        {choice.name}
+                      </option>
+                    ))}
+                  </Select>
+                  <Button variant="secondary" aria-label={`Save the role of ${name}`}>
+                    Save
+                  </Button>
+                </Form>
+              ) : null}
+              {mayChange || self ? (
+                <Form method="post">
+                  <input type="hidden" name="intent" value="remove" />
+                  <input type="hidden" name="userId" value={userId} />
+                  <Button variant="quiet" aria-label={self ? "Leave this workspace" : `Remove ${name}`}>
+                    {self ? "Leave" : "Remove"}
+                  </Button>
+                </Form>
+              ) : null}
+            </div>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

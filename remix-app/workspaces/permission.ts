@@ -1,0 +1,106 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { requireUser, type User } from "../identity/user.ts";
+import { workspaceProblem } from "./failures.ts";
+
+export const workspacePermissions = [
+  "manage_workspace_settings",
+  "manage_members",
+  "manage_ai_keys",
+  "manage_ai_policy",
+  "use_ai_studio",
+] as const;
+
+export type WorkspacePermission = (typeof workspacePermissions)[number];
+
+const permission = z.enum(workspacePermissions);
+const row = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  plan_id: z.string(),
+  personal_user_id: z.uuid().nullable(),
+  created_at: z.string(),
+  workspace_members: z.array(
+    z.object({
+      role: z.object({ id: z.uuid(), name: z.string(), permissions: z.array(permission), is_owner: z.boolean() }),
+    }),
+  ),
+});
+
+/** A workspace with what the caller may do in it. */
+export interface WorkspaceAccess {
+  id: string;
+  name: string;
+  planId: string;
+  /** Whether it is the caller's own personal workspace. */
+  personal: boolean;
+  createdAt: string;
+  role: string;
+  isOwner: boolean;
+  permissions: readonly WorkspacePermission[];
+}
+
+/**
+ * A workspace as its member sees it, or null for everyone else: row-level security decides.
+ * @throws Response 503 UNAVAILABLE where the Data API did not answer
+ */
+export async function getWorkspace(
+  { id: userId, data }: User,
+  { workspaceId, requestId }: { workspaceId: string; requestId: string },
+): Promise<WorkspaceAccess | null> {
+  if (!z.uuid().safeParse(workspaceId).success) return null;
+  const { data: found, error } = await data
+    .from("workspaces")
+    .select(
+      "id, name, plan_id, personal_user_id, created_at, " +
+        "workspace_members!inner(role:workspace_roles!inner(id, name, permissions, is_owner))",
+    )
+    .eq("id", workspaceId)
+    .eq("workspace_members.user_id", userId)
+    .maybeSingle();
+  if (error) throw workspaceProblem(error, { requestId });
+  if (!found) return null;
+  const workspace = row.parse(found);
+  const role = workspace.workspace_members[0]?.role;
+  if (!role) return null;
+  return {
+    id: workspace.id,
+    name: workspace.name,
+    planId: workspace.plan_id,
+    personal: workspace.personal_user_id === userId,
+    createdAt: workspace.created_at,
+    role: role.name,
+    isOwner: role.is_owner,
+    permissions: role.is_owner ? workspacePermissions : role.permissions,
+  };
+}
+
+/**
+ * The signed-in user and a workspace of theirs. A workspace of others and one that does not exist get one answer.
+ * @throws Response as requireUser; 404 NOT_FOUND where they are no member
+ */
+export async function requireWorkspace(
+  context: AppLoadContext,
+  { request, workspaceId }: { request: Request; workspaceId: string | undefined },
+): Promise<{ user: User; workspace: WorkspaceAccess }> {
+  const user = await requireUser(context, request);
+  const { requestId } = context;
+  const workspace = await getWorkspace(user, { workspaceId: workspaceId ?? "", requestId });
+  if (!workspace) throw problem("NOT_FOUND", { requestId });
+  return { user, workspace };
+}
+
+/**
+ * As {@link requireWorkspace}, for what takes a permission.
+ * @throws Response 403 FORBIDDEN where the member's role does not carry it
+ */
+export async function requireWorkspacePermission(
+  context: AppLoadContext,
+  options: { request: Request; workspaceId: string | undefined; permission: WorkspacePermission },
+): Promise<{ user: User; workspace: WorkspaceAccess }> {
+  const found = await requireWorkspace(context, options);
+  if (found.workspace.permissions.includes(options.permission)) return found;
+  const detail = `Your role in this workspace does not allow this. Ask an owner for “${options.permission}”.`;
+  throw problem("FORBIDDEN", { requestId: context.requestId, detail });
+}

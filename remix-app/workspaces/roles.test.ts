@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { assignableRoles } from "./roles.ts";
+
+const roles = [
+  { id: "1", name: "owner", is_owner: true, permissions: [] },
+  { id: "2", name: "keys", is_owner: false, permissions: ["manage_ai_keys" as const] },
+  { id: "3", name: "viewer", is_owner: false, permissions: [] },
+];
+const names = (access: Parameters<typeof assignableRoles>[1]) => assignableRoles(roles, access).map(({ name }) => name);
+
+test("an owner gives every role but the owner's, which is handed over elsewhere", () => {
+  expect(names({ isOwner: true, permissions: [] })).toEqual(["keys", "viewer"]);
+});
+
+test("others give roles that allow no more than their own", () => {
+  expect(names({ isOwner: false, permissions: ["manage_members", "manage_ai_keys"] })).toEqual(["keys", "viewer"]);
+  expect(names({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
+});

@@ -1,0 +1,63 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import type { User } from "../identity/user.ts";
+import { deleteWorkspace, renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
+import { workspaceProblem } from "./failures.ts";
+import { transferOwnership } from "./members.ts";
+import type { WorkspaceAccess } from "./permission.ts";
+
+/** What a workspace's settings page posts. */
+export const settingsChange = z.discriminatedUnion("intent", [
+  z.object({ intent: z.literal("rename"), name: z.string() }),
+  z.object({ intent: z.literal("transfer"), userId: z.uuid() }),
+  z.object({ intent: z.literal("delete"), confirmation: z.string() }),
+]);
+
+export interface SettingsOutcome {
+  done: string | null;
+  failed: { field: string; message: string } | null;
+  /** True once the workspace is deleted. */
+  gone: boolean;
+}
+
+const done = (message: string): SettingsOutcome => ({ done: message, failed: null, gone: false });
+const failed = (field: string, message: string): SettingsOutcome => ({
+  done: null,
+  failed: { field, message },
+  gone: false,
+});
+
+/**
+ * Carries out one change of a workspace itself. The database decides whether this member may.
+ * @throws Response a problem where they may not, or the database did not answer
+ */
+export async function applySettingsChange(
+  { requestId }: AppLoadContext,
+  options: { user: User; workspace: WorkspaceAccess; change: z.infer<typeof settingsChange> },
+): Promise<SettingsOutcome> {
+  const { user, workspace, change } = options;
+  switch (change.intent) {
+    case "rename": {
+      const name = workspaceNameSchema.safeParse(change.name);
+      if (!name.success) return failed("name", name.error.issues[0]?.message ?? "Enter a name");
+      const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
+      if (error) throw problem("FORBIDDEN", { requestId, detail: "Your role does not allow changing the name." });
+      return done("The name is changed.");
+    }
+    case "transfer": {
+      const error = await transferOwnership(user, { workspaceId: workspace.id, userId: change.userId });
+      if (error?.code === "PT404") return failed("heir", "They are no longer a member. Choose someone else.");
+      if (error) throw workspaceProblem(error, { requestId });
+      return done("The workspace has a new owner. You are an admin of it now.");
+    }
+    case "delete": {
+      if (change.confirmation.trim() !== workspace.name) {
+        return failed("confirmation", "This is not the workspace's name. Nothing was deleted.");
+      }
+      const error = await deleteWorkspace(user, workspace.id);
+      if (error) throw workspaceProblem(error, { requestId });
+      return { done: null, failed: null, gone: true };
+    }
+  }
+}

@@ -3,6 +3,7 @@ import { createApp } from "./app.ts";
 import { readConfig } from "./config/config.ts";
 import type { Deps } from "./core/deps.ts";
 import { openMailer } from "./core/mailer.ts";
+import { openDiscovery } from "./core/oauth/discovery.ts";
 import { systemRandom } from "./core/random.ts";
 import { rateWindow } from "./core/rate-window.ts";
 import { loadTokenKeys } from "./core/token-keys.ts";
@@ -33,7 +34,8 @@ async function start(): Promise<void> {
   }
   const mailer = openMailer(config, { log, clock });
   const mailLimit = rateWindow(config.GOTRUE_RATE_LIMIT_EMAIL_SENT, clock);
-  const deps: Deps = { config, db, keys, mailer, mailLimit, clock, random: systemRandom, log };
+  const discover = openDiscovery(clock);
+  const deps: Deps = { config, db, keys, mailer, mailLimit, discover, clock, random: systemRandom, log };
 
   const { GOTRUE_API_HOST: hostname, PORT: port } = config;
   const server = serve({ fetch: createApp(deps).fetch, hostname, port }, () => {

@@ -1,5 +1,5 @@
-/** OAuth providers that Supabase Auth knows; `/settings` lists each, in this spelling. */
-export const providerNames = [
+/** Providers that Supabase Auth knows by name, and tells of in `GET /settings`. */
+export const listedProviders = [
   "apple",
   "azure",
   "bitbucket",
@@ -25,32 +25,42 @@ export const providerNames = [
   "zoom",
 ] as const;
 
-export type ProviderName = (typeof providerNames)[number];
+/** Those that it knows and does not tell of. */
+const unlistedProviders = ["vercel_marketplace", "x"] as const;
+
 export type ProviderConfig = {
   enabled: boolean;
   clientId: string;
   secret: string;
   redirectUri: string;
-  /** Base of a self-hosted provider's addresses, where it takes one. */
+  /** Base of a provider's addresses, without a slash at the end; empty for the provider's own. */
   url: string;
   emailOptional: boolean;
 };
 
-/** Reads `GOTRUE_EXTERNAL_<PROVIDER>_*`. */
-export function readProviders(env: NodeJS.ProcessEnv): Record<ProviderName, ProviderConfig> {
-  const entries = providerNames.map((name): [ProviderName, ProviderConfig] => {
-    const value = (suffix: string) => env[`GOTRUE_EXTERNAL_${name.toUpperCase()}_${suffix}`]?.trim() ?? "";
-    return [
-      name,
-      {
-        enabled: value("ENABLED").toLowerCase() === "true",
-        clientId: value("CLIENT_ID").split(",")[0] ?? "",
-        secret: value("SECRET"),
-        redirectUri: value("REDIRECT_URI"),
-        url: value("URL").replace(/\/+$/, ""),
-        emailOptional: value("EMAIL_OPTIONAL").toLowerCase() === "true",
-      },
-    ];
+/** Whether Supabase Auth knows the provider by its name. Others are ours: OpenID providers, named by whoever configures them. */
+export function isKnownProvider(name: string): boolean {
+  return [...listedProviders, ...unlistedProviders].some((known) => known === name);
+}
+
+/** Reads `GOTRUE_EXTERNAL_<PROVIDER>_*`, those of any name that has a client id. */
+export function readProviders(env: NodeJS.ProcessEnv): ReadonlyMap<string, ProviderConfig> {
+  const configured = Object.keys(env).flatMap((variable) => {
+    const [, name] = /^GOTRUE_EXTERNAL_([A-Z0-9_]+)_CLIENT_ID$/.exec(variable) ?? [];
+    return name ? [name.toLowerCase()] : [];
   });
-  return Object.fromEntries(entries) as Record<ProviderName, ProviderConfig>;
+  const names = new Set([...listedProviders, ...unlistedProviders, ...configured]);
+  return new Map([...names].map((name) => [name, readProvider(env, name)]));
+}
+
+function readProvider(env: NodeJS.ProcessEnv, name: string): ProviderConfig {
+  const value = (suffix: string) => env[`GOTRUE_EXTERNAL_${name.toUpperCase()}_${suffix}`]?.trim() ?? "";
+  return {
+    enabled: value("ENABLED").toLowerCase() === "true",
+    clientId: value("CLIENT_ID").split(",")[0] ?? "",
+    secret: value("SECRET"),
+    redirectUri: value("REDIRECT_URI"),
+    url: value("URL").replace(/\/+$/, ""),
+    emailOptional: value("EMAIL_OPTIONAL").toLowerCase() === "true",
+  };
 }

@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Database } from "../db.ts";
 import type { Mailer } from "./mailer.ts";
+import type { Discover } from "./oauth/discovery.ts";
 import type { Random } from "./random.ts";
 import type { RateWindow } from "./rate-window.ts";
 import type { TokenKeys } from "./token-keys.ts";
@@ -13,6 +14,8 @@ export type Deps = {
   mailer: Mailer;
   /** All mails of this server, whoever they go to. */
   mailLimit: RateWindow;
+  /** Identity providers in OpenID's shape. */
+  discover: Discover;
   clock: () => Date;
   random: Random;
   /** A line for the operator. Never a password, a code, a token or a key. */

@@ -22,6 +22,7 @@ export type ErrorCode =
   | "identity_already_exists"
   | "identity_not_found"
   | "insufficient_aal"
+  | "invite_not_found"
   | "invalid_credentials"
   | "manual_linking_disabled"
   | "mfa_challenge_expired"

@@ -22,6 +22,7 @@ export type FlowState = {
   authentication_method: AuthMethod;
   auth_code_issued_at: Date | null;
   referrer: string | null;
+  invite_token: string | null;
   oauth_client_state_id: string | null;
   linking_target_id: string | null;
   email_optional: boolean;
@@ -52,6 +53,7 @@ export type NewFlow = {
   challenge?: Challenge | undefined;
   userId?: string;
   referrer?: string;
+  inviteToken?: string;
   clientStateId?: string;
   linkingTargetId?: string;
   emailOptional?: boolean;
@@ -63,8 +65,8 @@ export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<s
   await sql.query(
     `insert into auth.flow_state (id, user_id, auth_code, code_challenge_method, code_challenge, provider_type,
        provider_access_token, provider_refresh_token, created_at, updated_at, authentication_method, referrer,
-       oauth_client_state_id, linking_target_id, email_optional)
-     values ($1, $2, $3, $4, $5, $6, '', '', $7, $7, $8, $9, $10, $11, $12)`,
+       oauth_client_state_id, linking_target_id, email_optional, invite_token)
+     values ($1, $2, $3, $4, $5, $6, '', '', $7, $7, $8, $9, $10, $11, $12, $13)`,
     [
       id,
       flow.userId ?? null,
@@ -78,6 +80,7 @@ export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<s
       flow.clientStateId ?? null,
       flow.linkingTargetId ?? null,
       flow.emailOptional ?? false,
+      flow.inviteToken ?? null,
     ],
   );
   return id;

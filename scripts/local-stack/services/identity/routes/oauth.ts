@@ -4,7 +4,7 @@ import { AuthError, OAuthError } from "../core/errors.ts";
 import { beginAuthorization } from "../core/oauth/authorize.ts";
 import { completeFlow, requireFlow } from "../core/oauth/callback.ts";
 import { unlinkIdentity } from "../core/oauth/link-identity.ts";
-import { type FlowState, parseChallenge } from "../core/pkce.ts";
+import type { FlowState } from "../core/pkce.ts";
 import { requireUser } from "../http/bearer.ts";
 import { callerOf } from "../http/client-address.ts";
 import { type Env, type Request, requestAudience } from "../http/context.ts";
@@ -17,9 +17,6 @@ import { announce, fragmentUrl } from "../http/signed-in.ts";
 export function oauthRoutes(deps: Deps): Hono<Env> {
   const begin = (c: Request, linkTo?: string) =>
     beginAuthorization(deps, {
-      provider: c.req.query("provider") ?? "",
-      scopes: c.req.query("scopes") ?? "",
-      challenge: parseChallenge(c.req.query("code_challenge") ?? "", c.req.query("code_challenge_method") ?? ""),
       redirectTo: redirectTarget(c, deps),
       query: c.req.query(),
       ...(linkTo ? { linkTo } : {}),

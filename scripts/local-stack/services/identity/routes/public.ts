@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { providerNames } from "../config/providers.ts";
+import { isKnownProvider, listedProviders } from "../config/providers.ts";
 import type { Deps } from "../core/deps.ts";
 import type { Env } from "../http/context.ts";
 
@@ -7,9 +7,10 @@ const version = "v2.196.0-gatehouse";
 
 /** What anyone may know. */
 export function publicRoutes({ config, keys }: Deps): Hono<Env> {
+  const own = [...config.providers.keys()].filter((name) => !isKnownProvider(name));
   const external = {
     anonymous_users: false,
-    ...Object.fromEntries(providerNames.map((name) => [name, config.providers[name].enabled])),
+    ...Object.fromEntries([...listedProviders, ...own].map((name) => [name, config.providers.get(name)?.enabled])),
     email: config.GOTRUE_EXTERNAL_EMAIL_ENABLED,
     phone: false,
   };

@@ -1,9 +1,11 @@
-import { type ProviderConfig, type ProviderName, providerNames } from "../../config/providers.ts";
+import type { AuthorizationServer } from "oauth4webapi";
 import type { Deps } from "../deps.ts";
-import { AuthError, invalid } from "../errors.ts";
-import { type Challenge, insertFlow } from "../pkce.ts";
-import type { Provider } from "./profile.ts";
-import { providers } from "./providers.ts";
+import { AuthError } from "../errors.ts";
+import { insertFlow, parseChallenge } from "../pkce.ts";
+import { findInvited } from "./accept-invitation.ts";
+import { authorizationServer } from "./exchange.ts";
+import type { Provider } from "./provider.ts";
+import { requireProvider, unsupported } from "./providers.ts";
 
 /** Parameters that are this server's to set, whatever a client passes on. */
 const reserved = [
@@ -13,66 +15,61 @@ const reserved = [
   "client_secret",
   "redirect_uri",
   "response_type",
-  "scope",
   "state",
   "code_challenge",
   "code_challenge_method",
   "code_verifier",
 ];
 
-export type ConfiguredProvider = { name: ProviderName; config: ProviderConfig; provider: Provider };
-
-/**
- * The provider of this name, if it is switched on and has all that it needs.
- * @throws AuthError 400 validation_failed; 501 for one that this server cannot speak with
- */
-export function requireProvider({ config }: Deps, given: string): ConfiguredProvider {
-  const name = providerNames.find((known) => known === given.toLowerCase());
-  const unsupported = (reason: string) => invalid(`Unsupported provider: ${reason}`);
-  if (!name) throw unsupported(`Provider ${given} could not be found`);
-  const settings = config.providers[name];
-  if (!settings.enabled) throw unsupported("provider is not enabled");
-  if (!settings.clientId || !settings.secret || !settings.redirectUri) {
-    throw unsupported("missing OAuth client ID, secret or redirect URI");
-  }
-  if (name !== "keycloak" && name !== "github" && name !== "azure") {
-    throw new AuthError(501, "not_implemented", `The local identity server cannot speak with ${name}`);
-  }
-  if (name === "keycloak" && !settings.url) throw unsupported("unable to find URL for the Keycloak provider");
-  return { name, config: settings, provider: providers[name](settings) };
-}
-
 export type Authorization = {
-  provider: string;
-  scopes: string;
-  challenge: Challenge | undefined;
   redirectTo: string;
-  /** Query of the request; what is not reserved is passed on. */
+  /** Query of the request: `provider`, `scopes`, PKCE's two, `invite_token`; what is not reserved is passed on. */
   query: Record<string, string>;
   /** The account that the identity shall be linked to. */
   linkTo?: string;
 };
 
-/** Begins a flow. @returns where the browser goes: the provider, RFC 6749 section 4.1.1, with the flow's id as state */
-export async function beginAuthorization(deps: Deps, given: Authorization): Promise<string> {
-  const { name, config, provider } = requireProvider(deps, given.provider);
+/**
+ * Begins a flow.
+ * @returns where the browser goes: the provider, RFC 6749 section 4.1.1, with the flow's id as state
+ * @throws AuthError 400 validation_failed; 404 user_not_found for an invitation that is none; 501 not_implemented
+ */
+export async function beginAuthorization(deps: Deps, { query, redirectTo, linkTo }: Authorization): Promise<string> {
+  const { name, config, provider } = requireProvider(deps, query.provider ?? "");
+  const server = await discovered(deps, provider);
+  const { invite_token: inviteToken = "", scopes = "" } = query;
+  if (inviteToken && !(await findInvited(deps.db, inviteToken))) {
+    throw new AuthError(404, "user_not_found", "User identified by token not found");
+  }
   const state = await insertFlow(deps.db, deps, {
     providerType: name,
     method: "oauth",
-    challenge: given.challenge,
-    referrer: given.redirectTo,
+    challenge: parseChallenge(query.code_challenge ?? "", query.code_challenge_method ?? ""),
+    referrer: redirectTo,
     emailOptional: config.emailOptional,
-    ...(given.linkTo ? { linkingTargetId: given.linkTo } : {}),
+    ...(inviteToken ? { inviteToken } : {}),
+    ...(linkTo ? { linkingTargetId: linkTo } : {}),
   });
-  const url = new URL(provider.authorizationUrl);
-  for (const [key, value] of Object.entries(given.query)) {
-    if (!reserved.includes(key.toLowerCase())) url.searchParams.set(key, value);
-  }
-  const more = given.scopes ? given.scopes.split(",") : [];
-  url.searchParams.set("client_id", config.clientId);
-  url.searchParams.set("redirect_uri", config.redirectUri);
-  url.searchParams.set("response_type", "code");
-  url.searchParams.set("scope", [...provider.scopes, ...more].join(" "));
-  url.searchParams.set("state", state);
+  const more = scopes && !provider.parameters ? scopes.split(",") : [];
+  const passedOn = Object.entries(query).filter(([key]) => !reserved.includes(key.toLowerCase()));
+  const url = new URL(server.authorization_endpoint ?? "");
+  const parameters = {
+    client_id: config.clientId,
+    redirect_uri: config.redirectUri,
+    response_type: "code",
+    scope: [...provider.scopes, ...more].join(" "),
+    state,
+    ...(provider.parameters ?? Object.fromEntries(passedOn)),
+  };
+  for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
   return url.toString();
+}
+
+async function discovered(deps: Deps, provider: Provider): Promise<AuthorizationServer> {
+  try {
+    return await authorizationServer(deps, provider);
+  } catch (error) {
+    deps.log(`identity provider at ${provider.kind === "openid" ? provider.issuer : ""}: ${error}`);
+    throw unsupported("it cannot be discovered");
+  }
 }

@@ -4,16 +4,18 @@ import type { Caller, Deps } from "../deps.ts";
 import { AuthError, OAuthError, unexpected } from "../errors.ts";
 import { type FlowState, isFlowExpired } from "../pkce.ts";
 import { type SignedIn, signIn } from "../tokens.ts";
-import type { User } from "../users.ts";
-import { requireProvider } from "./authorize.ts";
-import { exchangeProviderCode } from "./exchange.ts";
+import { findUserById, type User } from "../users.ts";
+import { acceptInvitation } from "./accept-invitation.ts";
+import { withAppleName } from "./apple-user.ts";
+import { ExchangeError, type Redeemed, redeemCode } from "./exchange.ts";
 import { linkIdentity } from "./link-identity.ts";
-import type { Profile, Tokens } from "./profile.ts";
+import type { Profile, ProviderTokens } from "./profile.ts";
+import { requireProvider } from "./providers.ts";
 import { resolveAccount } from "./resolve-account.ts";
 
 /**
  * The flow that a callback's state names.
- * @throws AuthError 400 bad_oauth_callback, bad_oauth_state, flow_state_already_used
+ * @throws AuthError 400 bad_oauth_callback, bad_oauth_state, flow_state_already_used; 422 user_not_found
  */
 export async function requireFlow(deps: Deps, state: string): Promise<FlowState> {
   if (!state) throw new AuthError(400, "bad_oauth_callback", "OAuth state parameter missing");
@@ -24,12 +26,16 @@ export async function requireFlow(deps: Deps, state: string): Promise<FlowState>
   if (flow.code_challenge && flow.user_id) {
     throw new AuthError(400, "flow_state_already_used", "State has already been used");
   }
+  const { linking_target_id: id } = flow;
+  if (id && !(await findUserById(deps.db, { id }))) {
+    throw new AuthError(422, "user_not_found", "Linking target user not found");
+  }
   return flow;
 }
 
 export type CallbackOutcome =
   | { kind: "code"; code: string }
-  | { kind: "signed-in"; signedIn: SignedIn; tokens: Tokens };
+  | { kind: "signed-in"; signedIn: SignedIn; tokens: ProviderTokens };
 
 type Callback = { flow: FlowState; answer: Record<string, string>; aud: string; redirectTo: string; caller: Caller };
 
@@ -43,7 +49,7 @@ export async function completeFlow(deps: Deps, callback: Callback): Promise<Call
   if (!answer.code) {
     throw new AuthError(400, "bad_oauth_callback", "OAuth callback with missing authorization code missing");
   }
-  const { tokens, profile } = await askProvider(deps, { flow, code: answer.code });
+  const { tokens, profile } = await askProvider(deps, callback);
   if (profile.emails.length === 0 && !flow.email_optional) {
     throw unexpected("Error getting user email from external provider");
   }
@@ -66,15 +72,19 @@ export async function completeFlow(deps: Deps, callback: Callback): Promise<Call
   });
 }
 
-async function askProvider(deps: Deps, { flow, code }: { flow: FlowState; code: string }) {
-  const { config, provider } = requireProvider(deps, flow.provider_type);
-  const tokens = await exchangeProviderCode(provider, { config, code }).catch((error: unknown) => {
-    throw unexpected(`Unable to exchange external code: ${code.slice(0, 4)}`, error);
-  });
-  const profile = await provider.fetchProfile(tokens).catch((error: unknown) => {
+async function askProvider(deps: Deps, { flow, answer }: Callback): Promise<Redeemed> {
+  const { code = "", user } = answer;
+  const configured = requireProvider(deps, flow.provider_type);
+  try {
+    const redeemed = await redeemCode(deps, configured, { code, state: flow.id, issuer: answer.iss });
+    if (configured.name !== "apple" || !user) return redeemed;
+    return { ...redeemed, profile: withAppleName(redeemed.profile, user) };
+  } catch (error) {
+    if (error instanceof ExchangeError) {
+      throw unexpected(`Unable to exchange external code: ${code.slice(0, 4)}`, error);
+    }
     throw unexpected("Error getting user profile from external provider", error);
-  });
-  return { tokens, profile };
+  }
 }
 
 function settleAccount(
@@ -90,6 +100,7 @@ function settleAccount(
     redirectTo,
     emailOptional: flow.email_optional,
   };
-  const userId = flow.linking_target_id;
-  return userId ? linkIdentity(tx, { ...common, userId }) : resolveAccount(tx, common);
+  const { linking_target_id: userId, invite_token: token } = flow;
+  if (userId) return linkIdentity(tx, { ...common, userId });
+  return token ? acceptInvitation(tx, { ...common, token }) : resolveAccount(tx, common);
 }

@@ -1,51 +1,137 @@
+import { decodeJwt } from "jose";
+import * as oauth from "oauth4webapi";
 import { z } from "zod";
 import type { ProviderConfig } from "../../config/providers.ts";
-import type { Provider, Tokens } from "./profile.ts";
+import type { Deps } from "../deps.ts";
+import { verifyIdToken } from "./id-token.ts";
+import type { Profile, ProviderTokens } from "./profile.ts";
+import type { ApiProvider, Provider, ProviderApi } from "./provider.ts";
+import type { ConfiguredProvider } from "./providers.ts";
+import { requestOptions } from "./request-options.ts";
 
-const timeoutMs = 10_000;
+/** What a provider's callback holds of its answer. */
+export type Answer = { code: string; state: string; issuer?: string | undefined };
 
-const tokenResponse = z.looseObject({
-  access_token: z.string().min(1),
-  refresh_token: z.string().nullish(),
-  id_token: z.string().nullish(),
-});
+export type Redeemed = { tokens: ProviderTokens; profile: Profile };
+
+/** The provider does not take a code. */
+export class ExchangeError extends Error {}
 
 /**
- * Exchanges a code at the provider, RFC 6749 section 4.1.3, with the client's secret as section 2.3.1 prefers.
- * @throws Error when the provider refuses or answers with something else
+ * Redeems a code at the provider, RFC 6749 section 4.1.3, and learns from it who has signed in.
+ * @throws ExchangeError when the provider does not take the code; Error when what it then says cannot be believed
  */
-export async function exchangeProviderCode(
-  { tokenUrl }: Provider,
-  { config, code }: { config: ProviderConfig; code: string },
-): Promise<Tokens> {
-  const credentials = `${encodeURIComponent(config.clientId)}:${encodeURIComponent(config.secret)}`;
-  const response = await fetch(tokenUrl, {
-    method: "POST",
-    headers: {
-      Accept: "application/json",
-      Authorization: `Basic ${Buffer.from(credentials).toString("base64")}`,
-    },
-    body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: config.redirectUri }),
-    signal: AbortSignal.timeout(timeoutMs),
-  });
-  if (!response.ok) throw new Error(`The provider's token endpoint answered ${response.status}`);
-  const tokens = tokenResponse.parse(await response.json());
-  return {
-    accessToken: tokens.access_token,
-    refreshToken: tokens.refresh_token ?? "",
-    idToken: tokens.id_token ?? "",
-  };
+export async function redeemCode(deps: Deps, configured: ConfiguredProvider, answer: Answer): Promise<Redeemed> {
+  const { provider, config } = configured;
+  const client = clientOf(deps, config);
+  if (provider.kind === "api") {
+    const response = await exchange(provider.server, { provider, config, client, answer });
+    // Its API says who it is; an ID token beside it, of whatever issuer, is not looked at.
+    const tokens = await oauth.processGenericTokenEndpointResponse(
+      provider.server,
+      client,
+      await withoutIdToken(response),
+    );
+    return { tokens: held(tokens), profile: await provider.fetchProfile(apiOf(provider, { client, tokens })) };
+  }
+  const server = await authorizationServer(deps, provider);
+  const response = await exchange(server, { provider, config, client, answer });
+  const { issuer, keysAt } = provider.trust(await claimedIssuer(response.clone()));
+  const { server: keysServer, keys } = await deps.discover(keysAt);
+  const verifier = { ...keysServer, issuer };
+  const tokens = await oauth.processGenericTokenEndpointResponse(verifier, client, response);
+  const claims = await verifyIdToken(verifier, { response, tokens, keys });
+  return { tokens: held(tokens), profile: provider.readProfile(claims) };
 }
 
-/** Reads a resource of the provider with the user's token. @throws Error when it is refused or of another shape */
-export async function fetchResource<Schema extends z.ZodType>(
-  url: string,
-  { accessToken, schema }: { accessToken: string; schema: Schema },
-): Promise<z.output<Schema>> {
-  const response = await fetch(url, {
-    headers: { Accept: "application/json", Authorization: `Bearer ${accessToken}` },
-    signal: AbortSignal.timeout(timeoutMs),
-  });
-  if (!response.ok) throw new Error(`${new URL(url).pathname} of the provider answered ${response.status}`);
-  return schema.parse(await response.json());
+/** A provider's endpoints, discovered where they are not known. */
+export async function authorizationServer({ discover }: Deps, provider: Provider): Promise<oauth.AuthorizationServer> {
+  if (provider.kind === "api") return provider.server;
+  if (provider.endpoints) return { issuer: provider.issuer, ...provider.endpoints };
+  return (await discover(provider.issuer)).server;
+}
+
+/** The library reads the time itself; what this server's clock says is told as a difference. */
+function clientOf({ clock }: Deps, { clientId }: ProviderConfig): oauth.Client {
+  return { client_id: clientId, [oauth.clockSkew]: Math.round((clock().getTime() - Date.now()) / 1_000) };
+}
+
+type Exchange = {
+  provider: Provider;
+  config: ProviderConfig;
+  client: oauth.Client;
+  answer: Answer;
+};
+
+/** @throws ExchangeError unless the provider takes the code and answers with an access token */
+async function exchange(
+  server: oauth.AuthorizationServer,
+  { provider, config, client, answer }: Exchange,
+): Promise<Response> {
+  try {
+    const authenticate =
+      provider.clientAuthentication === "client_secret_post" ? oauth.ClientSecretPost : oauth.ClientSecretBasic;
+    const response = await oauth.authorizationCodeGrantRequest(
+      server,
+      client,
+      authenticate(config.secret),
+      oauth.validateAuthResponse(server, client, callbackParameters(provider, answer), answer.state),
+      config.redirectUri,
+      oauth.nopkce,
+      requestOptions(server.token_endpoint ?? ""),
+    );
+    if (!response.ok) throw new Error(`The provider's token endpoint answered ${response.status}`);
+    // Some refuse with status 200, too.
+    if (!(await bodyOf(response.clone())).access_token) throw new Error("The provider sent no access token");
+    return response;
+  } catch (cause) {
+    throw new ExchangeError("The provider does not take the code", { cause });
+  }
+}
+
+/** RFC 9207: where the answer names its issuer, it must be the one that was asked, if that one is known. */
+function callbackParameters(provider: Provider, { code, state, issuer }: Answer): URLSearchParams {
+  const known = provider.kind === "openid" && !provider.endpoints;
+  return new URLSearchParams({ code, state, ...(known && issuer ? { iss: issuer } : {}) });
+}
+
+async function bodyOf(response: Response): Promise<Record<string, unknown>> {
+  return z.record(z.string(), z.unknown()).parse(await response.json());
+}
+
+async function withoutIdToken(response: Response): Promise<Response> {
+  const { id_token: _, ...rest } = await bodyOf(response);
+  return Response.json(rest);
+}
+
+async function claimedIssuer(response: Response): Promise<string> {
+  const { id_token: idToken } = await bodyOf(response);
+  if (typeof idToken !== "string") throw new Error("The provider sent no ID token");
+  return decodeJwt(idToken).iss ?? "";
+}
+
+function held(tokens: oauth.TokenEndpointResponse): ProviderTokens {
+  return { accessToken: tokens.access_token, refreshToken: tokens.refresh_token ?? "" };
+}
+
+function apiOf(
+  { server }: ApiProvider,
+  { client, tokens }: { client: oauth.Client; tokens: oauth.TokenEndpointResponse },
+): ProviderApi {
+  return {
+    async userinfo(schema) {
+      const options = requestOptions(server.userinfo_endpoint ?? "");
+      const response = await oauth.userInfoRequest(server, client, tokens.access_token, options);
+      return schema.parse(await oauth.processUserInfoResponse(server, client, oauth.skipSubjectCheck, response));
+    },
+    async get(url, schema) {
+      const headers = new Headers({ Accept: "application/json" });
+      const target = new URL(url);
+      const options = requestOptions(url);
+      const { access_token: token } = tokens;
+      const response = await oauth.protectedResourceRequest(token, "GET", target, headers, null, options);
+      if (!response.ok) throw new Error(`${target.pathname} of the provider answered ${response.status}`);
+      return schema.parse(await response.json());
+    },
+  };
 }

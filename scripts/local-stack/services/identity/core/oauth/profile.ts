@@ -1,19 +1,28 @@
+import { z } from "zod";
 import type { Metadata } from "../users.ts";
 
 export type ProviderEmail = { email: string; verified: boolean; primary: boolean };
-export type Tokens = { accessToken: string; refreshToken: string; idToken: string };
+export type ProviderTokens = { accessToken: string; refreshToken: string };
 
 /** What a provider says of someone: its subject, their addresses, and claims for the identity. */
 export type Profile = { subject: string; emails: ProviderEmail[]; claims: Metadata };
 
-export type Provider = {
-  authorizationUrl: string;
-  tokenUrl: string;
-  /** Scopes that are always asked for. */
-  scopes: string[];
-  /** @throws Error when the provider's answer cannot be had or believed */
-  fetchProfile: (tokens: Tokens) => Promise<Profile>;
-};
+/** A text of a provider's; absent and null are the empty one. */
+export const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+
+/** True or false of a provider's; absent and null are false. */
+export const flag = z
+  .boolean()
+  .nullish()
+  .transform((value) => value ?? false);
+
+/** The one address of someone; none where the provider names none. */
+export function onlyEmail(email: string, verified: boolean): ProviderEmail[] {
+  return email ? [{ email, verified, primary: true }] : [];
+}
 
 /** The claims that an identity keeps: those that are there, and what is known of the address. */
 export function identityClaims({ subject, emails, claims }: Profile): Metadata & { sub: string } {
@@ -22,7 +31,7 @@ export function identityClaims({ subject, emails, claims }: Profile): Metadata &
   return {
     ...Object.fromEntries(present),
     sub: subject,
-    ...(main ? { email: main.email } : {}),
+    ...(main?.email ? { email: main.email } : {}),
     email_verified: main?.verified ?? false,
     phone_verified: false,
   };

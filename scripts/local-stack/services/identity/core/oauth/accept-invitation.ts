@@ -1,0 +1,37 @@
+import type { Sql } from "../../db.ts";
+import { confirmUser } from "../confirm.ts";
+import { AuthError, invalid } from "../errors.ts";
+import { dropUnconfirmedIdentities, insertIdentity } from "../identities.ts";
+import { findOneTimeToken } from "../one-time-tokens.ts";
+import { getUserById, mergeMetadata, type User, updateUser } from "../users.ts";
+import { identityClaims } from "./profile.ts";
+import type { ExternalSignIn } from "./resolve-account.ts";
+
+/** The account that a mailed invitation is for, if it is good still. */
+export async function findInvited(sql: Sql, token: string): Promise<string | undefined> {
+  return (await findOneTimeToken(sql, token, ["confirmation_token"]))?.user_id;
+}
+
+/**
+ * Accepts an invitation with an identity that has the invited address, and confirms the account.
+ * @throws AuthError 404 invite_not_found; 400 validation_failed when the identity's addresses are others
+ */
+export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token: string }): Promise<User> {
+  const { deps, provider, profile, token } = given;
+  const userId = await findInvited(tx, token);
+  if (!userId) throw new AuthError(404, "invite_not_found", "Invite not found");
+  const user = await getUserById(tx, { id: userId, lock: true });
+  if (!profile.emails.some(({ email }) => email === user.email)) {
+    throw invalid("Invited email does not match emails from external provider");
+  }
+  const data = identityClaims(profile);
+  const identity = await insertIdentity(tx, { deps, userId, provider, data });
+  const raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, data);
+  const updated = await updateUser(tx, { id: userId, now: deps.clock(), changes: { raw_user_meta_data } });
+  // Whoever else began an account with this address has not proven it.
+  return confirmUser(
+    tx,
+    deps,
+    await dropUnconfirmedIdentities(tx, { user: updated, keep: identity, now: deps.clock() }),
+  );
+}

@@ -1,0 +1,42 @@
+import {
+  type AuthorizationServer,
+  discoveryRequest,
+  type JWKSCacheInput,
+  processDiscoveryResponse,
+} from "oauth4webapi";
+import { requestOptions } from "./request-options.ts";
+
+/** As Supabase Auth keeps what it has discovered. */
+const keptMs = 3_600_000;
+const maxKept = 100;
+
+/** What a provider says of itself, and its keys once they have been fetched. */
+export type Discovered = { server: AuthorizationServer; keys: JWKSCacheInput };
+
+/** Discovers an issuer's provider. @throws Error when it cannot be had, or says that it is another */
+export type Discover = (issuer: string) => Promise<Discovered>;
+
+/** Discovery of OpenID providers, OpenID Connect Discovery section 4, of each once an hour. */
+export function openDiscovery(clock: () => Date): Discover {
+  const known = new Map<string, { at: number; found: Promise<Discovered> }>();
+  return (issuer) => {
+    const now = clock().getTime();
+    const entry = known.get(issuer);
+    if (entry && now - entry.at < keptMs) return entry.found;
+    const found = discover(issuer);
+    known.delete(issuer);
+    known.set(issuer, { at: now, found });
+    found.catch(() => {
+      if (known.get(issuer)?.found === found) known.delete(issuer);
+    });
+    const [oldest] = known.keys();
+    if (known.size > maxKept && oldest !== undefined) known.delete(oldest);
+    return found;
+  };
+}
+
+async function discover(issuer: string): Promise<Discovered> {
+  const url = new URL(issuer);
+  const response = await discoveryRequest(url, requestOptions(issuer));
+  return { server: await processDiscoveryResponse(url, response), keys: {} };
+}

@@ -1,0 +1,35 @@
+import { createHash } from "node:crypto";
+import { decodeProtectedHeader } from "jose";
+import * as oauth from "oauth4webapi";
+import { requestOptions } from "./request-options.ts";
+
+type Given = { response: Response; tokens: oauth.TokenEndpointResponse; keys: oauth.JWKSCacheInput };
+
+/**
+ * Verifies the ID token of a token response whose claims the library has read with `server`: its signature, and the
+ * access token that it was issued with. OpenID Connect Core sections 3.1.3.7 and 3.1.3.8.
+ * @throws Error when there is none, or it does not hold
+ */
+export async function verifyIdToken(
+  server: oauth.AuthorizationServer,
+  { response, tokens, keys }: Given,
+): Promise<oauth.IDToken> {
+  const claims = oauth.getValidatedIdTokenClaims(tokens);
+  if (!claims || !tokens.id_token) throw new Error("The provider sent no ID token");
+  await oauth.validateApplicationLevelSignature(server, response, {
+    ...requestOptions(server.issuer),
+    [oauth.jwksCache]: keys,
+  });
+  const { alg = "" } = decodeProtectedHeader(tokens.id_token);
+  if (claims.at_hash !== undefined && claims.at_hash !== accessTokenHash(alg, tokens.access_token)) {
+    throw new Error("The ID token is of another access token");
+  }
+  return claims;
+}
+
+/** The left half of the hash that the signature's algorithm uses. */
+function accessTokenHash(algorithm: string, accessToken: string): string {
+  const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? "512";
+  const digest = createHash(`sha${bits}`).update(accessToken).digest();
+  return digest.subarray(0, digest.length / 2).toString("base64url");
+}

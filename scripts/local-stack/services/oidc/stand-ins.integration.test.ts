@@ -1,0 +1,99 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { createClient, type User } from "@supabase/supabase-js";
+import { afterAll, describe, expect, test } from "vitest";
+import { readStack } from "../../../test/stack.ts";
+import { standInNames, standIns } from "./stand-ins.ts";
+import { openBrowser } from "./test-server.ts";
+
+const { base, oidc, supabase } = readStack();
+const admin = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
+const made: string[] = [];
+afterAll(async () => {
+  for (const id of made) await admin.auth.admin.deleteUser(id);
+});
+
+/** What a client asks for beside what Supabase Auth asks for itself. */
+const scopes: Partial<Record<string, string>> = { azure: "email", keycloak: "openid" };
+
+/** Signs in through the stack as a browser does, with PKCE. @returns what the web server's address is given */
+async function signIn(provider: string, form: Record<string, string>) {
+  const verifier = randomBytes(42).toString("base64url");
+  const query = new URLSearchParams({
+    provider,
+    redirect_to: `${base}/healthz`,
+    scopes: scopes[provider] ?? "",
+    code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+    code_challenge_method: "s256",
+  });
+  const begun = await fetch(`${supabase.url}/auth/v1/authorize?${query}`, { redirect: "manual" });
+  const open = openBrowser(oidc);
+  const page = await (await open(begun.headers.get("location") ?? "")).text();
+  const answer = await open(/<form method="post" action="([^"]+)"/.exec(page)?.[1] ?? "", form);
+  const back = answer.headers.get("location") ?? "";
+  const ended = back ? await fetch(back, { redirect: "manual" }) : await postOn(await answer.text());
+  const target = new URL(ended.headers.get("location") ?? "");
+  return { target, query: Object.fromEntries(target.searchParams), verifier };
+}
+
+/** Posts what a page makes the browser post. */
+function postOn(page: string): Promise<Response> {
+  const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1] ?? "";
+  const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+  const body = fields.map(([, name = "", value = ""]) => [name, value.replaceAll("&quot;", '"')]);
+  return fetch(action, { method: "POST", body: new URLSearchParams(Object.fromEntries(body)), redirect: "manual" });
+}
+
+async function userOf(code: string, verifier: string): Promise<User> {
+  const answer = await fetch(`${supabase.url}/auth/v1/token?grant_type=pkce`, {
+    method: "POST",
+    headers: { apikey: supabase.publishableKey, "Content-Type": "application/json" },
+    body: JSON.stringify({ auth_code: code, code_verifier: verifier }),
+  });
+  const body = (await answer.json()) as { user: User };
+  expect(answer.status, JSON.stringify(body)).toBe(200);
+  made.push(body.user.id);
+  return body.user;
+}
+
+const newEmail = () => `${randomUUID()}@stand-ins.example.test`;
+
+describe.each([...standInNames, "keycloak"])("signing in with %s on the stack", (provider) => {
+  test("a verified address: an account with the identity of that provider", async () => {
+    const email = newEmail();
+    const { target, query, verifier } = await signIn(provider, { email, verified: "on" });
+    expect(target.origin).toBe(base);
+    const user = await userOf(query.code ?? "", verifier);
+    expect(user).toMatchObject({ email, email_confirmed_at: expect.any(String) });
+    expect(user.identities).toMatchObject([{ provider, identity_data: { email, email_verified: true } }]);
+  });
+
+  test("cancelled: access_denied", async () => {
+    const { target, query } = await signIn(provider, { cancel: "yes" });
+    expect(target.origin).toBe(base);
+    expect(query).toMatchObject({ error: "access_denied" });
+    expect(query).not.toHaveProperty("code");
+  });
+});
+
+test.each(["google", "azure", "github", "keycloak"])(
+  "an address that %s has not verified signs nobody in",
+  async (provider) => {
+    const { query } = await signIn(provider, { email: newEmail() });
+    expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
+  },
+);
+
+test("Apple vouches for every address, and tells the name once", async () => {
+  const email = newEmail();
+  const { query, verifier } = await signIn("apple", { email });
+  const user = await userOf(query.code ?? "", verifier);
+  expect(user.user_metadata).toMatchObject({ email, email_verified: true, full_name: email.split("@")[0] });
+});
+
+test("the settings tell that these providers are on", async () => {
+  const answer = await fetch(`${supabase.url}/auth/v1/settings`, { headers: { apikey: supabase.publishableKey } });
+  const { external } = (await answer.json()) as { external: Record<string, boolean> };
+  for (const name of [...standInNames, "keycloak"]) expect(external[name]).toBe(true);
+  expect(external.gitlab).toBe(false);
+  expect(Object.keys(standIns)).not.toContain("gitlab");
+});

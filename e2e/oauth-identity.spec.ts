@@ -11,17 +11,17 @@ const auth = `${stack.supabase.url}/auth/v1`;
 const returnTo = `${stack.base}/healthz?kept=1`;
 
 /** Begins a sign-in with PKCE (RFC 7636) in the browser, up to the provider's page. @returns the verifier */
-async function beginSignIn(page: Page): Promise<string> {
+async function beginSignIn(page: Page, provider = "keycloak", title = "provider"): Promise<string> {
   const verifier = randomBytes(42).toString("base64url");
   const query = new URLSearchParams({
-    provider: "keycloak",
+    provider,
     redirect_to: returnTo,
-    scopes: "openid",
+    scopes: provider === "azure" ? "email" : "openid",
     code_challenge: createHash("sha256").update(verifier).digest("base64url"),
     code_challenge_method: "s256",
   });
   await page.goto(`${auth}/authorize?${query}`);
-  await expect(page.getByRole("heading", { name: "Sign in to the demo provider" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: `Sign in to the demo ${title}` })).toBeVisible();
   expect(new URL(page.url()).origin).toBe(stack.oidc);
   return verifier;
 }
@@ -133,3 +133,24 @@ test("the provider's page names what is wrong with an address, and can be read a
   await expect(page.getByLabel("Email")).toHaveValue("no address");
   await expectAccessible(page);
 });
+
+for (const [provider, company] of [
+  ["google", "Google"],
+  ["apple", "Apple"],
+  ["azure", "Microsoft"],
+  ["github", "GitHub"],
+] as const) {
+  test(`the stand-in for ${provider}: a page that says so, and a session with that identity`, async ({
+    page,
+    newcomer,
+  }) => {
+    const verifier = await beginSignIn(page, provider, `of ${company}`);
+    await expectAccessible(page);
+    await expectFitsSmallScreens(page);
+    await page.getByLabel("Email").fill(newcomer.email);
+    await page.getByRole("button", { name: "Continue" }).click();
+    const { status, body } = await exchange((await outcome(page)).code ?? "", verifier);
+    expect(status, JSON.stringify(body)).toBe(200);
+    expect(body.user).toMatchObject({ email: newcomer.email, identities: [{ provider }] });
+  });
+}

@@ -217,6 +217,8 @@ async function measureMainThread(stack: Stack, email: string): Promise<void> {
     databaseUrl: databaseUrl("supabase_auth_admin", secrets, at("postgres")),
     templatesUrl: "",
     parentDomain: undefined,
+    given: {},
+    isBinary: false,
   });
   const { calls, times } = await profileServer(env, async (url) => {
     const { latenciesMs } = await saturate({ concurrency: 4, durationMs: profileMs, work: openClient(url, email) });

@@ -2,6 +2,16 @@ import type { Addresses } from "./addresses.ts";
 import { host } from "./addresses.ts";
 import type { Ports } from "./ports.ts";
 import { oidcClientSecret, type Secrets } from "./secrets.ts";
+import { type StandInName, standInIssuer, standInNames } from "./services/oidc/stand-ins.ts";
+
+type ProviderOptions = {
+  addresses: Addresses;
+  secrets: Secrets;
+  /** Settings of the identity backend that somebody has set, which come before the stack's. */
+  given: Record<string, string>;
+  /** Whether it is Supabase Auth's own binary that they are for. */
+  isBinary: boolean;
+};
 
 /** How the identity backend is known to the stack's OpenID provider. */
 export function oidcClient(addresses: Addresses, secrets: Secrets) {
@@ -10,6 +20,30 @@ export function oidcClient(addresses: Addresses, secrets: Secrets) {
     secret: oidcClientSecret(secrets),
     redirectUri: `${addresses.supabase}/auth/v1/callback`,
   };
+}
+
+/** Providers whose address Supabase Auth's own binary does not let go elsewhere: a stand-in is of no use to it. */
+const fixedAddresses: readonly StandInName[] = ["google", "apple"];
+
+/** Settings of the providers that the stack plays itself, those aside for which someone brings a client of their own. */
+function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptions): Record<string, string> {
+  const client = oidcClient(addresses, secrets);
+  const standIns = standInNames
+    .filter((name) => !(isBinary && fixedAddresses.includes(name)))
+    .map((name) => ({ name, url: standInIssuer(addresses.oidc, name) }));
+  return Object.fromEntries(
+    [{ name: "keycloak", url: addresses.oidc }, ...standIns].flatMap(({ name, url }) => {
+      const prefix = `GOTRUE_EXTERNAL_${name.toUpperCase()}`;
+      if (given[`${prefix}_CLIENT_ID`]) return [];
+      return [
+        [`${prefix}_ENABLED`, "true"],
+        [`${prefix}_CLIENT_ID`, client.id],
+        [`${prefix}_SECRET`, client.secret],
+        [`${prefix}_URL`, url],
+        [`${prefix}_REDIRECT_URI`, client.redirectUri],
+      ];
+    }),
+  );
 }
 
 /** Mails of the identity backend that have a text of ours in `supabase/templates`. */
@@ -26,17 +60,16 @@ const mails = {
  * The environment of the identity backend, ours and Supabase Auth's own binary alike. Limits are as hosted where
  * they protect accounts, and out of the way where they only spare a mail provider.
  */
-export function identityEnvironment(options: {
-  addresses: Addresses;
-  ports: Ports;
-  secrets: Secrets;
-  databaseUrl: string;
-  templatesUrl: string;
-  parentDomain: string | undefined;
-}): Record<string, string> {
-  const { addresses, ports, secrets, databaseUrl, templatesUrl, parentDomain } = options;
+export function identityEnvironment(
+  options: ProviderOptions & {
+    ports: Ports;
+    databaseUrl: string;
+    templatesUrl: string;
+    parentDomain: string | undefined;
+  },
+): Record<string, string> {
+  const { addresses, ports, secrets, databaseUrl, templatesUrl, parentDomain, given } = options;
   const base = new URL(addresses.base);
-  const client = oidcClient(addresses, secrets);
   const siblings = parentDomain ? [`${base.protocol}//*.${parentDomain}${base.port ? `:${base.port}` : ""}`] : [];
   const allowed = [addresses.base, ...siblings];
   const signingKeys = [
@@ -74,11 +107,7 @@ export function identityEnvironment(options: {
     GOTRUE_JWT_ISSUER: `${addresses.supabase}/auth/v1`,
 
     GOTRUE_EXTERNAL_EMAIL_ENABLED: "true",
-    GOTRUE_EXTERNAL_KEYCLOAK_ENABLED: "true",
-    GOTRUE_EXTERNAL_KEYCLOAK_CLIENT_ID: client.id,
-    GOTRUE_EXTERNAL_KEYCLOAK_SECRET: client.secret,
-    GOTRUE_EXTERNAL_KEYCLOAK_URL: addresses.oidc,
-    GOTRUE_EXTERNAL_KEYCLOAK_REDIRECT_URI: client.redirectUri,
+    ...providerSettings(options),
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
@@ -115,5 +144,6 @@ export function identityEnvironment(options: {
     GOTRUE_WEBAUTHN_RP_ID: parentDomain ?? base.hostname,
     GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: "Gatehouse",
     GOTRUE_WEBAUTHN_RP_ORIGINS: addresses.base,
+    ...given,
   };
 }

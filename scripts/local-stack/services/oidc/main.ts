@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import { z } from "zod";
-import { createOidcProvider } from "./provider.ts";
+import { createOidcHandler } from "./handler.ts";
 
 const environment = z.object({
   PORT: z.coerce.number().int(),
@@ -17,12 +17,12 @@ if (!parsed.success) {
   process.exit(1);
 }
 const { PORT, HOST, OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_REDIRECT_URI } = parsed.data;
-const provider = await createOidcProvider({
-  issuer: OIDC_ISSUER,
+const handler = await createOidcHandler({
+  origin: OIDC_ISSUER,
   client: { id: OIDC_CLIENT_ID, secret: OIDC_CLIENT_SECRET, redirectUri: OIDC_REDIRECT_URI },
+  log: (line) => console.error(`OpenID provider error: ${line}`),
 });
-provider.on("server_error", (_ctx, error: Error) => console.error(`OpenID provider: ${error.stack ?? error.message}`));
-const server = createServer(provider.callback());
+const server = createServer(handler);
 server.once("error", (error) => {
   console.error(`The OpenID provider cannot listen on ${HOST}:${PORT}: ${error.message}`);
   process.exit(1);

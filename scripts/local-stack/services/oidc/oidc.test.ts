@@ -1,40 +1,14 @@
-import { createServer, type Server } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createOidcProvider } from "./provider.ts";
+import { client, openBrowser, type RunningServer, startOidcServer } from "./test-server.ts";
 
-const client = { id: "a-client", secret: "a secret/with=signs", redirectUri: "http://127.0.0.1:9/auth/v1/callback" };
-let server: Server;
+let server: RunningServer;
 let issuer: string;
 
 beforeAll(async () => {
-  server = createServer((request, response) => handler(request, response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("the provider has no address");
-  issuer = `http://127.0.0.1:${address.port}`;
-  const handler = (await createOidcProvider({ issuer, client })).callback();
+  server = await startOidcServer();
+  issuer = server.origin;
 });
-afterAll(() => new Promise((resolve) => server.close(resolve)));
-
-/** A browser's part: it keeps cookies and follows redirects until they leave the provider. */
-function openBrowser() {
-  const jar = new Map<string, string>();
-  async function open(target: string, form?: Record<string, string>): Promise<Response> {
-    const response = await fetch(new URL(target, issuer), {
-      redirect: "manual",
-      headers: { Cookie: [...jar].map(([name, value]) => `${name}=${value}`).join("; ") },
-      ...(form ? { method: "POST", body: new URLSearchParams(form) } : {}),
-    });
-    for (const cookie of response.headers.getSetCookie()) {
-      const [pair = ""] = cookie.split(";");
-      jar.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
-    }
-    const location = response.headers.get("location");
-    if (!location || !new URL(location, issuer).href.startsWith(issuer)) return response;
-    return open(new URL(location, issuer).href);
-  }
-  return open;
-}
+afterAll(() => server.stop());
 
 const authorizePath = (changes: Record<string, string> = {}) =>
   `/protocol/openid-connect/auth?${new URLSearchParams({
@@ -47,7 +21,7 @@ const authorizePath = (changes: Record<string, string> = {}) =>
   })}`;
 
 /** Sends the sign-in page's form. @returns where the browser is sent */
-async function submit(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser()) {
+async function submit(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser(issuer)) {
   const page = await (await open(authorizePath(changes))).text();
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
   if (!action) throw new Error(`There is no form on the page: ${page}`);
@@ -66,7 +40,7 @@ function exchange(code: string, { id, secret, redirectUri } = client): Promise<R
 const userinfo = (token: string) =>
   fetch(`${issuer}/protocol/openid-connect/userinfo`, { headers: { Authorization: `Bearer ${token}` } });
 
-async function signIn(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser()) {
+async function signIn(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser(issuer)) {
   const { target } = await submit(form, changes, open);
   const response = await exchange(target?.searchParams.get("code") ?? "");
   const { access_token: token } = (await response.json()) as { access_token: string };
@@ -113,7 +87,7 @@ describe("signing in", () => {
   });
 
   test("one address is one subject, also after a sign-in as another in the same browser", async () => {
-    const open = openBrowser();
+    const open = openBrowser(issuer);
     const subjects: string[] = [];
     for (const email of ["one@example.test", "two@example.test", "one@example.test"]) {
       const { sub } = (await (await signIn({ email, verified: "on" }, {}, open)).json()) as { sub: string };
@@ -146,13 +120,13 @@ describe("signing in", () => {
 
 describe("refusals", () => {
   test("a page of nobody's sign-in", async () => {
-    expect((await openBrowser()("/sign-in/unknown")).status).toBe(400);
+    expect((await openBrowser(issuer)("/sign-in/unknown")).status).toBe(400);
   });
 
   test.each<Record<string, string>>([{ redirect_uri: "http://127.0.0.1:9/elsewhere" }, { client_id: "another" }])(
     "%j: no way back to the client",
     async (changes) => {
-      const response = await openBrowser()(authorizePath(changes));
+      const response = await openBrowser(issuer)(authorizePath(changes));
       expect(response.status).toBe(400);
       expect(response.headers.has("location")).toBe(false);
     },

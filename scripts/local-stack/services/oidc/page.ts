@@ -1,4 +1,5 @@
 import { html, raw } from "hono/html";
+import { demoPeople, type Person } from "./people.ts";
 
 const style = `
 :root { color-scheme: light dark; font: 14px/1.5 system-ui, sans-serif; }
@@ -11,6 +12,10 @@ input[type="email"] { box-sizing: border-box; width: 100%; padding: 8px 12px; fo
 button { padding: 8px 16px; font: inherit; font-weight: 500; color: inherit; background: none; border: 1px solid #767d85; border-radius: 6px; }
 button.main { color: #fff; background: #0f766e; border-color: #0f766e; }
 :focus-visible { outline: 2px solid #0f766e; outline-offset: 2px; }
+fieldset { display: grid; gap: 8px; margin: 24px 0 0; padding: 12px; border: 1px solid #767d85; border-radius: 6px; }
+legend { padding: 0 4px; font-weight: 500; }
+fieldset button { text-align: left; overflow-wrap: anywhere; }
+.notice { padding: 12px; border: 2px dashed #0f766e; border-radius: 6px; font-weight: 500; }
 [role="alert"] { margin: 4px 0 0; font-weight: 500; }
 `;
 
@@ -34,19 +39,36 @@ async function render(title: string, content: ReturnType<typeof html>): Promise<
   return { headers, body: document.toString() };
 }
 
+/** Whom the page is of: a stand-in names whose place it takes. */
+export type Title = { company?: string | undefined };
+
+const describePerson = ({ name, email, verified, others }: Person) =>
+  `${name}: ${email}, ${verified ? "verified" : "not verified"}${others.length > 0 ? `, and ${others.length} more` : ""}`;
+
 /** The page on which a demo person says who they are. */
-export function signInPage({ action, email, error }: { action: string; email: string; error?: string }): Promise<Page> {
+export function signInPage({
+  action,
+  email,
+  error,
+  company,
+}: { action: string; email: string; error?: string } & Title): Promise<Page> {
   const alert = error ? html`<p role="alert" id="email-error">${error}</p>` : "";
   const described = error ? raw('aria-invalid="true" aria-describedby="email-error"') : "";
+  const standIn = company
+    ? html`<p class="notice">This is a demo on this machine in the place of ${company}, which is not asked anything.</p>`
+    : "";
   return render(
-    "Sign in to the demo provider",
-    html`<p>Any address will do. Nothing is sent to it, and there is no password.</p>
+    company ? `Sign in to the demo of ${company}` : "Sign in to the demo provider",
+    html`${standIn}<p>Any address will do. Nothing is sent to it, and there is no password.</p>
 <form method="post" action="${action}" novalidate>
 <label for="email">Email</label>
 <input type="email" id="email" name="email" value="${email}" autocomplete="email" required ${described}>
 ${alert}
 <label class="choice"><input type="checkbox" name="verified" checked> The address is verified</label>
 <div class="buttons"><button class="main">Continue</button><button name="cancel" value="yes">Cancel</button></div>
+<fieldset><legend>Or sign in as one of these people</legend>
+${[...demoPeople].map(([key, person]) => html`<button name="person" value="${key}">${describePerson(person)}</button>`)}
+</fieldset>
 </form>`,
   );
 }

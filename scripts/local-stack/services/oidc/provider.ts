@@ -1,28 +1,30 @@
 import { randomBytes } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import Provider from "oidc-provider";
+import { addAppleUser } from "./apple-answer.ts";
+import { githubApi } from "./github-api.ts";
 import { errorPage } from "./page.ts";
-import { rememberPeople } from "./people.ts";
+import { accountOf, rememberPeople } from "./people.ts";
 import { signInPages, signInPath } from "./sign-in.ts";
+import type { Shape } from "./stand-ins.ts";
 
 export type OidcClient = { id: string; secret: string; redirectUri: string };
 
 const scope = "openid profile email";
-const endpoint = (name: string) => `/protocol/openid-connect/${name}`;
 const lifetimes = { codeSeconds: 60, accessTokenSeconds: 3_600, signInSeconds: 600 };
 
 /**
- * An OpenID provider for demo people, with its endpoints where Keycloak has them. It knows one client, asks at every
- * sign-in who it is, and keeps nothing over a restart.
+ * An OpenID provider for demo people. It knows one client, asks at every sign-in who it is, and keeps nothing over
+ * a restart. Below a path it must be reached with the path taken off.
  */
-export async function createOidcProvider({
-  issuer,
-  client,
-}: {
+export async function createOidcProvider(options: {
   issuer: string;
   client: OidcClient;
+  shape: Shape;
 }): Promise<Provider> {
-  const people = rememberPeople();
+  const { issuer, client, shape } = options;
+  const mountPath = new URL(issuer).pathname.replace(/\/$/, "");
+  const people = rememberPeople(mountPath);
   const { privateKey } = await generateKeyPair("ES256", { extractable: true });
   const provider = new Provider(issuer, {
     clients: [
@@ -32,7 +34,7 @@ export async function createOidcProvider({
         redirect_uris: [client.redirectUri],
         grant_types: ["authorization_code"],
         response_types: ["code"],
-        token_endpoint_auth_method: "client_secret_basic",
+        token_endpoint_auth_method: shape.clientAuthentication,
         id_token_signed_response_alg: "ES256",
       },
     ],
@@ -40,15 +42,14 @@ export async function createOidcProvider({
     cookies: { keys: [randomBytes(32).toString("base64url")] },
     scopes: scope.split(" "),
     claims: { openid: ["sub"], profile: ["name", "preferred_username"], email: ["email", "email_verified"] },
-    findAccount: (_ctx, subject) => people.find(subject),
+    conformIdTokenClaims: !shape.claimsInIdToken,
+    findAccount(_ctx, subject) {
+      const person = people.find(subject);
+      return person && accountOf(subject, person);
+    },
     pkce: { required: () => false },
     features: { devInteractions: { enabled: false }, rpInitiatedLogout: { enabled: false } },
-    routes: {
-      authorization: endpoint("auth"),
-      token: endpoint("token"),
-      userinfo: endpoint("userinfo"),
-      jwks: endpoint("certs"),
-    },
+    routes: shape.paths,
     ttl: {
       AuthorizationCode: lifetimes.codeSeconds,
       AccessToken: lifetimes.accessTokenSeconds,
@@ -57,7 +58,7 @@ export async function createOidcProvider({
       Grant: lifetimes.accessTokenSeconds,
       Session: lifetimes.accessTokenSeconds,
     },
-    interactions: { url: (_ctx, { uid }) => signInPath(uid) },
+    interactions: { url: (_ctx, { uid }) => mountPath + signInPath(uid) },
     /** Whoever says who they are agrees to what the client asks. */
     async loadExistingGrant({ oidc }) {
       if (!oidc.client || !oidc.session?.accountId) return undefined;
@@ -75,6 +76,7 @@ export async function createOidcProvider({
   });
 
   provider.use(async (ctx, next) => {
+    ctx.mountPath = mountPath;
     if (ctx.path === "/healthz") ctx.body = { name: "oidc", status: "ok" };
     else await next();
   });
@@ -84,6 +86,22 @@ export async function createOidcProvider({
     if (cookies) ctx.req.headers.cookie = cookies.join("; ");
     await next();
   });
-  provider.use(signInPages({ provider, people }));
+  if (shape.alwaysOpenId) {
+    provider.use(async (ctx, next) => {
+      if (ctx.path === shape.paths.authorization)
+        ctx.query = { ...ctx.query, scope: `openid ${ctx.query.scope ?? ""}` };
+      await next();
+    });
+  }
+  if (shape.namesInAnswer) {
+    provider.use(async (ctx, next) => {
+      await next();
+      const subject = ctx.oidc?.session?.accountId;
+      const person = subject ? people.find(subject) : undefined;
+      if (subject && person && people.introduce(subject)) addAppleUser(ctx, person);
+    });
+  }
+  provider.use(signInPages({ provider, people, mountPath, company: shape.company }));
+  if (shape.githubApi) provider.use(githubApi({ provider, people }));
   return provider;
 }

@@ -1,44 +1,53 @@
 import type { IncomingMessage } from "node:http";
 import type Provider from "oidc-provider";
 import { errors, type KoaContextWithOIDC } from "oidc-provider";
-import { errorPage, signInPage } from "./page.ts";
-import { type People, signInForm } from "./people.ts";
+import { errorPage, signInPage, type Title } from "./page.ts";
+import { demoPeople, type People, signInForm } from "./people.ts";
 
 const maxFormBytes = 8 * 1024;
 
-/** Where the provider sends people to say who they are. */
+/** Where the provider sends people to say who they are, below its own address. */
 export const signInPath = (uid: string) => `/sign-in/${uid}`;
 
 type Context = Pick<KoaContextWithOIDC, "req" | "res" | "path" | "method" | "status" | "body" | "set">;
 
 /** Serves the sign-in page of the request under way, as its cookie tells it, and takes the page's form. */
-export function signInPages({ provider, people }: { provider: Provider; people: People }) {
+export function signInPages({
+  provider,
+  people,
+  mountPath,
+  company,
+}: { provider: Provider; people: People; mountPath: string } & Title) {
   return async (ctx: Context, next: () => Promise<unknown>) => {
     if (!ctx.path.startsWith(signInPath(""))) return next();
     const details = await provider.interactionDetails(ctx.req, ctx.res).catch((error: unknown) => {
       if (error instanceof errors.SessionNotFound) return undefined;
       throw error;
     });
+    const action = mountPath + ctx.path;
     if (!details || ctx.path !== signInPath(details.uid)) return show(ctx, 400, errorPage("It has expired."));
     const hint = String(details.params.login_hint ?? "");
-    if (ctx.method !== "POST") return show(ctx, 200, signInPage({ action: ctx.path, email: hint }));
+    if (ctx.method !== "POST") return show(ctx, 200, signInPage({ action, email: hint, company }));
 
     const form = await readForm(ctx.req);
     if (!form) return show(ctx, 413, errorPage("The form is too long."));
-    const result = form.cancel ? { error: "access_denied", error_description: "The sign-in was cancelled" } : undefined;
-    const parsed = signInForm.safeParse(form);
-    if (!result && !parsed.success) {
-      const [issue] = parsed.error.issues;
-      return show(
-        ctx,
-        422,
-        signInPage({ action: ctx.path, email: form.email ?? "", error: issue?.message ?? "Enter an address" }),
-      );
+    const answer = form.cancel
+      ? { error: "access_denied", error_description: "The sign-in was cancelled" }
+      : readPerson(form);
+    if (typeof answer === "string") {
+      return show(ctx, 422, signInPage({ action, email: form.email ?? "", error: answer, company }));
     }
-    const answer = result ?? (parsed.success ? { login: { accountId: people.admit(parsed.data) } } : {});
     ctx.status = 303;
     ctx.set("Location", await provider.interactionResult(ctx.req, ctx.res, answer));
   };
+
+  /** Admits whom the form names. @returns what to tell the provider, or what is wrong with the form */
+  function readPerson(form: Record<string, string>) {
+    const known = demoPeople.get(form.person ?? "");
+    const parsed = known ? { success: true as const, data: known } : signInForm.safeParse(form);
+    if (parsed.success) return { login: { accountId: people.admit(parsed.data) } };
+    return parsed.error.issues[0]?.message ?? "Enter an address";
+  }
 }
 
 async function show(ctx: Context, status: number, page: ReturnType<typeof errorPage>): Promise<void> {

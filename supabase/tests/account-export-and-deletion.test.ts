@@ -184,6 +184,8 @@ const outsideExports: Record<string, string> = {
   "private.admin_audit_log.target_user_id": "the operator's log, which outlives the account",
   "public.workspaces.created_by": "the workspace itself is listed where the person is in it",
   "public.workspace_audit_log.actor_id": "the workspace's log, which its owners read",
+  "private.address_blocks.lifted_by": "an act of the operator's office",
+  "private.oauth_attempts.user_id": "a visit to a provider's page under way, gone within minutes",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.key_approvals.approved_by": "an act of the operator's office",
 };

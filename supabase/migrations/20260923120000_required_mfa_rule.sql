@@ -78,6 +78,29 @@ comment on function private.amr_within(jsonb, text[], bigint, bigint) is
   'Whether one of the methods was used after the first second and not after the last (RFC 8176 entries with a time).';
 revoke execute on function private.amr_within(jsonb, text[], bigint, bigint) from public, anon, authenticated;
 
+create function private.second_factor_methods() returns text[]
+  language sql
+  immutable
+  security invoker
+as $$
+  select array['totp', 'mfa/phone', 'mfa/webauthn']
+$$;
+comment on function private.second_factor_methods() is 'The methods of an amr entry that prove a second factor.';
+revoke execute on function private.second_factor_methods() from public, anon, authenticated;
+
+create function private.primary_methods() returns text[]
+  language sql
+  immutable
+  security invoker
+as $$
+  select array[
+    'password', 'oauth', 'otp', 'magiclink', 'recovery', 'invite', 'passkey', 'sso/saml', 'web3', 'email/signup',
+    'email_change'
+  ]
+$$;
+comment on function private.primary_methods() is 'The methods of an amr entry by which someone signs in.';
+revoke execute on function private.primary_methods() from public, anon, authenticated;
+
 create function private.satisfies_required_mfa(
   app_metadata jsonb,
   claims jsonb,
@@ -111,7 +134,7 @@ begin
   second_factor :=
     session_factor_verified
     and claims ->> 'aal' = 'aal2'
-    and private.amr_within(claims -> 'amr', array['totp', 'mfa/phone', 'mfa/webauthn'], boundary, current_second);
+    and private.amr_within(claims -> 'amr', private.second_factor_methods(), boundary, current_second);
   if second_factor is not true
     and (approval_second > boundary and approval_second <= current_second) is not true then
     return false;
@@ -120,10 +143,7 @@ begin
   if state = 'required' and private.is_whole_number(policy -> 'primaryBoundary') then
     return private.amr_within(
       claims -> 'amr',
-      array[
-        'password', 'oauth', 'otp', 'magiclink', 'recovery', 'invite', 'passkey', 'sso/saml', 'web3',
-        'email/signup', 'email_change'
-      ],
+      private.primary_methods(),
       (policy -> 'primaryBoundary')::bigint,
       current_second
     );
@@ -157,7 +177,10 @@ create function private.session_facts(claims jsonb)
     app_metadata jsonb,
     has_verified_factor boolean,
     session_factor_verified boolean,
-    approval_second bigint
+    session_factor_id uuid,
+    approval_second bigint,
+    approval_factor_id uuid,
+    approval_valid_until timestamptz
   )
   language sql
   stable
@@ -175,20 +198,26 @@ as $$
     exists (
       select from auth.mfa_factors f where f.id = s.factor_id and f.user_id = u.id and f.status = 'verified'
     ),
-    (
-      select floor(extract(epoch from max(c.second_factor_at)))::bigint
-      from private.login_challenges c
-      join auth.mfa_factors f on f.id = c.approver_factor_id
-      where c.bound_session_id = s.id
-        and c.user_id = u.id
-        and c.kind = 'mfa_mobile'
-        and c.status = 'bound'
-        and c.valid_until > now()
-        and f.user_id = u.id
-        and f.status = 'verified'
-    )
+    s.factor_id,
+    floor(extract(epoch from a.second_factor_at))::bigint,
+    a.approver_factor_id,
+    a.valid_until
   from auth.sessions s
   join auth.users u on u.id = s.user_id
+  left join lateral (
+    select c.second_factor_at, c.approver_factor_id, c.valid_until
+    from private.login_challenges c
+    join auth.mfa_factors f on f.id = c.approver_factor_id
+    where c.bound_session_id = s.id
+      and c.user_id = u.id
+      and c.kind = 'mfa_mobile'
+      and c.status = 'bound'
+      and c.valid_until > now()
+      and f.user_id = u.id
+      and f.status = 'verified'
+    order by c.second_factor_at desc
+    limit 1
+  ) a on true
   where s.id = private.uuid_or_null(claims ->> 'session_id')
     and u.id = private.uuid_or_null(claims ->> 'sub')
     and (s.not_after is null or s.not_after > now())

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { registerApp } from "./app-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
 
 describe("credentials", () => {
@@ -47,9 +48,10 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant, { address: "192.0.2.7" }))).not.toHaveProperty("refused");
   });
 
-  test("a key bound to an app is refused while no app is registered", async ({ db }) => {
+  test("a key bound to an app is refused where the app is not linked", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
-    await db.query("update ai.keys set external_app_id = gen_random_uuid() where id = $1", [tenant.keyId]);
+    const app = await registerApp(db, { kind: "external" });
+    await db.query("update ai.keys set external_app_id = $1 where id = $2", [app.id, tenant.keyId]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 

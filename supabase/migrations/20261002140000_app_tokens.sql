@@ -1,0 +1,257 @@
+-- ttr_app_ tokens: what a registered external app calls the gateway with for one person in one workspace. They outlive
+-- sign-out, and end by revocation, password change, boundary, ban, or the app's removal.
+
+create table ai.app_tokens (
+  id uuid primary key default gen_random_uuid(),
+  family_id uuid not null,
+  app_id uuid not null references private.apps (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  workspace_id uuid not null references public.workspaces (id) on delete cascade,
+  scopes text[] not null check (scopes <@ array['workspace:session', 'ai:use', 'tts:use']),
+  proof private.mfa_proof not null,
+  valid_until timestamptz,
+  lookup text not null check (lookup ~ '^[A-Za-z0-9]{12}$'),
+  token_hash bytea not null unique check (octet_length(token_hash) = 32),
+  expires_at timestamptz not null,
+  refresh_hash bytea not null unique check (octet_length(refresh_hash) = 32),
+  refresh_expires_at timestamptz not null,
+  refreshed_at timestamptz,
+  created_at timestamptz not null default now(),
+  revoked_at timestamptz,
+  constraint one_user check ((proof).user_id = user_id),
+  constraint lifetime check (
+    expires_at <= created_at + interval '1 hour' and refresh_expires_at <= created_at + interval '30 days'
+  )
+);
+comment on table ai.app_tokens is
+  'Access tokens of external apps, each with the refresh token that leads to the next. Only SHA-256 of either is kept.';
+comment on column ai.app_tokens.family_id is 'The handoff that all of a chain of refreshes come from; it ends as one.';
+comment on column ai.app_tokens.proof is 'Without a session, since these tokens outlive sign-out.';
+comment on column ai.app_tokens.valid_until is 'Where the second factor was lent by an approval, its end; the chain leads no further.';
+comment on column ai.app_tokens.refreshed_at is 'When its refresh token was used; 30 seconds later another use ends the family.';
+create index app_tokens_family_id_idx on ai.app_tokens (family_id);
+create index app_tokens_app_id_idx on ai.app_tokens (app_id, workspace_id);
+create index app_tokens_user_id_idx on ai.app_tokens (user_id);
+create index app_tokens_workspace_id_idx on ai.app_tokens (workspace_id);
+create index app_tokens_refresh_expires_at_idx on ai.app_tokens (refresh_expires_at);
+
+select private.protect_table('ai.app_tokens');
+
+create function private.gateway_scopes(app private.apps) returns text[]
+  language sql
+  stable
+  security invoker
+as $$
+  select array(select s from unnest((app).scopes) as s where s in ('workspace:session', 'ai:use', 'tts:use') order by s)
+$$;
+comment on function private.gateway_scopes(private.apps) is 'What an app may ask for in a token for the gateway.';
+revoke execute on function private.gateway_scopes(private.apps) from public, anon, authenticated;
+
+create function private.app_may_act_in(app private.apps, workspace_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+as $$
+  select (app).enabled
+    and (app).kind = 'external'
+    and exists (
+      select
+      from private.app_workspaces l
+      join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
+      where l.app_id = (app).id and l.workspace_id = app_may_act_in.workspace_id
+    )
+$$;
+comment on function private.app_may_act_in(private.apps, uuid) is
+  'Whether an app is a registered external one that is linked to the workspace, at this moment.';
+revoke execute on function private.app_may_act_in(private.apps, uuid) from public, anon, authenticated;
+
+create function private.is_member(user_id uuid, workspace_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+as $$
+  select exists (
+    select
+    from public.workspace_members m
+    where m.user_id = is_member.user_id and m.workspace_id = is_member.workspace_id
+  )
+$$;
+comment on function private.is_member(uuid, uuid) is
+  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+revoke execute on function private.is_member(uuid, uuid) from public, anon, authenticated;
+
+create function private.issue_app_token(token ai.app_tokens) returns jsonb
+  language sql
+  volatile
+  security invoker
+as $$
+  insert into ai.app_tokens as t (
+    family_id, app_id, user_id, workspace_id, scopes, proof, valid_until, lookup, token_hash, expires_at, refresh_hash,
+    refresh_expires_at
+  )
+  values (
+    token.family_id, token.app_id, token.user_id, token.workspace_id, token.scopes, token.proof, token.valid_until,
+    token.lookup, token.token_hash, least(now() + interval '1 hour', token.valid_until), token.refresh_hash,
+    least(now() + interval '30 days', token.valid_until)
+  )
+  returning jsonb_build_object(
+    'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
+  )
+$$;
+comment on function private.issue_app_token(ai.app_tokens) is
+  'Stores the next token of a family, with its times. For definers; granted to nobody.';
+revoke execute on function private.issue_app_token(ai.app_tokens) from public, anon, authenticated;
+
+-- Definer: proofs, apps' secrets and consumption are granted to nobody.
+create function private.exchange_cross_app_token(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  proof text,
+  facts jsonb,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  refresh_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  token.user_id := (facts ->> 'user')::uuid;
+  token.valid_until := (facts ->> 'validUntil')::timestamptz;
+  standing := private.proof_standing(private.proof_of(facts));
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.scopes := coalesce(exchange_cross_app_token.scopes, private.gateway_scopes(app));
+  if not token.scopes <@ private.gateway_scopes(app) or cardinality(token.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  -- Before the token is used up, so that a refusal leaves it.
+  if not private.app_may_act_in(app, exchange_cross_app_token.workspace_id)
+    or not private.is_member(token.user_id, exchange_cross_app_token.workspace_id) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+
+  token.family_id := private.consume_cross_app_token(
+    exchange_cross_app_token.token_hash, app.id, token.user_id, exchange_cross_app_token.proof
+  );
+  if token.family_id is null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.app_id := app.id;
+  token.workspace_id := exchange_cross_app_token.workspace_id;
+  -- These tokens outlive sign-out, so their proof names no session.
+  token.proof := private.proof_of(facts - 'session');
+  token.lookup := access_lookup;
+  token.token_hash := access_hash;
+  token.refresh_hash := exchange_cross_app_token.refresh_hash;
+  return private.issue_app_token(token);
+end
+$$;
+comment on function private.exchange_cross_app_token is
+  'Redeems a token once for an access token with its refresh token: {user, workspace, scopes, expiresAt}, or {refused: '
+  'unauthenticated | token | scope | workspace | unavailable}. Refusals but the last redemption leave the token as it is.';
+revoke execute on function private.exchange_cross_app_token from public, anon, authenticated;
+grant execute on function private.exchange_cross_app_token to service_role;
+
+-- Definer: as exchange_cross_app_token.
+create function private.refresh_app_token(
+  app_name text,
+  secret_hash bytea,
+  refresh_hash bytea,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  next ai.app_tokens;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select * into token
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash
+    and t.app_id = app.id
+    and t.revoked_at is null
+    and t.refresh_expires_at > now()
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if token.refreshed_at <= now() - interval '30 seconds' then
+    -- Used again after its grace: one of the two users is not the app (RFC 9700 §4.14.2).
+    update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_standing(token.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  if token.workspace_id <> refresh_app_token.workspace_id
+    or not private.app_may_act_in(app, token.workspace_id)
+    or not private.is_member(token.user_id, token.workspace_id) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+  next := token;
+  next.scopes := coalesce(
+    refresh_app_token.scopes,
+    array(select unnest(token.scopes) intersect select unnest(private.gateway_scopes(app)) order by 1)
+  );
+  if not next.scopes <@ token.scopes or not next.scopes <@ private.gateway_scopes(app) or cardinality(next.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+
+  if token.refreshed_at is not null then
+    -- Who comes second within the grace gets what the first got.
+    return coalesce(
+      (
+        select jsonb_build_object(
+          'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
+        )
+        from ai.app_tokens t
+        where t.token_hash = access_hash and t.refresh_hash = successor_hash and t.revoked_at is null
+      ),
+      jsonb_build_object('refused', 'token')
+    );
+  end if;
+  update ai.app_tokens t set refreshed_at = now() where t.id = token.id;
+  next.lookup := access_lookup;
+  next.token_hash := access_hash;
+  next.refresh_hash := successor_hash;
+  return private.issue_app_token(next);
+end
+$$;
+comment on function private.refresh_app_token is
+  'Uses a refresh token once for the next pair: {user, workspace, scopes, expiresAt}, the same to everyone who asks '
+  'within 30 s; after that the family ends. Or {refused: unauthenticated | token | scope | workspace | unavailable}. '
+  'The next pair follows from the token by a key of the web server''s, so that all callers bring the same.';
+revoke execute on function private.refresh_app_token from public, anon, authenticated;
+grant execute on function private.refresh_app_token to service_role;

@@ -1,0 +1,82 @@
+-- What ends credentials of apps from outside: a new password, a ban, a closed account; an app that is shut out. What
+-- ends them through their proof (sign-out, boundary, factor) is asked at each use.
+
+-- Definer: the identity backend changes its users, and holds no grant here.
+create function private.end_app_credentials_of_user() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  update private.cross_app_tokens t set revoked_at = now() where t.user_id = new.id and t.revoked_at is null;
+  update private.app_sessions s set revoked_at = now() where s.user_id = new.id and s.revoked_at is null;
+  update ai.app_tokens t set revoked_at = now() where t.user_id = new.id and t.revoked_at is null;
+  return null;
+end
+$$;
+comment on function private.end_app_credentials_of_user() is
+  'Ends whatever apps hold of a person, for good: lifting a ban brings none of it back.';
+revoke execute on function private.end_app_credentials_of_user() from public, anon, authenticated;
+
+create trigger end_app_credentials after update of encrypted_password, banned_until, deleted_at on auth.users
+  for each row
+  when (
+    old.encrypted_password is distinct from new.encrypted_password
+    or (old.banned_until is distinct from new.banned_until and new.banned_until > now())
+    or (old.deleted_at is null and new.deleted_at is not null)
+  )
+  execute function private.end_app_credentials_of_user();
+
+-- Definer: whoever may write the registry need not reach the gateway's tables.
+create function private.end_credentials_of_app() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+  update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
+  update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+  return null;
+end
+$$;
+comment on function private.end_credentials_of_app() is
+  'Ends whatever an app holds, for good: enabling it again brings none of it back.';
+revoke execute on function private.end_credentials_of_app() from public, anon, authenticated;
+
+create trigger end_credentials after update of enabled on private.apps
+  for each row when (old.enabled and not new.enabled)
+  execute function private.end_credentials_of_app();
+comment on trigger end_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
+
+create function private.sweep_app_credentials() returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  swept integer := 0;
+  part integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
+    return 0;
+  end if;
+  delete from private.cross_app_tokens t where t.expires_at < now() - interval '1 day';
+  get diagnostics part = row_count;
+  swept := swept + part;
+  delete from private.app_sessions s where s.ends_at < now() - interval '1 day';
+  get diagnostics part = row_count;
+  swept := swept + part;
+  -- A used refresh token stays until it would have expired, so that its reuse is noticed.
+  delete from ai.app_tokens t where t.refresh_expires_at < now() - interval '1 day';
+  get diagnostics part = row_count;
+  return swept + part;
+end
+$$;
+comment on function private.sweep_app_credentials() is 'Removes credentials of apps a day after their end; returns how many.';
+revoke execute on function private.sweep_app_credentials() from public, anon, authenticated;
+grant execute on function private.sweep_app_credentials() to service_role;

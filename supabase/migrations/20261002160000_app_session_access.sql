@@ -1,0 +1,163 @@
+-- What an app session may do with data. Each function takes the SHA-256 of a central session's token and finds user, app,
+-- scopes and MFA by itself; none takes an actor. Reading and updating only: what destroys needs a full session.
+
+create type private.app_caller as (
+  refused text,
+  user_id uuid,
+  app_id uuid,
+  scopes text[]
+);
+comment on type private.app_caller is 'Who a central session stands for, or why it is refused.';
+
+create function private.app_caller_of(token_hash bytea, needed_scope text) returns private.app_caller
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  session private.app_sessions;
+  caller private.app_caller;
+  standing text;
+begin
+  select * into session from private.live_app_session(app_caller_of.token_hash) s where s.audience = 'central';
+  if not found then
+    caller.refused := 'unauthenticated';
+    return caller;
+  end if;
+  standing := private.proof_standing(session.proof);
+  caller.scopes := private.scopes_in_force(session);
+  caller.refused := case
+    when standing = 'over' then 'unauthenticated'
+    when standing <> 'good' then standing
+    when not needed_scope = any (caller.scopes) then 'insufficient_scope'
+  end;
+  caller.user_id := session.user_id;
+  caller.app_id := session.app_id;
+  return caller;
+end
+$$;
+comment on function private.app_caller_of(bytea, text) is
+  'The caller of a function of this file: refused is unauthenticated, mfa_required, unavailable, insufficient_scope or '
+  'null. For definers; granted to nobody.';
+revoke execute on function private.app_caller_of(bytea, text) from public, anon, authenticated;
+
+create function private.workspaces_of(user_id uuid) returns table (id uuid, workspace jsonb)
+  language sql
+  stable
+  security invoker
+as $$
+  select w.id, jsonb_build_object(
+    'id', w.id,
+    'name', w.name,
+    'planId', w.plan_id,
+    'personal', w.personal_user_id is not distinct from workspaces_of.user_id,
+    'role', r.name,
+    'permissions', case
+      when r.is_owner then to_jsonb(enum_range(null::public.workspace_permission))
+      else to_jsonb(r.permissions)
+    end
+  )
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles r on r.id = m.role_id
+  where m.user_id = workspaces_of.user_id and w.deleted_at is null
+$$;
+comment on function private.workspaces_of(uuid) is
+  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+revoke execute on function private.workspaces_of(uuid) from public, anon, authenticated;
+
+-- Definer: reads memberships for the credential's user alone.
+create function private.list_workspaces_by_app_session(token_hash bytea) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.app_caller_of(token_hash, 'workspaces:read');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return jsonb_build_object('workspaces', coalesce((
+    select jsonb_agg(w.workspace order by (w.workspace ->> 'personal')::boolean desc, w.workspace ->> 'name', w.id)
+    from private.workspaces_of(caller.user_id) w
+  ), '[]'));
+end
+$$;
+comment on function private.list_workspaces_by_app_session(bytea) is '{workspaces: […]} of the session''s user, or {refused}.';
+revoke execute on function private.list_workspaces_by_app_session(bytea) from public, anon, authenticated;
+grant execute on function private.list_workspaces_by_app_session(bytea) to service_role;
+
+-- Definer: as list_workspaces_by_app_session.
+create function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.app_caller_of(token_hash, 'workspaces:read');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return coalesce(
+    (
+      select jsonb_build_object('workspace', w.workspace)
+      from private.workspaces_of(caller.user_id) w
+      where w.id = read_workspace_by_app_session.workspace_id
+    ),
+    jsonb_build_object('refused', 'not_found')
+  );
+end
+$$;
+comment on function private.read_workspace_by_app_session(bytea, uuid) is
+  '{workspace} that the session''s user belongs to, or {refused: … | not_found}.';
+revoke execute on function private.read_workspace_by_app_session(bytea, uuid) from public, anon, authenticated;
+grant execute on function private.read_workspace_by_app_session(bytea, uuid) to service_role;
+
+-- Definer: as list_workspaces_by_app_session.
+create function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.app_caller_of(token_hash, 'workspaces:write');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  if not private.is_member(caller.user_id, rename_workspace_by_app_session.workspace_id) then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  -- For the workspace's own log, which finds no token's user here.
+  perform set_config('gatehouse.actor_id', caller.user_id::text, true);
+  update public.workspaces w
+  set name = rename_workspace_by_app_session.name
+  where w.id = rename_workspace_by_app_session.workspace_id
+    and w.deleted_at is null
+    and private.user_has_workspace_permission(caller.user_id, w.id, 'manage_workspace_settings');
+  if not found then
+    return jsonb_build_object('refused', case
+      when exists (
+        select from public.workspaces w
+        where w.id = rename_workspace_by_app_session.workspace_id and w.deleted_at is null
+      ) then 'forbidden'
+      else 'not_found'
+    end);
+  end if;
+  return (
+    select jsonb_build_object('workspace', w.workspace)
+    from private.workspaces_of(caller.user_id) w
+    where w.id = rename_workspace_by_app_session.workspace_id
+  );
+end
+$$;
+comment on function private.rename_workspace_by_app_session(bytea, uuid, text) is
+  '{workspace} under its new name, where the session''s user may manage its settings, or {refused: … | not_found | forbidden}.';
+revoke execute on function private.rename_workspace_by_app_session(bytea, uuid, text) from public, anon, authenticated;
+grant execute on function private.rename_workspace_by_app_session(bytea, uuid, text) to service_role;

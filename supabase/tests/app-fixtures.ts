@@ -1,0 +1,183 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createActor, type MfaState } from "./actors.ts";
+import { openPool } from "./ai-fixtures.ts";
+import { type Claims, type Database, one } from "./database.ts";
+
+/** A registered app and the SHA-256 of its secret, as the database knows them. */
+export type App = { id: string; name: string; secretHash: Buffer };
+
+/** What private.required_mfa_proof says of a session. */
+export type Facts = Record<string, unknown> & { refused?: string; user: string; targetId: string };
+
+/** A cross-app token on its way: what the app sends, and what the web server signed. */
+export type Handoff = { tokenHash: Buffer; facts: Facts; proof: string };
+
+/** The answer of a function: its JSON. */
+export type Answer = Record<string, unknown> & { refused?: string };
+
+export const centralScopes = ["profile", "workspaces:read", "workspaces:write"];
+export const gatewayScopes = ["workspace:session", "ai:use"];
+
+/** What the database takes for a hash. */
+export function newHash(): Buffer {
+  return randomBytes(32);
+}
+
+/** Connections for tests of concurrent callers: `db` of role `postgres`, `service` of the service role. */
+export function openPools(connections: number): { db: Database; service: Database; close: () => Promise<void> } {
+  const own = openPool(2);
+  const url = new URL(readStack().supabase.dbUrl);
+  url.searchParams.set("options", "-c role=service_role");
+  const pool = openPool(connections, url.href);
+  const service: Database = { ...pool.db, asRole: (_, work) => work() };
+  return { db: own.db, service, close: async () => void (await Promise.all([own.close(), pool.close()])) };
+}
+
+/** Calls a function of private as the service role does, and answers its JSON. */
+export async function call<Result = Answer>(
+  db: Database,
+  name: string,
+  args: Record<string, unknown>,
+): Promise<Result> {
+  const entries = Object.entries(args);
+  const list = entries.map(([key], index) => `${key} => $${index + 1}`).join(", ");
+  const values = entries.map(([, value]) =>
+    value !== null && typeof value === "object" && !Buffer.isBuffer(value) && !Array.isArray(value)
+      ? JSON.stringify(value)
+      : value,
+  );
+  const sql = `select private.${name}(${list}) as answer`;
+  const row = await db.asRole("service_role", () => one<{ answer: Result }>(db, { sql, values }));
+  return row.answer;
+}
+
+/** Registers an app. Its name is its own, so that tests side by side do not meet. */
+export async function registerApp(
+  db: Database,
+  {
+    kind = "internal",
+    scopes = kind === "internal" ? centralScopes : gatewayScopes,
+    origins = [],
+    workspaceId,
+  }: { kind?: "internal" | "external"; scopes?: string[]; origins?: string[]; workspaceId?: string } = {},
+): Promise<App> {
+  const name = `app-${randomBytes(8).toString("hex")}`;
+  const secretHash = newHash();
+  const id = await call<string>(db, "register_app", {
+    app_name: name,
+    display_name: "Notes",
+    kind,
+    origins,
+    scopes,
+    secret_hash: secretHash,
+    reason: "test",
+  });
+  if (workspaceId !== undefined) {
+    const link = { app_name: name, workspace_id: workspaceId, linked: true, reason: "test" };
+    await call(db, "set_app_workspace", link);
+  }
+  return { id, name, secretHash };
+}
+
+/** What the session has proved, for an app. */
+export function prove(db: Database, { claims, app, seconds = 300 }: { claims: Claims; app: App; seconds?: number }) {
+  return call<Facts>(db, "required_mfa_proof", { claims, target_app: app.name, lifetime_seconds: seconds });
+}
+
+/** Mints a token as the web server does; the signature is any text here, since only the server can tell. */
+export async function handOver(
+  db: Database,
+  { claims, app, seconds }: { claims: Claims; app: App; seconds?: number },
+): Promise<Handoff> {
+  const facts = await prove(db, { claims, app, ...(seconds === undefined ? {} : { seconds }) });
+  if (facts.refused) throw new Error(`refused: ${facts.refused}`);
+  const handoff = { tokenHash: newHash(), facts, proof: `signed.${randomUUID()}` };
+  await call(db, "mint_cross_app_token", { token_hash: handoff.tokenHash, facts, proof: handoff.proof });
+  return handoff;
+}
+
+/** Redeems a token for app sessions. */
+export function redeem(
+  db: Database,
+  {
+    app,
+    handoff,
+    appHash = newHash(),
+    centralHash = newHash(),
+  }: {
+    app: App;
+    handoff: Handoff;
+    appHash?: Buffer;
+    centralHash?: Buffer;
+  },
+): Promise<Answer> {
+  return call(db, "redeem_cross_app_token", {
+    app_name: app.name,
+    secret_hash: app.secretHash,
+    token_hash: handoff.tokenHash,
+    proof: handoff.proof,
+    facts: handoff.facts,
+    app_hash: appHash,
+    central_hash: centralHash,
+  });
+}
+
+/** An open app session, by the hashes of its two tokens. */
+export type OpenSession = { app: App; claims: Claims; appHash: Buffer; centralHash: Buffer };
+
+/** Hands a session over and redeems it. */
+export async function openAppSession(
+  db: Database,
+  { claims, app }: { claims: Claims; app: App },
+): Promise<OpenSession> {
+  const hashes = { appHash: newHash(), centralHash: newHash() };
+  const answer = await redeem(db, { app, handoff: await handOver(db, { claims, app }), ...hashes });
+  if (answer.refused) throw new Error(`refused: ${answer.refused}`);
+  return { app, claims, ...hashes };
+}
+
+/** Asks after a token of an app's. */
+export function introspect(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<Answer> {
+  return call(db, "introspect_app_session", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
+}
+
+/** Makes an account's policy required or optional, of another generation, with its boundary at a second. */
+export async function setPolicy(
+  db: Database,
+  { userId, policy }: { userId: string; policy: Record<string, unknown> | null },
+): Promise<void> {
+  await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
+  const whole = policy && { version: 1, primaryBoundary: null, recovery: "none", ...policy };
+  await db.query(
+    `update auth.users
+     set raw_app_meta_data = case when $2::jsonb is null then raw_app_meta_data - 'platform_required_mfa'
+       else raw_app_meta_data || jsonb_build_object('platform_required_mfa', $2::jsonb) end
+     where id = $1`,
+    [userId, whole === null ? null : JSON.stringify(whole)],
+  );
+  await db.query("select set_config('gatehouse.required_mfa_writer', '', true)");
+}
+
+/** Puts a successor in a token's place. */
+export function refreshSession(
+  db: Database,
+  { app, hash, successor }: { app: App; hash: Buffer; successor: Buffer },
+): Promise<Answer> {
+  return call(db, "refresh_app_session", {
+    app_name: app.name,
+    secret_hash: app.secretHash,
+    token_hash: hash,
+    successor_hash: successor,
+  });
+}
+
+/** Ends a session by one of its tokens. */
+export function revokeSession(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<boolean> {
+  return call(db, "revoke_app_session", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
+}
+
+/** A new account's session, handed over to a new app. */
+export async function beginAppSession(db: Database, mfa?: MfaState): Promise<OpenSession> {
+  return openAppSession(db, { claims: await createActor(db, mfa ? { mfa } : {}), app: await registerApp(db) });
+}

@@ -1,0 +1,213 @@
+import { describe, expect } from "vitest";
+import { createWorkspace, failureOf } from "./actors.ts";
+import { createTenant } from "./ai-fixtures.ts";
+import { type App, call, handOver, introspect, newHash, openAppSession, registerApp } from "./app-fixtures.ts";
+import { createUser, type Database, one, signIn, test } from "./database.ts";
+
+const rotate = (db: Database, { app, hash, overlap }: { app: App; hash: Buffer; overlap: number }) =>
+  call<string | null>(db, "rotate_app_secret", {
+    app_name: app.name,
+    secret_hash: hash,
+    overlap_seconds: overlap,
+    reason: "test",
+  });
+
+const isIn = async (db: Database, app: App, secretHash: Buffer) =>
+  (await db.query("select from private.authenticate_app($1, $2)", [app.name, secretHash])).length === 1;
+
+describe("an origin of an app", () => {
+  const add = async (db: Database, origin: string) => {
+    const { id } = await registerApp(db);
+    await db.query("insert into private.app_origins (origin, app_id) values ($1, $2)", [origin, id]);
+  };
+
+  test.for([
+    "https://notes.example.com",
+    "https://notes.example.com:8443",
+    "http://localhost:3001",
+    "http://notes.gatehouse.localhost:3001",
+    "http://127.0.0.1:3001",
+    "http://[::1]:3001",
+  ])("may be %s", async (origin, { db }) => {
+    await add(db, origin);
+  });
+
+  test.for([
+    "http://notes.example.com",
+    "https://notes.example.com/",
+    "https://notes.example.com/app",
+    "https://*.example.com",
+    "https://Notes.example.com",
+    "https://notes.example.com:443",
+    "http://localhost:80",
+    "https://user@notes.example.com",
+    "https://notes.example.com?x",
+    "https://notes.example.com#x",
+    "http://localhost.example.com",
+    "http://evil-localhost",
+    "http://127.0.0.1.example.com",
+    "https://notes.example.com\n",
+    "null",
+    "javascript:alert(1)",
+    "",
+  ])("is never %j", async (origin, { db }) => {
+    expect((await failureOf(() => add(db, origin))).code).toBe("23514");
+  });
+
+  test("is one app's alone, and found exactly", async ({ db }) => {
+    const origin = `https://${crypto.randomUUID()}.example.com`;
+    const app = await registerApp(db, { origins: [origin] });
+    expect(await call(db, "app_of_origin", { origin })).toEqual({
+      name: app.name,
+      displayName: "Notes",
+      enabled: true,
+    });
+    for (const other of [`${origin}:8443`, `${origin}.evil.example`, origin.replace("https:", "http:"), ""])
+      expect(await call(db, "app_of_origin", { origin: other })).toBeNull();
+    expect((await failureOf(() => registerApp(db, { origins: [origin] }))).code).toBe("23505");
+  });
+});
+
+describe("a registration", () => {
+  test.for(["a", "A-b", "1a", "a b", "web", "central", "a".repeat(41), "a:b"])(
+    "has no name such as %j",
+    async (name, { db }) => {
+      const change = () =>
+        db.query("insert into private.apps (name, display_name, kind) values ($1, 'x', 'internal')", [name]);
+      expect((await failureOf(change)).code).toBe("23514");
+    },
+  );
+
+  test.for([
+    ["internal", "ai:use", false],
+    ["internal", "workspaces:write", true],
+    ["external", "ai:use", true],
+    ["external", "admin", false],
+  ] as const)("%s with scope %s: %s", async ([kind, scope, allowed], { db }) => {
+    const work = () => registerApp(db, { kind, scopes: [scope] });
+    if (allowed) await work();
+    else expect((await failureOf(work)).code).toBe("23514");
+  });
+
+  test("is written down, without its secret", async ({ db }) => {
+    const app = await registerApp(db);
+    const log = await one(db, {
+      sql: "select actor_id, action, reason, after from private.admin_audit_log where target = $1",
+      values: [`app ${app.name}`],
+    });
+    expect(log).toMatchObject({ actor_id: null, action: "app.register", reason: "test", after: { name: app.name } });
+    expect(JSON.stringify(log)).not.toContain(app.secretHash.toString("hex"));
+    const list = await call<{ name: string }[]>(db, "list_apps", {});
+    const entry = list.find(({ name }) => name === app.name);
+    expect(entry).toMatchObject({ kind: "internal", enabled: true, secrets: 1, origins: [], workspaces: [] });
+    expect(JSON.stringify(list)).not.toContain(app.secretHash.toString("hex"));
+  });
+
+  test("cannot go while keys are bound to it, so that none of them becomes an ordinary key", async ({ db }) => {
+    const app = await registerApp(db, { kind: "external" });
+    const tenant = await createTenant(db);
+    await db.query("update ai.keys set external_app_id = $1 where id = $2", [app.id, tenant.keyId]);
+    const remove = () => db.query("delete from private.apps where id = $1", [app.id]);
+    await db.query("savepoint before");
+    expect((await failureOf(remove)).code).toBe("23503");
+    await db.query("rollback to savepoint before");
+    await db.query("delete from ai.keys where id = $1", [tenant.keyId]);
+    await remove();
+  });
+
+  test("links workspaces that are there", async ({ db }) => {
+    const app = await registerApp(db, { kind: "external" });
+    const { id } = await createWorkspace(db);
+    const set = (workspace_id: string, linked: boolean) =>
+      call<boolean>(db, "set_app_workspace", { app_name: app.name, workspace_id, linked, reason: "test" });
+    const mayAct = async () =>
+      (await one<{ may: boolean }>(db, { sql: "select ai.app_may_act_in($1, $2) as may", values: [app.id, id] })).may;
+    expect(await mayAct()).toBe(false);
+    expect(await set(id, true)).toBe(true);
+    expect(await set(id, true)).toBe(true);
+    expect(await mayAct()).toBe(true);
+    expect(await set(id, false)).toBe(true);
+    expect(await mayAct()).toBe(false);
+    expect(await set(crypto.randomUUID(), true)).toBe(false);
+    await set(id, true);
+    await db.query("update public.workspaces set deleted_at = now() where id = $1", [id]);
+    expect(await mayAct()).toBe(false);
+    expect(await set(id, true)).toBe(false);
+  });
+});
+
+describe("an app's secret", () => {
+  test("is that app's, under that name", async ({ db }) => {
+    const [app, other] = [await registerApp(db), await registerApp(db)];
+    expect(await isIn(db, app, app.secretHash)).toBe(true);
+    expect(await isIn(db, app, other.secretHash)).toBe(false);
+    expect(await isIn(db, app, newHash())).toBe(false);
+    expect(await isIn(db, { ...app, name: "no-such-app" }, app.secretHash)).toBe(false);
+  });
+
+  test.for([
+    { overlap: 0, oldLives: false },
+    { overlap: 1, oldLives: true },
+    { overlap: 86400, oldLives: true },
+  ])("gives way at once or after its overlap ($overlap s)", async ({ overlap, oldLives }, { db }) => {
+    const app = await registerApp(db);
+    const next = newHash();
+    expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
+    expect(await isIn(db, app, next)).toBe(true);
+    expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
+  });
+
+  test.for([-1, 86401])("knows no overlap of %i s", async (overlap, { db }) => {
+    const app = await registerApp(db);
+    expect((await failureOf(() => rotate(db, { app, hash: newHash(), overlap }))).code).toBe("23514");
+  });
+
+  test("that was to end does not live longer by the next rotation", async ({ db }) => {
+    const app = await registerApp(db);
+    await rotate(db, { app, hash: newHash(), overlap: 60 });
+    await rotate(db, { app, hash: newHash(), overlap: 3600 });
+    const row = await one<{ seconds: number }>(db, {
+      sql: "select extract(epoch from expires_at - now())::int as seconds from private.app_secrets where secret_hash = $1",
+      values: [app.secretHash],
+    });
+    expect(row.seconds).toBe(60);
+  });
+
+  test("ends at its moment", async ({ db }) => {
+    const app = await registerApp(db);
+    const endAt = (moment: string) =>
+      db.query(`update private.app_secrets set expires_at = ${moment} where app_id = $1`, [app.id]);
+    await endAt("now() + interval '1 microsecond'");
+    expect(await isIn(db, app, app.secretHash)).toBe(true);
+    await endAt("now()");
+    expect(await isIn(db, app, app.secretHash)).toBe(false);
+  });
+});
+
+describe("an app that is shut out", () => {
+  const setEnabled = (db: Database, app: App, enabled: boolean) =>
+    call<boolean>(db, "set_app_enabled", { app_name: app.name, enabled, reason: "test" });
+
+  test("can do nothing, and enabling it brings nothing back that it held", async ({ db }) => {
+    const app = await registerApp(db);
+    const claims = await signIn(db, { userId: (await createUser(db)).id });
+    const session = await openAppSession(db, { claims, app });
+    const handoff = await handOver(db, { claims, app });
+    expect(await setEnabled(db, app, false)).toBe(true);
+    expect(await introspect(db, { app, hash: session.appHash })).toEqual({ refused: "unauthenticated" });
+    const facts = await call(db, "required_mfa_proof", { claims, target_app: app.name, lifetime_seconds: 300 });
+    expect(facts).toEqual({ refused: "not_found" });
+
+    expect(await setEnabled(db, app, true)).toBe(true);
+    expect(await introspect(db, { app, hash: session.appHash })).toEqual({ active: false });
+    const again = { app_name: app.name, secret_hash: app.secretHash, token_hash: handoff.tokenHash };
+    expect(await call(db, "cross_app_token_proof", again)).toMatchObject({ proof: null });
+  });
+
+  test("must be there", async ({ db }) => {
+    expect(await setEnabled(db, { id: "", name: "no-such-app", secretHash: newHash() }, false)).toBe(false);
+    expect(
+      await rotate(db, { app: { id: "", name: "no-such-app", secretHash: newHash() }, hash: newHash(), overlap: 0 }),
+    ).toBeNull();
+  });
+});

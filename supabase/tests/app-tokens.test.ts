@@ -1,0 +1,198 @@
+import { describe, expect } from "vitest";
+import { createActor, createWorkspace } from "./actors.ts";
+import { call, openPools, setPolicy } from "./app-fixtures.ts";
+import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
+import { createUser, enrollFactor, one, signIn, test } from "./database.ts";
+
+describe("an exchange", () => {
+  test("gives an access token of an hour and a refresh token of 30 days, for that person in that workspace", async ({
+    db,
+  }) => {
+    const setting = await beginExchange(db);
+    const pair = newPair();
+    expect(await exchange(db, { ...setting, pair })).toEqual({
+      user: setting.claims.sub,
+      workspace: setting.workspaceId,
+      scopes: ["ai:use", "workspace:session"],
+      expiresAt: expect.any(String),
+    });
+    expect(await tokenOf(db, pair.access)).toEqual({
+      app_id: setting.app.id,
+      user_id: setting.claims.sub,
+      workspace_id: setting.workspaceId,
+      scopes: ["ai:use", "workspace:session"],
+      refused: null,
+    });
+    const row = await one(db, {
+      sql: `select extract(epoch from expires_at - now())::int as access, extract(epoch from refresh_expires_at - now())::int as refresh,
+          (proof).session_id as session
+        from ai.app_tokens where token_hash = $1`,
+      values: [pair.access],
+    });
+    expect(row).toEqual({ access: 3600, refresh: 2_592_000, session: null });
+  });
+
+  test("of 60 at once with one token happens once", async () => {
+    const { db, service, close } = openPools(20);
+    try {
+      const setting = await beginExchange(db, { service });
+      const answers = await Promise.all(Array.from({ length: 60 }, () => exchange(service, setting)));
+      expect(answers.filter(({ refused }) => !refused)).toHaveLength(1);
+      expect(answers.filter(({ refused }) => refused === "token")).toHaveLength(59);
+    } finally {
+      await close();
+    }
+  });
+
+  test.for([
+    [["ai:use"], true],
+    [["workspace:session", "ai:use"], true],
+    [["workspace:session", "ai:use", "tts:use"], false],
+    [["profile"], false],
+    [[], false],
+  ] as const)("of scopes %j where two are registered: %s", async ([scopes, allowed], { db }) => {
+    const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
+    if (allowed) expect(answer.scopes).toEqual(scopes);
+    else expect(answer).toEqual({ refused: "scope" });
+  });
+
+  test("refused for its workspace leaves the token as it is, and tells nothing of the workspace", async ({ db }) => {
+    const setting = await beginExchange(db);
+    const foreign = await createWorkspace(db);
+    const linkedElsewhere = await createWorkspace(db);
+    await call(db, "set_app_workspace", {
+      app_name: setting.app.name,
+      workspace_id: linkedElsewhere.id,
+      linked: true,
+      reason: "test",
+    });
+    const unlinked = await one<{ id: string }>(db, {
+      sql: "select id from public.workspaces where personal_user_id = $1",
+      values: [setting.claims.sub],
+    });
+    for (const workspaceId of [foreign.id, linkedElsewhere.id, unlinked.id, crypto.randomUUID()])
+      expect(await exchange(db, { ...setting, workspaceId })).toEqual({ refused: "workspace" });
+    expect(await exchange(db, setting)).not.toHaveProperty("refused");
+  });
+
+  test("is for external apps", async ({ db }) => {
+    const setting = await beginExchange(db);
+    await db.query("update private.apps set kind = 'internal', scopes = '{profile}' where id = $1", [setting.app.id]);
+    expect(await exchange(db, setting)).toHaveProperty("refused");
+  });
+
+  test("takes no session's MFA on trust", async ({ db }) => {
+    const setting = await beginExchange(db);
+    await enrollFactor(db, { userId: setting.claims.sub });
+    expect(await exchange(db, setting)).toEqual({ refused: "token" });
+  });
+});
+
+describe("an app token", () => {
+  test("outlives sign-out", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    await db.query("delete from auth.sessions where user_id = $1", [setting.claims.sub]);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+  });
+
+  test.for([
+    ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
+    ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
+    ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
+  ] as const)("ends with %s", async ([, sql], { db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    await db.query(sql, [setting.claims.sub]);
+    expect(await tokenOf(db, pair.access)).toBeUndefined();
+    expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "token" });
+  });
+
+  test("ends with the app, and with its registration's end", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    await db.query("update private.apps set enabled = false where id = $1", [setting.app.id]);
+    await db.query("update private.apps set enabled = true where id = $1", [setting.app.id]);
+    expect(await tokenOf(db, pair.access)).toBeUndefined();
+    const other = await issueAppToken(db);
+    await db.query("delete from private.apps where id = $1", [other.setting.app.id]);
+    expect(await tokenOf(db, other.pair.access)).toBeUndefined();
+  });
+
+  test.for([
+    ["the factor", "invalid_api_key"],
+    ["the boundary", "invalid_api_key"],
+    ["a factor never proved", "MFA_REQUIRED"],
+    ["an unreadable policy", "AUTH_UNAVAILABLE"],
+  ] as const)("is refused after a change of %s", async ([what, refused], { db }) => {
+    const user = await createUser(db);
+    const factorId = what === "a factor never proved" ? undefined : await enrollFactor(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id, factorId });
+    const { setting, pair } = await issueAppToken(db, { claims });
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+    const userId = user.id;
+    if (what === "the factor") await db.query("delete from auth.mfa_factors where user_id = $1", [userId]);
+    if (what === "the boundary")
+      await setPolicy(db, { userId, policy: { required: true, boundary: 0, generation: 1 } });
+    if (what === "a factor never proved") await enrollFactor(db, { userId });
+    if (what === "an unreadable policy") await setPolicy(db, { userId, policy: { version: 2 } });
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused });
+    expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({
+      refused: what === "an unreadable policy" ? "unavailable" : "token",
+    });
+  });
+
+  test("is refused where app and workspace are not linked, or the person has left", async ({ db }) => {
+    const claims = await signIn(db, { userId: (await createUser(db)).id });
+    const { setting, pair } = await issueAppToken(db, { claims });
+    const link = (linked: boolean) =>
+      call(db, "set_app_workspace", {
+        app_name: setting.app.name,
+        workspace_id: setting.workspaceId,
+        linked,
+        reason: "test",
+      });
+    await link(false);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: "app_not_allowed" });
+    expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
+    await link(true);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+    await db.query("delete from public.workspace_members where user_id = $1 and workspace_id = $2", [
+      claims.sub,
+      setting.workspaceId,
+    ]);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: "app_not_allowed" });
+    expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
+  });
+
+  test("needs its scopes on both the token and the registration of the moment", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
+    const registered = (scopes: string[]) =>
+      db.query("update private.apps set scopes = $1 where id = $2", [scopes, setting.app.id]);
+    await registered(["workspace:session", "tts:use"]);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: "insufficient_scope" });
+    await registered(["workspace:session", "ai:use"]);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null, scopes: ["ai:use", "workspace:session"] });
+
+    const narrow = await beginExchange(db);
+    const narrowPair = newPair();
+    await exchange(db, { ...narrow, scopes: ["ai:use"], pair: narrowPair });
+    expect(await tokenOf(db, narrowPair.access)).toMatchObject({ refused: "insufficient_scope" });
+  });
+
+  test("ends an hour after it was issued, to the moment", async ({ db }) => {
+    const { pair } = await issueAppToken(db);
+    const expireAt = (moment: string) =>
+      db.query(`update ai.app_tokens set expires_at = ${moment} where token_hash = $1`, [pair.access]);
+    await expireAt("now() + interval '1 microsecond'");
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+    await expireAt("now()");
+    expect(await tokenOf(db, pair.access)).toBeUndefined();
+  });
+
+  test("is no app session, and an account at AAL2 hands its proof on", async ({ db }) => {
+    const claims = await createActor(db, { mfa: "required, at AAL2" });
+    const { pair } = await issueAppToken(db, { claims });
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+    expect(await call(db, "list_workspaces_by_app_session", { token_hash: pair.access })).toEqual({
+      refused: "unauthenticated",
+    });
+  });
+});

@@ -180,6 +180,7 @@ describe("an account's export", () => {
 const outsideExports: Record<string, string> = {
   "private.infrastructure_admins.user_id": "an office of the operator, kept in the operator's own log",
   "private.infrastructure_admins.granted_by": "an act of the operator's office",
+  "private.app_workspaces.linked_by": "an act of the operator's office",
   "private.admin_audit_log.actor_id": "an act of the operator's office",
   "private.admin_audit_log.target_user_id": "the operator's log, which outlives the account",
   "public.workspaces.created_by": "the workspace itself is listed where the person is in it",
@@ -192,9 +193,12 @@ const outsideExports: Record<string, string> = {
 
 /** Columns whose rows the export lists. */
 const exported = [
+  "ai.app_tokens.user_id",
   "ai.credit_accounts.user_id",
   "ai.keys.created_by",
   "ai.runs.actor_id",
+  "private.app_sessions.user_id",
+  "private.cross_app_tokens.user_id",
   "private.login_challenges.user_id",
   "private.mfa_recovery_codes.user_id",
   "public.profiles.id",

@@ -141,20 +141,27 @@ export async function begin(db: Database, call: object): Promise<Begun> {
   return row.answer;
 }
 
-/** An outcome as the gateway tells ai.settle_runs: succeeded, with the provider's own counts. */
-export function outcome(run: Begun, changes: object = {}): object {
+type OutcomeChanges = {
+  route?: number;
+  usage?: object;
+  estimated?: boolean;
+  usage_source?: string;
+  [member: string]: unknown;
+};
+
+/** An outcome as the gateway tells ai.settle_runs: succeeded, in one call, with the provider's own counts. */
+export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
+  const { route = 1, usage = { input_tokens: 13, output_tokens: 7 }, estimated = false, ...rest } = changes;
   return {
     created_at: run.created_at,
     id: run.run_id,
     status: "succeeded",
     http_status: 200,
     usage_source: "provider",
-    estimated: false,
-    route: 1,
-    usage: { input_tokens: 13, output_tokens: 7 },
+    calls: rest.usage_source === "unavailable" ? [] : [{ route, usage, estimated }],
     latency_ms: 5,
     steps: [{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }],
-    ...changes,
+    ...rest,
   };
 }
 

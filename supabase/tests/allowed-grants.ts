@@ -43,7 +43,6 @@ export const allowedGrants: readonly string[] = [
   "gateway: execute on ai.check_credential(jsonb)",
   "gateway: execute on ai.list_models(jsonb)",
   "gateway: execute on ai.settle_runs(jsonb)",
-  "gateway: execute on ai.sweep_runs()",
   "gateway: execute on ai.touch_runs(jsonb)",
 ];
 

@@ -49,6 +49,9 @@ const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(
 export type Run = z.infer<typeof begunRun>;
 export type RateLimits = z.infer<typeof limits>;
 
+/** What a model of the catalogue is for. */
+export type ModelKind = "chat" | "embedding";
+
 /** What `ai.begin_run` is asked. */
 export type RunRequest = {
   credential: Credential;
@@ -58,7 +61,7 @@ export type RunRequest = {
   entity_id?: string;
   idempotency_key?: string;
   fingerprint?: string;
-  kind: "chat";
+  kind: ModelKind;
   streamed: boolean;
   model: string;
   providers: string[];
@@ -74,7 +77,6 @@ export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
   touchRuns: (counts: readonly object[]) => Promise<void>;
-  sweepRuns: () => Promise<void>;
   /**
    * @returns the id of the workspace whose credential it is
    * @throws GatewayError unless the credential is good at this moment, and for that workspace where one is named
@@ -131,9 +133,6 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     },
     async touchRuns(counts) {
       await call("select ai.touch_runs($1)::text as answer", counts);
-    },
-    async sweepRuns() {
-      await call("select ai.sweep_runs()::text as answer from (select $1::jsonb) as nothing", {});
     },
     async checkCredential(request) {
       const answer = admitted(await call("select ai.check_credential($1)::text as answer", request));

@@ -15,10 +15,11 @@ describe("the environment", () => {
       AI_PROVIDER_DEMO_API_KEY: "k",
       AI_PROVIDER_OPEN_AI_BASE_URL: "https://api.openai.com/v1",
       AI_PROVIDER_OPEN_AI_API_KEY: "k2",
+      AI_PROVIDER_OPEN_AI_ON_LEAVE: "drain",
     });
     expect([...providers]).toEqual([
-      ["demo", { baseUrl: "http://127.0.0.1:54328/v1", apiKey: "k" }],
-      ["open_ai", { baseUrl: "https://api.openai.com/v1", apiKey: "k2" }],
+      ["demo", { baseUrl: "http://127.0.0.1:54328/v1", apiKey: "k", drains: false }],
+      ["open_ai", { baseUrl: "https://api.openai.com/v1", apiKey: "k2", drains: true }],
     ]);
     expect(totalLimitMs).toBe(180_000);
   });

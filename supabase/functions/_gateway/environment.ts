@@ -2,7 +2,12 @@ import { z } from "zod";
 import { isLoopback } from "../_shared/loopback.ts";
 
 /** A model provider's address and key. Addresses come from the environment alone: no row can send a request elsewhere. */
-export type Provider = { baseUrl: string; apiKey: string };
+export type Provider = {
+  baseUrl: string;
+  apiKey: string;
+  /** It charges for a call that its client leaves, so that reading on to the usage costs nothing more. */
+  drains: boolean;
+};
 
 /** What the functions are told by their environment. */
 export type GatewayEnvironment = { databaseUrl: string; providers: Map<string, Provider>; totalLimitMs: number };
@@ -12,10 +17,11 @@ const settings = z.object({
   SUPABASE_URL: z.url(),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
 });
+const onLeave = z.enum(["cancel", "drain"]).default("cancel");
 const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
 
 /**
- * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL and _API_KEY for each provider id that routes name,
+ * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL, _API_KEY and _ON_LEAVE for each provider id that routes name,
  * and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free plan allows 70).
  * @throws Error naming the setting that is missing or wrong
  */
@@ -44,7 +50,13 @@ export function readProviders(
     const apiKey = env[`AI_PROVIDER_${id}_API_KEY`];
     if (!apiKey) throw new Error(`AI_PROVIDER_${id}_API_KEY is missing, but ${name} is set.`);
     checkAddress(name, baseUrl, local);
-    providers.set(id.toLowerCase(), { baseUrl: baseUrl.replace(/\/+$/, ""), apiKey });
+    const drains = onLeave.safeParse(env[`AI_PROVIDER_${id}_ON_LEAVE`] || undefined);
+    if (!drains.success) throw new Error(`AI_PROVIDER_${id}_ON_LEAVE must be cancel or drain.`);
+    providers.set(id.toLowerCase(), {
+      baseUrl: baseUrl.replace(/\/+$/, ""),
+      apiKey,
+      drains: drains.data === "drain",
+    });
   }
   return providers;
 }

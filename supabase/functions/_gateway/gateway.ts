@@ -2,7 +2,7 @@ import type { BodyReader } from "./body.ts";
 import type { GatewayDatabase } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { OpenRuns } from "./open-runs.ts";
-import type { TimeLimits } from "./provider.ts";
+import type { TimeLimits } from "./providers/provider.ts";
 import type { Settlements } from "./settlements.ts";
 
 /** What the gateway's handlers work with. */

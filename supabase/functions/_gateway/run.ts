@@ -1,22 +1,22 @@
-import { type Decimal, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
+import { add, type Decimal, formatDecimal, parseDecimal, smaller } from "../_shared/decimal.ts";
 import { type TokenCounts, usageCostUsd, usdToCredits } from "../_shared/money.ts";
 import { jsonNumber } from "../_shared/raw-json.ts";
-import type { Run, RunRoute } from "./database.ts";
+import type { Run } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { CountsSoFar } from "./open-runs.ts";
 import type { Outcome, UsageSource } from "./settlements.ts";
 import type { Step } from "./steps.ts";
+
+/** What one provider call used, and how that is known: its last word, a count on the way, or our guess. */
+export type CallUse = { route: number; usage: TokenCounts; basis: "final" | "partial" | "guess" };
 
 /** How a run ended. */
 export type RunEnd = {
   status: Outcome["status"];
   httpStatus: number;
   errorCode?: string;
-  route?: RunRoute;
-  usage: TokenCounts;
-  source: UsageSource;
-  /** The usage is our guess. */
-  estimated: boolean;
+  /** Of the call that the run ended with; absent where nothing is known of it. */
+  use?: CallUse;
   firstByteMs?: number;
   keyUnused?: boolean;
 };
@@ -25,7 +25,7 @@ export type RunEnd = {
 export type OpenRun = {
   run: Run;
   steps: Step[];
-  /** Counts so far; kept up to date by whoever passes the answer on, read by the heartbeat. */
+  /** Counts of the call under way; kept up to date by whoever passes the answer on, read by the heartbeat. */
   progress: CountsSoFar;
   /** Adds to the step trace what began at a moment and has just ended. */
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number) => void;
@@ -50,53 +50,75 @@ export function openRun({ openRuns, settlements, now }: Gateway, run: Run, start
       if (platform) return platform;
       release();
       const latencyMs = Math.round(now() - startedAt);
+      const calls = end.use ? [end.use] : [];
+      const source = usageSource(calls, end);
       settlements.add({
         created_at: run.created_at,
         id: run.run_id,
         status: end.status,
         http_status: end.httpStatus,
         error_code: end.errorCode,
-        usage_source: end.source,
-        estimated: end.estimated,
-        route: end.route?.position,
-        usage: end.usage,
+        usage_source: source,
+        calls: calls.map(({ route, usage, basis }) => ({ route, usage, estimated: basis === "guess" })),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
         key_unused: end.keyUnused ?? false,
       });
-      platform = platformMetadata(run, { ...end, steps, latencyMs });
+      platform = platformMetadata(run, { calls, source, steps, latencyMs });
       return platform;
     },
   };
 }
 
+/** spec.md, Events: what a run's counts are called. */
+function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageSource {
+  if (calls.length === 0) return "unavailable";
+  if (calls.some(({ basis }) => basis === "guess")) {
+    return status === "succeeded" ? "provider_partial" : "estimated_partial";
+  }
+  return use && calls.every(({ basis }) => basis === "final") ? "provider" : "provider_partial";
+}
+
 /** Native response metadata (spec.md, Text request rules): what the database will settle, to the last digit. */
-function platformMetadata(run: Run, end: RunEnd & { steps: Step[]; latencyMs: number }): Record<string, unknown> {
-  const cost = costOf(run, end);
-  const credits = usdToCredits(cost, run.markup);
-  const billed = end.estimated ? atMost(credits, run.reserved_credits) : credits;
+function platformMetadata(
+  run: Run,
+  end: { calls: readonly CallUse[]; source: UsageSource; steps: Step[]; latencyMs: number },
+): Record<string, unknown> {
+  const cost = costOf(run, end.calls);
+  const credits = run.exempt ? "0" : formatDecimal(usdToCredits(cost, run.markup));
   return {
     run_id: run.run_id,
     trace_id: run.run_id.replaceAll("-", ""),
     steps: end.steps,
-    billed_credits: jsonNumber(run.exempt ? "0" : formatDecimal(billed)),
+    billed_credits: jsonNumber(credits),
     ...(run.cost_visible ? { provider_cost_usd: jsonNumber(formatDecimal(cost)) } : {}),
-    usage: { input_tokens: 0, cached_input_tokens: 0, output_tokens: 0, reasoning_tokens: 0, ...end.usage },
+    usage: { input_tokens: 0, cached_input_tokens: 0, output_tokens: 0, reasoning_tokens: 0, ...sumOf(end.calls) },
     usage_source: end.source,
     latency_ms: end.latencyMs,
   };
 }
 
-function costOf(run: Run, { route, usage, source, estimated }: RunEnd): Decimal {
-  if (source === "unavailable" || !route) return { units: 0n, scale: 0 };
-  const cost = usageCostUsd(route.prices, usage);
-  return estimated ? atMost(cost, run.reserved_usd) : cost;
+const nothing: Decimal = { units: 0n, scale: 0 };
+
+/** What is known is charged whole; what is guessed, within what is left of the reservation. */
+function costOf(run: Run, calls: readonly CallUse[]): Decimal {
+  const costs = calls.map(({ route, usage, basis }) => {
+    const prices = run.routes.find(({ position }) => position === route)?.prices;
+    return { guessed: basis === "guess", cost: prices ? usageCostUsd(prices, usage) : nothing };
+  });
+  const sum = (guessed: boolean) =>
+    costs.filter((each) => each.guessed === guessed).reduce((total, { cost }) => add(total, cost), nothing);
+  const known = sum(false);
+  const left = add(parseDecimal(run.reserved_usd), { units: -known.units, scale: known.scale });
+  return add(known, smaller(sum(true), left.units < 0n ? nothing : left));
 }
 
-function atMost(value: Decimal, limitText: string): Decimal {
-  const limit = parseDecimal(limitText);
-  const scale = Math.max(value.scale, limit.scale);
-  const shifted = (each: Decimal) => each.units * 10n ** BigInt(scale - each.scale);
-  return shifted(value) <= shifted(limit) ? value : limit;
+/** All calls' counts together. */
+function sumOf(calls: readonly CallUse[]): TokenCounts {
+  const total: Record<string, number> = {};
+  for (const { usage } of calls) {
+    for (const [name, count] of Object.entries(usage)) total[name] = (total[name] ?? 0) + count;
+  }
+  return total;
 }

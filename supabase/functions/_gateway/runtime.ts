@@ -3,7 +3,7 @@ import { createDatabase } from "./database.ts";
 import { readEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import { createOpenRuns } from "./open-runs.ts";
-import { defaultTimeLimits } from "./provider.ts";
+import { defaultTimeLimits } from "./providers/provider.ts";
 import { createSettlements } from "./settlements.ts";
 
 /** The part of the edge runtime that functions use. */
@@ -14,8 +14,6 @@ const runtime = globalThis as unknown as {
   };
   EdgeRuntime?: { waitUntil: (work: Promise<unknown>) => void };
 };
-
-const sweepIntervalMs = 15_000;
 
 /** Serves a function's handler with what the environment gives. */
 export function serve(createHandler: (gateway: Gateway) => (request: Request) => Promise<Response>): void {
@@ -29,18 +27,11 @@ function gatewayFromEnvironment(): Gateway {
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const openRuns = createOpenRuns({ touch: database.touchRuns, waitUntil });
-  keepSweeping(() => waitUntil(database.sweepRuns().catch(() => {})));
   // The isolate is about to end: what waits for its batch goes now.
   globalThis.addEventListener("beforeunload", () => waitUntil(settlements.flush()));
   const limits = { ...defaultTimeLimits, totalMs: totalLimitMs };
   const readBody = createBodyReader();
   return { database, providers, limits, readBody, settlements, openRuns, now, waitUntil, report };
-}
-
-/** What other isolates left behind is closed as long as any is there, whether or not anybody calls. */
-function keepSweeping(sweep: () => void): void {
-  sweep();
-  setInterval(sweep, sweepIntervalMs);
 }
 
 /** One line for each defect or outage: the kind of error and where, never a text that a caller or provider wrote. */

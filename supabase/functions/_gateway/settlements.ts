@@ -9,10 +9,8 @@ export type Outcome = {
   http_status: number;
   error_code?: string;
   usage_source: UsageSource;
-  /** The counts are our guess, which is never charged beyond the reservation. */
-  estimated: boolean;
-  route?: number;
-  usage: TokenCounts;
+  /** What each provider call used, by the position of its route. A guess is never charged beyond the reservation. */
+  calls: { route: number; usage: TokenCounts; estimated: boolean }[];
   first_byte_ms?: number;
   latency_ms: number;
   steps: Step[];

@@ -1,66 +1,32 @@
-import { z } from "zod";
-import type { TokenCounts } from "../_shared/money.ts";
-import { guessTokens, readUsage, type UsageBound } from "./usage.ts";
+/** What becomes of an event: the client gets it as it came, or other bytes in its place, or nothing; or it is the last. */
+export type Fate = "pass" | "drop" | "stop" | Uint8Array;
 
-/** What a stream has told so far. */
-type StreamFacts = {
-  /** The last usage that was stated, and whether it came in the chunk that closes the count. */
-  usage?: Required<TokenCounts>;
-  usageIsFinal: boolean;
-  /** `[DONE]` has come: nothing after it counts. */
-  done: boolean;
-  /** The provider has sent an error, or something that is no chunk. */
-  failed: boolean;
-  /** Events with content so far, and a guess at what they hold. */
-  events: number;
-  guessedOutputTokens: number;
-  /** Name of the answer, as a parsed chunk had it. */
-  chunk?: { id: string; created: number; model: string };
-};
-
-export type SseScanner = {
-  facts: StreamFacts;
+export type EventSplitter = {
   /** Takes bytes as they came and returns what to pass on: the same bytes, unless an event is ours to keep. */
   push: (bytes: Uint8Array) => Uint8Array[];
   /** What is left when the stream has ended without closing its last event. */
   end: () => Uint8Array[];
+  /** An event was the last one, or none at all by its size: nothing more is read or passed on. */
+  stopped: () => boolean;
 };
 
-/** An event beyond this is no chat chunk. */
+/** An event beyond this is nobody's chunk. */
 const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const empty = new Uint8Array(0);
 const blankLine = Uint8Array.of(lineFeed, lineFeed);
-const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
-const lineEnd = /\r\n?|\n/;
-const errorEvent = /^event: ?error\s*$/m;
-
-const chunkShape = z.looseObject({
-  id: z.string().optional().catch(undefined),
-  created: z.number().optional().catch(undefined),
-  model: z.string().optional().catch(undefined),
-  choices: z.array(z.unknown()),
-  usage: z.unknown().optional(),
-  error: z.unknown().optional(),
-});
+export const lineEnd = /\r\n?|\n/;
 
 /**
- * Reads a stream of chat completion chunks on its way through. Content events are never parsed: only those that hold
- * usage, an error or the terminator. What is neither a chunk nor silent is a failure, and is passed on to nobody.
- * @param keepUsageChunk the client asked for the usage chunk itself; otherwise it is taken out
+ * Splits a stream of server-sent events (WHATWG HTML, 9.2) on its way through. Whole events that pass are never
+ * copied, nor held back for the next.
+ * @param take is shown each event, blank line included, and says what becomes of it
+ * @param tooLarge is told of an event beyond all bounds
  */
-export function createSseScanner({
-  keepUsageChunk,
-  usageBound,
-}: {
-  keepUsageChunk: boolean;
-  usageBound: UsageBound;
-}): SseScanner {
-  const facts: StreamFacts = { usageIsFinal: false, done: false, failed: false, events: 0, guessedOutputTokens: 0 };
-  const decoder = new TextDecoder("utf-8");
+export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge: () => void): EventSplitter {
   let pending = empty;
-  let smallest = Number.POSITIVE_INFINITY;
+  let stopped = false;
 
   function push(bytes: Uint8Array): Uint8Array[] {
     const whole = pending.length === 0 ? bytes : concat(pending, bytes);
@@ -69,84 +35,51 @@ export function createSseScanner({
     const out: Uint8Array[] = [];
     let passFrom = 0;
     let eventFrom = 0;
-    while (!facts.done && !facts.failed) {
+    while (!stopped) {
       const eventEnd = endOfEvent(whole, searchFrom);
       if (eventEnd < 0) break;
-      if (!passes(whole.subarray(eventFrom, eventEnd))) {
+      const fate = take(whole.subarray(eventFrom, eventEnd));
+      if (fate !== "pass") {
         if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
+        if (fate instanceof Uint8Array) out.push(fate);
         passFrom = eventEnd;
+        stopped = fate === "stop";
       }
       eventFrom = eventEnd;
       searchFrom = eventEnd;
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
-    pending = facts.done || facts.failed ? empty : whole.slice(eventFrom);
-    if (pending.length > maxEventBytes) facts.failed = true;
+    pending = stopped ? empty : whole.slice(eventFrom);
+    if (pending.length > maxEventBytes) {
+      stopped = true;
+      tooLarge();
+    }
     return out;
   }
 
   function end(): Uint8Array[] {
     const last = pending;
     pending = empty;
+    if (last.length === 0 || stopped) return [];
+    const fate = take(last);
+    stopped = fate === "stop";
     // What follows is ours, and begins an event of its own.
-    return last.length > 0 && !facts.done && !facts.failed && passes(last) ? [last, blankLine] : [];
+    if (fate === "pass") return [last, blankLine];
+    return fate instanceof Uint8Array ? [fate] : [];
   }
 
-  /** Learns from one event. @returns whether the client gets it */
-  function passes(event: Uint8Array): boolean {
-    const text = decoder.decode(event);
-    // The first event is read for the answer's name, which our own last event repeats.
-    if (facts.events > 0 && isContent(text)) {
-      count(event.length);
-      return true;
-    }
-    if (isSilent(text)) return true;
-    const data = dataOf(text).trim();
-    if (data === "[DONE]") {
-      facts.done = true;
-      return false;
-    }
-    const chunk = parseChunk(data);
-    if (!chunk || errorEvent.test(text) || (chunk.error !== undefined && chunk.error !== null)) {
-      facts.failed = true;
-      return false;
-    }
-    if (chunk.id) facts.chunk = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    const usage = readUsage(chunk.usage, usageBound);
-    const closesCount = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
-    if (usage) {
-      facts.usage = usage;
-      facts.usageIsFinal = closesCount;
-    }
-    if (!closesCount) count(event.length);
-    return !closesCount || keepUsageChunk;
-  }
-
-  /** What an event has beyond the smallest one is taken for content. */
-  function count(bytes: number): void {
-    facts.events += 1;
-    smallest = Math.min(smallest, bytes);
-    if (facts.events > 1) facts.guessedOutputTokens += Math.max(1, guessTokens(bytes - smallest));
-  }
-
-  return { facts, push, end };
-}
-
-/** One line of data, a chunk by its looks, without a word that has to be read. */
-function isContent(event: string): boolean {
-  const line = event.trimEnd();
-  return (
-    /^data: ?\{/.test(line) &&
-    line.endsWith("}") &&
-    /"choices": ?\[/.test(line) &&
-    !lineEnd.test(line) &&
-    !telling.test(line)
-  );
+  return { push, end, stopped: () => stopped };
 }
 
 /** Comments and fields that say nothing by themselves, as providers send to keep a connection open. */
-function isSilent(event: string): boolean {
+export function isSilent(event: string): boolean {
   return event.split(lineEnd).every((line) => line === "" || /^(?::|id:|retry:)/.test(line));
+}
+
+/** The data of an event: its `data` fields, joined by line feeds. */
+export function dataOf(event: string): string {
+  const values = event.split(lineEnd).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
+  return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 
 /** Where the first event at or after `from` ends, its blank line included; -1 while it is open. */
@@ -165,21 +98,6 @@ function endByLineFeeds(bytes: Uint8Array, from: number): number {
     if (bytes[at + 1] === carriageReturn && bytes[at + 2] === lineFeed) return at + 3;
   }
   return -1;
-}
-
-/** The data of an event: its `data` fields, joined by line feeds (WHATWG HTML, 9.2.6). */
-function dataOf(event: string): string {
-  const values = event.split(lineEnd).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
-  return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
-}
-
-function parseChunk(data: string): z.infer<typeof chunkShape> | undefined {
-  try {
-    const parsed = chunkShape.safeParse(JSON.parse(data));
-    return parsed.success ? parsed.data : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function concat(one: Uint8Array, other: Uint8Array): Uint8Array {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readUsage, usageBound } from "./usage.ts";
+import { readCompletionUsage, usageBound } from "./usage.ts";
 
 describe("usage that can be", () => {
   const asked = { inputBytes: 300, images: 2, outputLimit: 100, choices: 3 };
@@ -12,7 +12,7 @@ describe("usage that can be", () => {
     let told = 0;
     const bound = { ...usageBound(asked), exceeded: () => (told += 1) };
     const read = (prompt_tokens: number, completion_tokens: number) =>
-      readUsage({ prompt_tokens, completion_tokens }, bound)?.input_tokens;
+      readCompletionUsage({ prompt_tokens, completion_tokens }, bound)?.input_tokens;
     expect([read(210_300, 301_200), told]).toEqual([210_300, 0]);
     expect([read(210_301, 0), told]).toEqual([undefined, 1]);
     expect([read(0, 301_201), told]).toEqual([undefined, 2]);

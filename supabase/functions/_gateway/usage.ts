@@ -1,19 +1,6 @@
 import { z } from "zod";
 import type { TokenCounts } from "../_shared/money.ts";
 
-const count = z.number().int().min(0);
-const details = z.looseObject({
-  cached_tokens: count.nullish(),
-  audio_tokens: count.nullish(),
-  reasoning_tokens: count.nullish(),
-});
-const openAiUsage = z.looseObject({
-  prompt_tokens: count,
-  completion_tokens: count.nullish(),
-  prompt_tokens_details: details.nullish(),
-  completion_tokens_details: details.nullish(),
-});
-
 /** What a request can use at the very most, and whom to tell that a provider stated more. */
 export type UsageBound = { inputTokens: number; outputTokens: number; exceeded: () => void };
 
@@ -33,25 +20,77 @@ export function usageBound(asked: {
   };
 }
 
+const count = z.number().int().min(0);
+const details = z.looseObject({
+  cached_tokens: count.nullish(),
+  audio_tokens: count.nullish(),
+  reasoning_tokens: count.nullish(),
+});
+/** As chat completions and embeddings state it. */
+const completionUsage = z.looseObject({
+  prompt_tokens: count,
+  completion_tokens: count.nullish(),
+  prompt_tokens_details: details.nullish(),
+  completion_tokens_details: details.nullish(),
+});
+/** As responses state it. */
+const responseUsage = z.looseObject({
+  input_tokens: count,
+  output_tokens: count,
+  input_tokens_details: details.nullish(),
+  output_tokens_details: details.nullish(),
+});
+
 /**
- * Reads usage as chat completions state it.
+ * Reads usage as chat completions and embeddings state it.
  * @returns undefined where there is none that can be charged by
  */
-export function readUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
-  const parsed = openAiUsage.safeParse(value);
+export function readCompletionUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
+  const parsed = completionUsage.safeParse(value);
   if (!parsed.success) return undefined;
   const { prompt_tokens, completion_tokens, prompt_tokens_details, completion_tokens_details } = parsed.data;
-  if (prompt_tokens > bound.inputTokens || (completion_tokens ?? 0) > bound.outputTokens) {
+  return withinBound(bound, {
+    input: prompt_tokens,
+    output: completion_tokens ?? 0,
+    inputDetails: prompt_tokens_details,
+    outputDetails: completion_tokens_details,
+  });
+}
+
+/**
+ * Reads usage as responses state it.
+ * @returns undefined where there is none that can be charged by
+ */
+export function readResponseUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
+  const parsed = responseUsage.safeParse(value);
+  if (!parsed.success) return undefined;
+  const { input_tokens, output_tokens, input_tokens_details, output_tokens_details } = parsed.data;
+  return withinBound(bound, {
+    input: input_tokens,
+    output: output_tokens,
+    inputDetails: input_tokens_details,
+    outputDetails: output_tokens_details,
+  });
+}
+
+type Details = z.infer<typeof details> | null | undefined;
+
+function withinBound(
+  bound: UsageBound,
+  stated: { input: number; output: number; inputDetails: Details; outputDetails: Details },
+): Required<TokenCounts> | undefined {
+  const { input, output, inputDetails, outputDetails } = stated;
+  if (input > bound.inputTokens || output > bound.outputTokens) {
     bound.exceeded();
     return undefined;
   }
   return {
-    input_tokens: prompt_tokens,
-    cached_input_tokens: prompt_tokens_details?.cached_tokens ?? 0,
-    audio_input_tokens: prompt_tokens_details?.audio_tokens ?? 0,
-    output_tokens: completion_tokens ?? 0,
-    reasoning_tokens: completion_tokens_details?.reasoning_tokens ?? 0,
-    audio_output_tokens: completion_tokens_details?.audio_tokens ?? 0,
+    input_tokens: input,
+    cached_input_tokens: inputDetails?.cached_tokens ?? 0,
+    audio_input_tokens: inputDetails?.audio_tokens ?? 0,
+    output_tokens: output,
+    reasoning_tokens: outputDetails?.reasoning_tokens ?? 0,
+    audio_output_tokens: outputDetails?.audio_tokens ?? 0,
   };
 }
 
@@ -61,8 +100,45 @@ export class ImplausibleUsage extends Error {
 }
 
 const bytesPerToken = 4;
+const escapes = /\\(?:u[0-9a-fA-F]{4}|.)/g;
+const guessedTokensPerImage = 1_000;
 
 /** A guess at the tokens of a text of so many bytes of UTF-8. What is charged by it never passes the reservation. */
 export function guessTokens(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
+}
+
+/** A guess at what a request's input counts. */
+export function guessInputTokens({ inputBytes, images }: { inputBytes: number; images: number }): number {
+  return guessTokens(inputBytes) + images * guessedTokensPerImage;
+}
+
+/**
+ * Guesses the output of a stream from the texts in its events: by their bytes, and one token for each event with any,
+ * since providers send a token at a time or more.
+ * @param output finds the JSON strings that are output, each with its text as the first group; global
+ * @returns takes the next event and returns the guess so far
+ */
+export function createOutputGuess(output: RegExp): (event: string) => number {
+  let bytes = 0;
+  let events = 0;
+  return (event) => {
+    let found = 0;
+    for (const [, text = ""] of event.matchAll(output)) found += byteLength(text);
+    bytes += found;
+    if (found > 0) events += 1;
+    return Math.max(events, guessTokens(bytes));
+  };
+}
+
+/** Bytes of UTF-8 of a JSON string's inside; an escape counts as the one byte that it nearly always is. */
+function byteLength(jsonText: string): number {
+  const text = jsonText.includes("\\") ? jsonText.replace(escapes, "x") : jsonText;
+  let bytes = 0;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    // Each half of a surrogate pair is half of four bytes.
+    bytes += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
+  }
+  return bytes;
 }

@@ -25,6 +25,12 @@ export function add(one: Decimal, other: Decimal): Decimal {
   return { units: atScale(one, scale) + atScale(other, scale), scale };
 }
 
+/** The smaller of two. */
+export function smaller(one: Decimal, other: Decimal): Decimal {
+  const scale = Math.max(one.scale, other.scale);
+  return atScale(one, scale) <= atScale(other, scale) ? one : other;
+}
+
 /** Rounds to so many decimals, ties to the even digit, as `ai.round_half_even` does. */
 export function roundHalfEven(value: Decimal, scale: number): Decimal {
   if (value.scale <= scale) return { units: atScale(value, scale), scale };

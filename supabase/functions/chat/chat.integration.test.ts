@@ -1,13 +1,9 @@
 import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { expectTruth } from "../../tests/ai-gateway-truth.ts";
 import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
-import { usageCostUsd, usdToCredits } from "../_shared/money.ts";
-
-/** What supabase/seed.sql says of the demo's models and the team plan. */
-const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
-const markup = "1.2";
 
 type Platform = {
   run_id: string;
@@ -44,21 +40,6 @@ async function collect(requestId: string, body: OpenAI.ChatCompletionCreateParam
   }
   const text = chunks.map(({ choices }) => choices[0]?.delta?.content ?? "").join("");
   return { chunks, failure, text, platform: chunks.at(-1)?.platform };
-}
-
-/** The run says what the provider says, and its credits are those of the price, in run and ledger alike. */
-function expectTruth({ run, charged, truth }: Account): void {
-  const used = truth.at(-1)?.usage;
-  expect(run).toMatchObject({
-    input_tokens: used?.input,
-    cached_input_tokens: used?.cachedInput,
-    output_tokens: used?.output,
-    reasoning_tokens: used?.reasoning,
-  });
-  const cost = usageCostUsd(prices, run);
-  expect(formatDecimal(parseDecimal(run.cost_usd))).toBe(formatDecimal(cost));
-  expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, markup)));
-  expect(charged).toBe(run.billed_credits);
 }
 
 describe("a chat that is answered whole", () => {

@@ -1,11 +1,12 @@
-import { chatCompletions } from "../_gateway/chat-completions.ts";
+import { chatSurface } from "../_gateway/chat/surface.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createGateway } from "../_gateway/http.ts";
+import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** `/v1/chat/*`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createGateway(
-    [{ path: /^\/chat\/completions$/, method: "POST", handle: chatCompletions(gateway) }],
+    [{ path: /^\/chat\/completions$/, method: "POST", handle: serveSurface(gateway, chatSurface) }],
     gateway.report,
   );
 }

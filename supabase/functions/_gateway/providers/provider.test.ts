@@ -37,12 +37,13 @@ function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): Provid
   return {
     path: "/chat/completions",
     routes: baseUrls.map((_, n) => ({ position: n + 1, provider: `p${n}`, model: `m${n}`, prices: [] })),
-    providers: new Map(baseUrls.map((baseUrl, n) => [`p${n}`, { baseUrl, apiKey: "k" }])),
+    providers: new Map(baseUrls.map((baseUrl, n) => [`p${n}`, { baseUrl, apiKey: "k", drains: false }])),
     bodyFor: (route) => JSON.stringify({ model: route.model }),
     requestId: "r",
     name: "model",
     clientLeft: new AbortController().signal,
     limits,
+    deadline: performance.now() + limits.totalMs,
     now: () => performance.now(),
     ...changes,
   };
@@ -141,7 +142,7 @@ describe("a provider call", () => {
       const timer = setInterval(() => response.write("x"), 20);
       response.once("close", () => clearInterval(timer));
     });
-    const call = callOf([endless.baseUrl], { limits: { ...limits, totalMs: 200 } });
+    const call = callOf([endless.baseUrl], { deadline: performance.now() + 200 });
     await expect(readAll(call)).rejects.toMatchObject({ code: "provider_timeout" });
     await endless.left;
   });

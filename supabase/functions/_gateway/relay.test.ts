@@ -1,8 +1,9 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { relayChatStream } from "./chat-stream.ts";
-import { callProvider } from "./provider.ts";
+import { createChatReader } from "./chat/events.ts";
+import { callProvider } from "./providers/provider.ts";
+import { relayStream } from "./relay.ts";
 import type { OpenRun, RunEnd } from "./run.ts";
 
 const closers: (() => void)[] = [];
@@ -22,7 +23,10 @@ const usage = event({
 });
 
 /** Relays what a provider writes, and collects how the run ended. */
-async function relay(write: (response: ServerResponse) => void, clientLeft = new AbortController().signal) {
+async function relay(
+  write: (response: ServerResponse) => void,
+  { clientLeft = new AbortController().signal, drains = false } = {},
+) {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     write(response);
@@ -60,28 +64,33 @@ async function relay(write: (response: ServerResponse) => void, clientLeft = new
     {
       path: "/",
       routes: [{ position: 1, provider: "p", model: "m", prices: [] }],
-      providers: new Map([["p", { baseUrl, apiKey: "k" }]]),
+      providers: new Map([["p", { baseUrl, apiKey: "k", drains }]]),
       bodyFor: () => "{}",
       requestId: "r",
       name: "m",
       clientLeft,
       limits,
+      deadline: performance.now() + limits.totalMs,
       now: () => performance.now(),
     },
     open.addStep,
   );
-  const stream = relayChatStream({
+  const kept: Promise<unknown>[] = [];
+  const stream = relayStream({
     answer,
+    reader: createChatReader({
+      keepUsageChunk: false,
+      usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
+      unnamed: { id: "run", model: "m" },
+    }),
     open,
-    keepUsageChunk: false,
-    usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
     requestId: "r",
     guessedInputTokens: 9,
     name: "m",
     clientLeft,
-    waitUntil: () => {},
+    waitUntil: (work) => kept.push(work),
   });
-  return { stream, ends, tried };
+  return { stream, ends, tried, kept };
 }
 
 const text = (stream: ReadableStream<Uint8Array>) => new Response(stream as BodyInit).text();
@@ -94,7 +103,7 @@ describe("a relayed stream", () => {
       `${content("a")}event: response.completed\n${event({ ...completed, platform: { run_id: "r" } })}data: [DONE]\n\n`,
     );
     expect(ends).toMatchObject([
-      { status: "succeeded", source: "provider", usage: { input_tokens: 3, output_tokens: 2 } },
+      { status: "succeeded", use: { route: 1, basis: "final", usage: { input_tokens: 3, output_tokens: 2 } } },
     ]);
     expect(tried).toEqual(["model succeeded"]);
   });
@@ -104,9 +113,7 @@ describe("a relayed stream", () => {
     const body = await text(stream);
     expect(body).toContain('"code":"provider_timeout"');
     expect(body).not.toContain("[DONE]");
-    expect(ends).toMatchObject([
-      { status: "failed", source: "estimated_partial", estimated: true, errorCode: "provider_timeout" },
-    ]);
+    expect(ends).toMatchObject([{ status: "failed", use: { basis: "guess" }, errorCode: "provider_timeout" }]);
   });
 
   test("that was cut after counts which grew ends with the last of them", async () => {
@@ -116,32 +123,30 @@ describe("a relayed stream", () => {
       setTimeout(() => response.destroy(), 50);
     });
     expect(await text(stream)).toContain('"code":"provider_error"');
-    expect(ends).toMatchObject([
-      { status: "failed", source: "provider_partial", estimated: false, usage: { output_tokens: 1 } },
-    ]);
+    expect(ends).toMatchObject([{ status: "failed", use: { basis: "partial", usage: { output_tokens: 1 } } }]);
   });
 
   test("that begins with an error is free, and one that has begun before it is charged by a guess", async () => {
     const error = event({ error: { message: "secret" } });
     const first = await relay((response) => response.end(error));
     expect(await text(first.stream)).not.toContain("secret");
-    expect(first.ends).toMatchObject([{ status: "failed", source: "unavailable", usage: {}, estimated: false }]);
+    expect(first.ends).toMatchObject([{ status: "failed", use: undefined }]);
     const later = await relay((response) => response.end(content("a") + error));
     expect(await text(later.stream)).not.toContain("secret");
-    expect(later.ends).toMatchObject([{ status: "failed", source: "estimated_partial", estimated: true }]);
+    expect(later.ends).toMatchObject([{ status: "failed", use: { basis: "guess" } }]);
   });
 
   test("whose usage cannot be is charged by a guess", async () => {
     const usage = event({ choices: [], usage: { prompt_tokens: 101, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     expect(await text(stream)).toContain("[DONE]");
-    expect(ends).toMatchObject([{ status: "succeeded", source: "provider_partial", estimated: true }]);
+    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "guess" } }]);
   });
 
   test("that ends without a word after its usage is complete all the same", async () => {
     const { stream, ends } = await relay((response) => response.end(content("a") + usage));
     expect(await text(stream)).toContain("response.completed");
-    expect(ends).toMatchObject([{ status: "succeeded", source: "provider" }]);
+    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "final" } }]);
   });
 
   test("whose client leaves is over at once, and only once", async () => {
@@ -151,16 +156,18 @@ describe("a relayed stream", () => {
     const pending = reader.read();
     await reader.cancel();
     await pending;
-    expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, source: "estimated_partial" }]);
+    expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, use: { basis: "guess" } }]);
     expect(tried).toEqual(["model aborted"]);
   });
 
   test("whose client leaves while it is not reading is cancelled, and no failure of the provider's", async () => {
     const leaving = new AbortController();
-    const { stream, ends, tried } = await relay((response) => response.write(content("a")), leaving.signal);
+    const { stream, ends, tried } = await relay((response) => response.write(content("a")), {
+      clientLeft: leaving.signal,
+    });
     await stream.getReader().read();
     leaving.abort();
-    expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, source: "estimated_partial" }]);
+    expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, use: { basis: "guess" } }]);
     expect(tried).toEqual(["model aborted"]);
   });
 
@@ -175,5 +182,40 @@ describe("a relayed stream", () => {
     expect(ends).toEqual([]);
     await expect.poll(() => ends.length, { timeout: 2_000 }).toBe(1);
     expect(ends).toMatchObject([{ status: "failed", errorCode: "provider_timeout" }]);
+  });
+
+  test.for(["reading", "not reading"])(
+    "whose client leaves while it is %s, at a provider that is paid for all of it, is read to its end",
+    async (how) => {
+      const leaving = new AbortController();
+      const write = (response: ServerResponse) => {
+        response.write(content("a"));
+        setTimeout(() => response.write(content("b")), 50);
+        setTimeout(() => response.end(`${usage}data: [DONE]\n\n`), 100);
+      };
+      const { stream, ends, tried, kept } = await relay(write, { clientLeft: leaving.signal, drains: true });
+      const reader = stream.getReader();
+      await reader.read();
+      const pending = how === "reading" ? reader.read() : undefined;
+      leaving.abort();
+      await reader.cancel();
+      await pending;
+      expect(ends).toEqual([]);
+      await Promise.all(kept);
+      expect(ends).toMatchObject([
+        { status: "cancelled", httpStatus: 499, use: { basis: "final", usage: { input_tokens: 3, output_tokens: 2 } } },
+      ]);
+      expect(tried).toEqual(["model aborted"]);
+    },
+  );
+
+  test("that is read to its end for nobody is over when its time in all is up", async () => {
+    const leaving = new AbortController();
+    const write = (response: ServerResponse) => void setInterval(() => response.write(content("a")), 20).unref();
+    const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains: true });
+    await stream.getReader().read();
+    leaving.abort();
+    await expect.poll(() => ends.length, { timeout: 2_000 }).toBe(1);
+    expect(ends).toMatchObject([{ status: "cancelled", use: { basis: "guess" } }]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { providerBody, readChat } from "./chat-request.ts";
+import { chatProviderBody, readChat } from "./request.ts";
 
 const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
 const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
@@ -78,7 +78,6 @@ describe("what is not offered", () => {
     [{ web_search_options: {} }, "web_search_options"],
     [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
     [{ tools: [{ type: "mcp" }] }, "tools.0.type"],
-    [{ tools: ["calculator"] }, "tools.0"],
     [{ platform: { max_steps: 2 } }, "platform"],
     [{ max_steps: 2 }, "max_steps"],
     [
@@ -110,12 +109,12 @@ describe("what is not offered", () => {
 
 describe("the provider's body", () => {
   test("names the provider's model and the limit that was reserved", () => {
-    expect(JSON.parse(providerBody(readChat(hello, 100), route, workspaceId))).toEqual({
+    expect(JSON.parse(chatProviderBody(readChat(hello, 100), { route, workspaceId }))).toEqual({
       messages: hello.messages,
       model: "upstream",
       max_completion_tokens: 2_048,
     });
-    expect(JSON.parse(providerBody(readChat({ ...hello, max_tokens: 9 }, 100), route, workspaceId))).toEqual({
+    expect(JSON.parse(chatProviderBody(readChat({ ...hello, max_tokens: 9 }, 100), { route, workspaceId }))).toEqual({
       messages: hello.messages,
       model: "upstream",
       max_tokens: 9,
@@ -125,7 +124,7 @@ describe("the provider's body", () => {
   test("of a stream always asks for usage", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
-      expect(JSON.parse(providerBody(chat, route, workspaceId))).toMatchObject({
+      expect(JSON.parse(chatProviderBody(chat, { route, workspaceId }))).toMatchObject({
         stream: true,
         stream_options: { include_usage: true },
       });
@@ -134,6 +133,6 @@ describe("the provider's body", () => {
 
   test("keeps one workspace's cache from another's", () => {
     const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
-    expect(JSON.parse(providerBody(chat, route, workspaceId)).prompt_cache_key).toBe(`${workspaceId}:k`);
+    expect(JSON.parse(chatProviderBody(chat, { route, workspaceId })).prompt_cache_key).toBe(`${workspaceId}:k`);
   });
 });

@@ -1,8 +1,8 @@
-import type { RunRoute } from "./database.ts";
-import type { Provider } from "./environment.ts";
-import { type ErrorCode, GatewayError } from "./errors.ts";
+import type { RunRoute } from "../database.ts";
+import type { Provider } from "../environment.ts";
+import { type ErrorCode, GatewayError } from "../errors.ts";
+import type { CallUse, OpenRun } from "../run.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached } from "./reachable.ts";
-import type { OpenRun } from "./run.ts";
 
 /** design.md, Gateway: time limits of a provider call, in milliseconds. */
 export type TimeLimits = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number };
@@ -16,6 +16,8 @@ export type ProviderAnswer = {
   read: () => Promise<Uint8Array | undefined>;
   /** Ends the call; the provider sees its client leave. */
   cancel: () => void;
+  /** The provider is paid for it all, whoever leaves: read on to the end rather than cancel. */
+  drains: boolean;
   /** Falls when the call is over, its time in all being up among the reasons, even while nobody reads. */
   ended: AbortSignal;
   startedAt: number;
@@ -29,13 +31,16 @@ export class ProviderFailure extends Error {
   readonly mayHaveCharged: boolean;
   /** Another route may do better. */
   readonly retryable: boolean;
+  /** What it says it has used all the same. */
+  readonly use?: CallUse;
 
-  constructor(options: Pick<ProviderFailure, "code" | "mayHaveCharged" | "retryable"> & { cause?: unknown }) {
+  constructor(options: Pick<ProviderFailure, "code" | "mayHaveCharged" | "retryable" | "use"> & { cause?: unknown }) {
     super(options.code, { cause: options.cause });
     this.name = "ProviderFailure";
     this.code = options.code;
     this.mayHaveCharged = options.mayHaveCharged;
     this.retryable = options.retryable;
+    this.use = options.use;
   }
 
   /** What the client is told of it. */
@@ -61,6 +66,8 @@ export type ProviderCall = {
   name: string;
   clientLeft: AbortSignal;
   limits: TimeLimits;
+  /** When the whole call must be over, by `now`. */
+  deadline: number;
   now: () => number;
   /** Told of each route before it is asked. */
   onAttempt?: (route: RunRoute) => void;
@@ -74,12 +81,11 @@ export type ProviderCall = {
 export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep"]): Promise<ProviderAnswer> {
   let failure: unknown;
   let mayHaveCharged = false;
-  const deadline = call.now() + call.limits.totalMs;
   for (const route of call.routes) {
     const startedAt = call.now();
     call.onAttempt?.(route);
     try {
-      return await ask(call, route, deadline);
+      return await ask(call, route);
     } catch (error) {
       if (error instanceof ProviderFailure) mayHaveCharged ||= error.mayHaveCharged;
       failure = error instanceof ProviderFailure ? new ProviderFailure({ ...error, mayHaveCharged }) : error;
@@ -92,11 +98,11 @@ export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep
   throw failure ?? new GatewayError("service_unavailable");
 }
 
-async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promise<ProviderAnswer> {
+async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer> {
   const provider = call.providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
   const startedAt = call.now();
-  const connection = openConnection(call.clientLeft, () => deadline - call.now());
+  const connection = openConnection(call.clientLeft, () => call.deadline - call.now());
   let dispatched = false;
   try {
     await ensureReachable(provider.baseUrl, {
@@ -105,6 +111,7 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
       now: call.now,
     });
     dispatched = true;
+    if (provider.drains) connection.outliveClient();
     connection.expectWithin(call.limits.firstByteMs);
     const response = await fetch(provider.baseUrl + call.path, {
       method: "POST",
@@ -135,6 +142,7 @@ async function ask(call: ProviderCall, route: RunRoute, deadline: number): Promi
       contentType: response.headers.get("content-type") ?? "",
       startedAt,
       firstByteAt,
+      drains: provider.drains,
       ended: connection.signal,
       cancel() {
         connection.close();
@@ -176,7 +184,11 @@ function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
   const controller = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let timedOut = false;
-  const leave = () => controller.abort();
+  let left = false;
+  const leave = () => {
+    left = true;
+    controller.abort();
+  };
   clientLeft.addEventListener("abort", leave, { once: true });
   if (clientLeft.aborted) leave();
 
@@ -189,6 +201,10 @@ function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
   return {
     signal: controller.signal,
     close,
+    /** From here on it makes no difference to the provider whether the client is there. */
+    outliveClient(): void {
+      clientLeft.removeEventListener("abort", leave);
+    },
     /** Sets the time for the next thing to happen, within what is left in all. */
     expectWithin(limitMs: number): void {
       clearTimeout(timer);
@@ -202,7 +218,7 @@ function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
     },
     explain(cause: unknown, options: Pick<ProviderFailure, "mayHaveCharged" | "retryable">): Error {
       close();
-      if (clientLeft.aborted) return new ClientLeft();
+      if (left) return new ClientLeft();
       const late = timedOut || cause instanceof ConnectTimeout;
       return new ProviderFailure({ code: late ? "provider_timeout" : "provider_error", ...options, cause });
     },

@@ -28,7 +28,7 @@ comment on function ai.touch_runs(jsonb) is 'Says that runs are still alive, and
 revoke execute on function ai.touch_runs(jsonb) from public, anon, authenticated;
 grant execute on function ai.touch_runs(jsonb) to gateway;
 
--- Definer: as touch_runs.
+-- Definer: the server's service role holds no grant to write runs or balances.
 create function ai.sweep_runs() returns integer
   language plpgsql
   volatile
@@ -53,9 +53,11 @@ begin
     'http_status', 500,
     'error_code', 'abandoned',
     'usage_source', case when r.input_tokens + r.output_tokens > 0 then 'estimated_partial' else 'unavailable' end,
-    'estimated', true,
-    'route', r.route,
-    'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+    'calls', case when r.input_tokens + r.output_tokens > 0 then jsonb_build_array(jsonb_build_object(
+      'route', r.route,
+      'estimated', true,
+      'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+    )) end
   ))
   into abandoned
   from (
@@ -71,7 +73,7 @@ comment on function ai.sweep_runs() is
   'Closes runs that nobody has touched for 45 seconds, because their function died: at their last counts, at most what '
   'was reserved, or unavailable at 0. Also keeps partitions ahead. One sweeper at a time; others return 0.';
 revoke execute on function ai.sweep_runs() from public, anon, authenticated;
-grant execute on function ai.sweep_runs() to gateway, service_role;
+grant execute on function ai.sweep_runs() to service_role;
 
 do $$
 begin

@@ -19,6 +19,69 @@ create type ai.closed_run as (
 comment on type ai.closed_run is
   'What closing a run changes elsewhere: credits and cost that are due now, and what its reservation gives back.';
 
+create function ai.sum_calls(
+  calls jsonb,
+  routes jsonb,
+  out known_usd numeric,
+  out guessed_usd numeric,
+  out guessed boolean,
+  out last_route smallint,
+  out input_tokens bigint,
+  out cached_input_tokens bigint,
+  out audio_input_tokens bigint,
+  out output_tokens bigint,
+  out reasoning_tokens bigint,
+  out audio_output_tokens bigint
+)
+  language plpgsql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  one_call jsonb;
+  usage jsonb;
+  cost numeric;
+begin
+  known_usd := 0;
+  guessed_usd := 0;
+  guessed := false;
+  input_tokens := 0;
+  cached_input_tokens := 0;
+  audio_input_tokens := 0;
+  output_tokens := 0;
+  reasoning_tokens := 0;
+  audio_output_tokens := 0;
+  for one_call in select c.value from jsonb_array_elements(calls) as c loop
+    usage := coalesce(one_call -> 'usage', '{}');
+    last_route := (one_call ->> 'route')::smallint;
+    -- Each call by its own tier; one whose route is not known, by that of the first.
+    cost := ai.usage_cost_usd(
+      coalesce(
+        (select r.value -> 'prices' from jsonb_array_elements(routes) as r where (r.value ->> 'position')::smallint = last_route),
+        routes -> 0 -> 'prices'
+      ),
+      usage
+    );
+    if (one_call ->> 'estimated')::boolean then
+      guessed := true;
+      guessed_usd := guessed_usd + cost;
+    else
+      known_usd := known_usd + cost;
+    end if;
+    input_tokens := input_tokens + coalesce((usage ->> 'input_tokens')::bigint, 0);
+    cached_input_tokens := cached_input_tokens + coalesce((usage ->> 'cached_input_tokens')::bigint, 0);
+    audio_input_tokens := audio_input_tokens + coalesce((usage ->> 'audio_input_tokens')::bigint, 0);
+    output_tokens := output_tokens + coalesce((usage ->> 'output_tokens')::bigint, 0);
+    reasoning_tokens := reasoning_tokens + coalesce((usage ->> 'reasoning_tokens')::bigint, 0);
+    audio_output_tokens := audio_output_tokens + coalesce((usage ->> 'audio_output_tokens')::bigint, 0);
+  end loop;
+end
+$$;
+comment on function ai.sum_calls(jsonb, jsonb) is
+  'What the provider calls of a run used and cost together, at the prices of its routes: what is known, and what is guessed.';
+revoke execute on function ai.sum_calls(jsonb, jsonb) from public, anon, authenticated;
+
 create function ai.close_runs(outcomes jsonb, untouched_since timestamptz default null) returns ai.closed_run[]
   language plpgsql
   volatile
@@ -29,39 +92,30 @@ declare
   changes ai.closed_run[];
 begin
   with said as (
-    select distinct on (o.created_at, o.id) o.*, coalesce(o.usage, '{}') as counts
+    select distinct on (o.created_at, o.id)
+      o.created_at, o.id, o.status, o.http_status, o.error_code, o.usage_source, o.first_byte_ms, o.latency_ms,
+      coalesce(o.calls, '[]') as calls
     from jsonb_to_recordset(outcomes) as o (
       created_at timestamptz, id uuid, status text, http_status smallint, error_code text,
-      usage_source text, estimated boolean, route smallint, usage jsonb, first_byte_ms integer, latency_ms integer
+      usage_source text, calls jsonb, first_byte_ms integer, latency_ms integer
     )
     order by o.created_at, o.id
   ), standing as (
     -- Open runs; and those the sweeper closed, if this is the provider's own word come late.
     select
-      s.*, r.status = 'running' as open, r.exempt, r.reserved_usd, r.reserved_credits, r.markup,
-      r.cost_usd as old_cost_usd, r.billed_credits as old_billed_credits,
-      ai.usage_cost_usd(
-        (select offer -> 'prices' from jsonb_array_elements(r.routes) with ordinality as t (offer, n)
-          order by (offer ->> 'position')::smallint = s.route desc nulls last, n limit 1),
-        s.counts
-      ) as full_cost_usd
+      s.*, r.status = 'running' as open, r.reserved_usd, r.markup, r.cost_usd as old_cost_usd,
+      r.billed_credits as old_billed_credits, u.*
     from said s
     join ai.runs r on r.created_at = s.created_at and r.id = s.id
+    cross join lateral ai.sum_calls(s.calls, r.routes) as u
     where (r.status = 'running' and (untouched_since is null or r.touched_at < untouched_since))
-      or (untouched_since is null and r.swept and s.usage_source in ('provider', 'provider_partial') and s.estimated is not true)
+      or (untouched_since is null and r.swept and s.usage_source in ('provider', 'provider_partial') and not u.guessed)
   ), priced as (
-    select
-      s.*, p.cost_usd,
-      -- A guess never passes what was reserved; the truth is charged whole.
-      case when s.estimated then least(ai.usd_to_credits(p.cost_usd, s.markup), s.reserved_credits)
-        else ai.usd_to_credits(p.cost_usd, s.markup) end as credits
+    select s.*, p.cost_usd, ai.usd_to_credits(p.cost_usd, s.markup) as credits
     from standing s
+    -- The truth is charged whole; a guess within what is left of the reservation.
     cross join lateral (
-      select case
-        when s.usage_source = 'unavailable' then 0
-        when s.estimated then least(s.full_cost_usd, s.reserved_usd)
-        else s.full_cost_usd
-      end as cost_usd
+      select s.known_usd + least(s.guessed_usd, greatest(s.reserved_usd - s.known_usd, 0)) as cost_usd
     ) as p
   ), closed as (
     update ai.runs r
@@ -70,19 +124,19 @@ begin
       http_status = p.http_status,
       error_code = p.error_code,
       usage_source = p.usage_source,
-      route = p.route,
-      input_tokens = coalesce((p.counts ->> 'input_tokens')::bigint, 0),
-      cached_input_tokens = coalesce((p.counts ->> 'cached_input_tokens')::bigint, 0),
-      audio_input_tokens = coalesce((p.counts ->> 'audio_input_tokens')::bigint, 0),
-      output_tokens = coalesce((p.counts ->> 'output_tokens')::bigint, 0),
-      reasoning_tokens = coalesce((p.counts ->> 'reasoning_tokens')::bigint, 0),
-      audio_output_tokens = coalesce((p.counts ->> 'audio_output_tokens')::bigint, 0),
+      route = coalesce(p.last_route, r.route),
+      input_tokens = p.input_tokens,
+      cached_input_tokens = p.cached_input_tokens,
+      audio_input_tokens = p.audio_input_tokens,
+      output_tokens = p.output_tokens,
+      reasoning_tokens = p.reasoning_tokens,
+      audio_output_tokens = p.audio_output_tokens,
       cost_usd = p.cost_usd,
       billed_credits = case when r.exempt then 0 else p.credits end,
       unmetered_credits = case
-        when r.exempt then p.credits
         -- Closed without any count: what it may have cost is shown, not charged.
-        when untouched_since is not null and p.usage_source = 'unavailable' then r.reserved_credits
+        when untouched_since is not null and p.usage_source = 'unavailable' then ai.usd_to_credits(r.reserved_usd, r.markup)
+        when r.exempt then p.credits
         else 0
       end,
       first_byte_ms = coalesce(p.first_byte_ms, r.first_byte_ms),

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createSseScanner } from "./sse.ts";
+import { createChatReader } from "./events.ts";
 
 const encoder = new TextEncoder();
 const chunk = (rest: object) => ({ id: "c1", object: "chat.completion.chunk", created: 7, model: "m", ...rest });
@@ -18,9 +18,12 @@ const counts = {
 
 const bound = { inputTokens: 1_000, outputTokens: 500, exceeded: () => {} };
 
+const createReader = (options: { keepUsageChunk: boolean; usageBound: typeof bound }) =>
+  createChatReader({ ...options, unnamed: { id: "run", model: "m" } });
+
 /** Feeds a stream in pieces and joins what passes. */
 function scan(pieces: Uint8Array[], { keepUsageChunk = false, usageBound = bound } = {}) {
-  const scanner = createSseScanner({ keepUsageChunk, usageBound });
+  const scanner = createReader({ keepUsageChunk, usageBound });
   const passed = [...pieces.flatMap((piece) => scanner.push(piece)), ...scanner.end()];
   return { text: Buffer.concat(passed).toString("utf8"), facts: scanner.facts };
 }
@@ -67,12 +70,12 @@ describe("the scanner", () => {
   });
 
   test("never holds a whole event back for the next", () => {
-    const scanner = createSseScanner({ keepUsageChunk: false, usageBound: bound });
+    const scanner = createReader({ keepUsageChunk: false, usageBound: bound });
     for (const each of body) expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(each);
   });
 
   test("hands the very bytes on when a piece is whole events", () => {
-    const scanner = createSseScanner({ keepUsageChunk: false, usageBound: bound });
+    const scanner = createReader({ keepUsageChunk: false, usageBound: bound });
     scanner.push(encoder.encode(content("first")));
     const piece = encoder.encode(content("a") + content("b"));
     const [passed] = scanner.push(piece);
@@ -145,11 +148,20 @@ describe("usage", () => {
     expect(usageOf(1_000, 501)).toEqual([undefined, undefined, 1]);
   });
 
-  test("is guessed from what the events hold, one token an event at least", () => {
-    const words = Array.from({ length: 10 }, () => content("word"));
-    const { guessedOutputTokens } = stream(...words);
-    expect(guessedOutputTokens).toBe(9);
-    expect(stream(content(""), content("x".repeat(400))).guessedOutputTokens).toBe(100);
+  test("is guessed from the texts of the events: by their bytes, and a token for each event with any at least", () => {
+    const guess = (...texts: string[]) => stream(content(""), ...texts.map(content)).guessedOutputTokens;
+    expect(guess("a", "b", "c")).toBe(3);
+    expect(guess("x".repeat(400))).toBe(100);
+    expect(guess("x".repeat(401))).toBe(101);
+    expect(guess("", "")).toBe(0);
+    expect(guess("Grüße 🦊 ".repeat(10))).toBe(Math.ceil(Buffer.byteLength("Grüße 🦊 ".repeat(10)) / 4));
+    expect(guess('\n"\\'.repeat(40))).toBe(30);
+  });
+
+  test("is guessed from arguments of tools and reasoning, too", () => {
+    const call = { index: 0, function: { arguments: "x".repeat(40) } };
+    const delta = { content: null, reasoning_content: "x".repeat(8), tool_calls: [call] };
+    expect(stream(content(""), event(chunk({ choices: [{ index: 0, delta }] }))).guessedOutputTokens).toBe(12);
   });
 });
 

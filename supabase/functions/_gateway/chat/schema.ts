@@ -1,17 +1,27 @@
 import { z } from "zod";
+import {
+  endUser,
+  functionName,
+  imageDetail,
+  imageUrl,
+  jsonSchema,
+  metadata,
+  modelName,
+  outputLimit,
+  probability,
+  reasoningEffort,
+  temperature,
+  verbosity,
+} from "../text-fields.ts";
 
-/** Limits of spec.md and api.md, Text. */
-export const outputLimits = { default: 2_048, max: 32_768 } as const;
 const maxChoices = 8;
-const maxSchemaCharacters = 100_000;
 
-const name = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
 const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.strictObject({
   type: z.literal("image_url"),
   image_url: z.strictObject({
-    url: z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image"),
-    detail: z.enum(["auto", "low", "high"]).optional(),
+    url: imageUrl,
+    detail: imageDetail.optional(),
   }),
 });
 const audioPart = z.strictObject({
@@ -51,7 +61,7 @@ const message = z.discriminatedUnion("role", [
 const functionTool = z.strictObject({
   type: z.literal("function"),
   function: z.strictObject({
-    name,
+    name: functionName,
     description: z.string().optional(),
     parameters: z.record(z.string(), z.unknown()).optional(),
     strict: z.boolean().nullish(),
@@ -63,31 +73,25 @@ const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({
     type: z.literal("json_schema"),
     json_schema: z.strictObject({
-      name,
+      name: functionName,
       description: z.string().optional(),
-      schema: z
-        .record(z.string(), z.unknown())
-        .refine((schema) => JSON.stringify(schema).length <= maxSchemaCharacters, {
-          message: `may have ${maxSchemaCharacters} characters at most`,
-        }),
+      schema: jsonSchema,
       strict: z.boolean().nullish(),
     }),
   }),
 ]);
-const outputLimit = z.number().int().min(1).max(outputLimits.max);
-const probability = z.number().min(0).max(1);
 const penalty = z.number().min(-2).max(2);
 
 /** The fields of OpenAI's chat completions that pass. Whatever stands in no list here is refused. */
 export const chatSchema = z.strictObject({
-  model: z.string().min(1).max(128),
+  model: modelName,
   messages: z.array(message).min(1).max(10_000),
   stream: z.boolean().nullish(),
   stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
   max_completion_tokens: outputLimit.nullish(),
   max_tokens: outputLimit.nullish(),
   n: z.number().int().min(1).max(maxChoices).nullish(),
-  temperature: z.number().min(0).max(2).nullish(),
+  temperature: temperature.nullish(),
   top_p: probability.nullish(),
   frequency_penalty: penalty.nullish(),
   presence_penalty: penalty.nullish(),
@@ -96,21 +100,21 @@ export const chatSchema = z.strictObject({
   top_logprobs: z.number().int().min(0).max(20).nullish(),
   seed: z.number().int().nullish(),
   stop: z.union([z.string(), z.array(z.string()).max(4)]).nullish(),
-  reasoning_effort: z.enum(["none", "minimal", "low", "medium", "high", "xhigh"]).nullish(),
-  verbosity: z.enum(["low", "medium", "high"]).nullish(),
+  reasoning_effort: reasoningEffort.nullish(),
+  verbosity: verbosity.nullish(),
   tools: z.array(functionTool).min(1).max(128).optional(),
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),
-      z.strictObject({ type: z.literal("function"), function: z.strictObject({ name }) }),
+      z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: functionName }) }),
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
   response_format: responseFormat.optional(),
-  metadata: z.record(z.string().max(64), z.string().max(512)).nullish(),
-  user: z.string().max(512).optional(),
-  prompt_cache_key: z.string().max(512).optional(),
-  safety_identifier: z.string().max(512).optional(),
+  metadata: metadata.nullish(),
+  user: endUser.optional(),
+  prompt_cache_key: endUser.optional(),
+  safety_identifier: endUser.optional(),
   store: z.literal(false).nullish(),
   service_tier: z.enum(["auto", "default"]).nullish(),
   modalities: z.tuple([z.literal("text")]).nullish(),

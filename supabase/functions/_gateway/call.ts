@@ -1,0 +1,19 @@
+import type { Call } from "./http.ts";
+import type { OpenRun } from "./run.ts";
+import type { Asked, Surface } from "./surface.ts";
+import type { UsageBound } from "./usage.ts";
+
+/** A call that was admitted: what it asks, and its run. */
+export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" | "requestId"> & {
+  surface: Surface<Request>;
+  asked: Request;
+  open: OpenRun;
+  usageBound: UsageBound;
+  guessedInputTokens: number;
+  /** When the whole call must be over, by the gateway's clock. */
+  deadline: number;
+  /** What every good answer says: the rate limits. */
+  headers: Record<string, string>;
+  /** A provider was asked: from here on it may charge. */
+  dispatched: boolean;
+};

@@ -1,0 +1,67 @@
+import { z } from "zod";
+import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
+import { readCompletionUsage, type UsageBound } from "../usage.ts";
+
+const chunkShape = z.looseObject({
+  id: z.string().optional().catch(undefined),
+  created: z.number().optional().catch(undefined),
+  model: z.string().optional().catch(undefined),
+  choices: z.array(z.unknown()),
+  usage: z.unknown().optional(),
+  error: z.unknown().optional(),
+});
+
+const content = /^data: ?\{.*?"choices": ?\[/s;
+const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
+const output = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"((?:[^"\\]|\\.)*)"/g;
+
+/**
+ * Reads a stream of chat completion chunks on its way through, and ends it with `response.completed`, whose data is a
+ * chunk too, and `[DONE]`.
+ * @param keepUsageChunk the client asked for the usage chunk itself; otherwise it is taken out
+ * @param unnamed what the last event is called where no chunk had a name
+ */
+export function createChatReader(options: {
+  keepUsageChunk: boolean;
+  usageBound: UsageBound;
+  unnamed: { id: string; model: string };
+}): StreamReader {
+  let name = { id: options.unnamed.id, created: 0, model: options.unnamed.model };
+
+  function read(data: unknown): Reading {
+    const { success, data: chunk } = chunkShape.safeParse(data);
+    if (!success || isPresent(chunk.error)) return { fate: "fail" };
+    if (chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
+    const usageIsFinal = chunk.choices.length === 0 && isPresent(chunk.usage);
+    return {
+      fate: usageIsFinal && !options.keepUsageChunk ? "drop" : "pass",
+      usage: readCompletionUsage(chunk.usage, options.usageBound),
+      usageIsFinal,
+      content: !usageIsFinal,
+    };
+  }
+
+  return createStreamReader({
+    content,
+    telling,
+    output,
+    read,
+    completion: (platform) => completedEvent({ ...name, platform }),
+  });
+}
+
+/** The last event of a streamed chat, and the terminator. */
+export function completedEvent(named: {
+  id: string;
+  created: number;
+  model: string;
+  platform: Record<string, unknown>;
+}): string {
+  const { id, created, model, platform } = named;
+  const chunk = { id, object: "chat.completion.chunk", created, model, choices: [], platform };
+  return `event: response.completed\ndata: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}

@@ -1,0 +1,60 @@
+import type { RunRoute } from "../database.ts";
+import { GatewayError } from "../errors.ts";
+import { refuseBody } from "../refused-body.ts";
+import type { Asked } from "../surface.ts";
+import { outputLimits } from "../text-fields.ts";
+import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
+
+/** What a chat asks for, and what it may cost at most. */
+export type Chat = Asked & { request: ChatRequest };
+
+/**
+ * Checks a parsed body against the allow-list.
+ * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
+ */
+export function readChat(value: unknown, bodyBytes: number): Chat {
+  const parsed = chatSchema.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
+  const request = parsed.data;
+  if (request.max_tokens != null && request.max_completion_tokens != null) {
+    throw new GatewayError("invalid_request", {
+      param: "max_tokens",
+      message: "max_tokens and max_completion_tokens mean the same: send one.",
+    });
+  }
+  let images = 0;
+  let imageBytes = 0;
+  let audio = false;
+  for (const { content } of request.messages) {
+    if (!Array.isArray(content)) continue;
+    for (const part of content) {
+      if (part.type === "image_url") {
+        images += 1;
+        if (part.image_url.url.startsWith("data:")) imageBytes += part.image_url.url.length;
+      } else if (part.type === "input_audio") audio = true;
+    }
+  }
+  return {
+    request,
+    model: request.model,
+    stream: request.stream === true,
+    outputLimit: request.max_completion_tokens ?? request.max_tokens ?? outputLimits.default,
+    choices: request.n ?? 1,
+    images,
+    audio,
+    inputBytes: bodyBytes - imageBytes,
+  };
+}
+
+/** The body for a provider: the client's fields, with the limits that the reservation counts on. */
+export function chatProviderBody(chat: Chat, { route, workspaceId }: { route: RunRoute; workspaceId: string }): string {
+  const { stream, stream_options, prompt_cache_key, ...fields } = chat.request;
+  return JSON.stringify({
+    ...fields,
+    model: route.model,
+    ...(chat.request.max_tokens == null ? { max_completion_tokens: chat.outputLimit } : {}),
+    // One tenant's cache is no other's.
+    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: `${workspaceId}:${prompt_cache_key}` }),
+    ...(stream ? { stream: true, stream_options: { ...stream_options, include_usage: true } } : {}),
+  });
+}

@@ -1,0 +1,74 @@
+import { z } from "zod";
+import { bodyLimits } from "../body.ts";
+import { refuseBody } from "../refused-body.ts";
+import type { Asked, Surface } from "../surface.ts";
+import { endUser, modelName } from "../text-fields.ts";
+import { readCompletionUsage } from "../usage.ts";
+
+const maxInputs = 2_048;
+/** What the reservation takes for one token (design.md, Gateway). */
+const reservedBytesPerToken = 3;
+
+const token = z.number().int().min(0).max(0xffffffff);
+const tokens = z.array(token).min(1);
+const text = z.string().min(1);
+const list = z
+  .array(z.union([text, token, tokens]))
+  .min(1)
+  .refine((all) => new Set(all.map(kindOf)).size === 1, {
+    message: "must be all texts, all tokens or all lists of tokens",
+  })
+  .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: `may be ${maxInputs} at most` });
+const embeddingsSchema = z.strictObject({
+  model: modelName,
+  input: z.union([text, list]),
+  dimensions: z.number().int().min(1).max(16_384).optional(),
+  encoding_format: z.enum(["float", "base64"]).optional(),
+  user: endUser.optional(),
+});
+
+type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
+
+const answer = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
+
+/** `POST /v1/embeddings`. */
+export const embeddingsSurface: Surface<Embeddings> = {
+  feature: "embeddings",
+  kind: "embedding",
+  path: "/embeddings",
+  limitBytes: bodyLimits.embeddings,
+  read(value, bodyBytes) {
+    const parsed = embeddingsSchema.safeParse(value);
+    if (!parsed.success) throw refuseBody(parsed.error, new Set());
+    const request = parsed.data;
+    const counted = countTokens(request.input);
+    return {
+      request,
+      model: request.model,
+      stream: false,
+      inputBytes: counted === undefined ? bodyBytes : counted * reservedBytesPerToken,
+      images: 0,
+      audio: false,
+      outputLimit: 0,
+      choices: 1,
+    };
+  },
+  providerBody: ({ request }, { route }) => JSON.stringify({ ...request, model: route.model }),
+  readAnswer(value, bound) {
+    const { success, data } = answer.safeParse(value);
+    return success ? { usage: readCompletionUsage(data.usage, bound), outputBytes: 0 } : undefined;
+  },
+};
+
+function kindOf(input: unknown): string {
+  return typeof input;
+}
+
+/** Input that is tokens already is as many as they are. */
+function countTokens(input: Embeddings["request"]["input"]): number | undefined {
+  if (typeof input === "string") return undefined;
+  return input.reduce<number | undefined>((sum, each) => {
+    if (sum === undefined || typeof each === "string") return undefined;
+    return sum + (typeof each === "number" ? 1 : each.length);
+  }, 0);
+}

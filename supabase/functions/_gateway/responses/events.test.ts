@@ -1,0 +1,77 @@
+import { describe, expect, test } from "vitest";
+import { createResponsesReader } from "./events.ts";
+
+const encoder = new TextEncoder();
+const event = (type: string, rest: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
+const delta = (text: string) => event("response.output_text.delta", { delta: text });
+const created = event("response.created", { response: { id: "r", error: null, usage: null } });
+const usage = { input_tokens: 3, output_tokens: 2, output_tokens_details: { reasoning_tokens: 1 } };
+const completed = event("response.completed", { response: { id: "r", usage } });
+
+function scan(...pieces: (string | Uint8Array)[]) {
+  const reader = createResponsesReader({ usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} } });
+  const passed = pieces.flatMap((piece) => reader.push(typeof piece === "string" ? encoder.encode(piece) : piece));
+  const text = Buffer.concat([...passed, ...reader.end()]).toString("utf8");
+  return { text, facts: reader.facts, reader };
+}
+
+describe("a response's stream", () => {
+  const body = [created, delta("Grüße 🦊"), delta('{"type":"response.completed"} [DONE]'), delta("end")];
+
+  test("passes every byte but its last event, wherever it is split", () => {
+    const bytes = encoder.encode([...body, completed, delta("never")].join(""));
+    for (let at = 0; at <= bytes.length; at++) {
+      const { text, facts } = scan(bytes.slice(0, at), bytes.slice(at));
+      expect(text, `split at ${at}`).toBe(body.join(""));
+      expect(facts).toMatchObject({
+        usage: { input_tokens: 3, output_tokens: 2, reasoning_tokens: 1 },
+        usageIsFinal: true,
+        done: true,
+        failed: false,
+      });
+    }
+  });
+
+  test("ends with its own last event, in which the metadata stands, and [DONE]", () => {
+    const { reader } = scan(...body, completed);
+    const [last, done, rest] = reader.completion({ run_id: "x" }).split("\n\n");
+    expect(last).toMatch(/^event: response\.completed\ndata: /);
+    expect(JSON.parse(last?.split("data: ")[1] ?? "")).toEqual({
+      type: "response.completed",
+      response: { id: "r", usage, platform: { run_id: "x" } },
+      platform: { run_id: "x" },
+    });
+    expect([done, rest]).toEqual(["data: [DONE]", ""]);
+  });
+
+  test("guesses its output from the deltas alone", () => {
+    const long = "x".repeat(400);
+    const done = event("response.output_text.done", { text: long });
+    expect(scan(created, delta(long), done).facts.guessedOutputTokens).toBe(100);
+    expect(scan(created).facts).toMatchObject({ events: 0, guessedOutputTokens: 0 });
+  });
+
+  test.for([
+    event("response.failed", { response: { id: "r", error: { message: "secret" }, usage: null } }),
+    event("error", { message: "secret" }),
+    'data: {"type":"error","message":"secret"}\n\n',
+    'data: {"error":{"message":"secret"}}\n\n',
+    'data: {"choices":[oops\n\n',
+    "Traceback (secret)\n\n",
+  ])("%j is a failure, and not passed on", (failure) => {
+    for (const before of ["", created, created + delta("a")]) {
+      const { text, facts } = scan(before + failure + delta("b"));
+      expect(text).toBe(before);
+      expect(facts).toMatchObject({ failed: true, done: false });
+    }
+  });
+
+  test("that failed and says what it used has that counted", () => {
+    const failed = event("response.failed", { response: { id: "r", error: {}, usage } });
+    expect(scan(created, delta("a"), failed).facts).toMatchObject({
+      failed: true,
+      usage: { output_tokens: 2 },
+      usageIsFinal: true,
+    });
+  });
+});

@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
+import { readResponseUsage, type UsageBound } from "../usage.ts";
+
+const eventShape = z.looseObject({
+  type: z.string().regex(/^response\./),
+  response: z.looseObject({ usage: z.unknown().optional() }).optional(),
+});
+/** Before anything is written. */
+const begin = new Set(["response.created", "response.queued", "response.in_progress"]);
+const last = new Set(["response.completed", "response.incomplete"]);
+const failure = "response.failed";
+
+const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
+const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
+const output = /"delta": ?"((?:[^"\\]|\\.)*)"/g;
+
+/**
+ * Reads a stream of a response's native events on its way through. The provider's own last event, which holds the whole
+ * response and its usage, is kept until the run has ended, and goes out with `platform` in it, then `[DONE]`.
+ */
+export function createResponsesReader({ usageBound }: { usageBound: UsageBound }): StreamReader {
+  let completed: z.infer<typeof eventShape> | undefined;
+
+  function read(data: unknown): Reading {
+    const { success, data: event } = eventShape.safeParse(data);
+    if (!success) return { fate: "fail" };
+    const usage = readResponseUsage(event.response?.usage, usageBound);
+    if (event.type === failure) return { fate: "fail", usage, usageIsFinal: true };
+    if (!last.has(event.type)) return { fate: "pass", content: !begin.has(event.type) };
+    completed = event;
+    return { fate: "done", usage, usageIsFinal: true };
+  }
+
+  return createStreamReader({
+    content,
+    telling,
+    output,
+    read,
+    completion: (platform) => completion(completed, platform),
+  });
+}
+
+/** The event's own member as in a chat's last event, and the response's as where none is streamed. */
+function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
+  if (!event) return "data: [DONE]\n\n";
+  const data = { ...event, response: { ...event.response, platform }, platform };
+  return `event: ${event.type}\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`;
+}

@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { readResponses, responsesProviderBody } from "./request.ts";
+
+const hello = { model: "m", input: "hello" };
+const to = {
+  route: { position: 1, provider: "demo", model: "upstream", prices: [] },
+  workspaceId: "0b6b1a3e-0000-4000-8000-000000000000",
+};
+
+function refusal(body: object): { code: string; param?: string } {
+  try {
+    readResponses(body, 100);
+  } catch (error) {
+    const { code, options } = error as { code: string; options: { param?: string } };
+    return { code, param: options.param };
+  }
+  throw new Error("not refused");
+}
+
+describe("what a response may cost", () => {
+  test("is 2,048 tokens of output unless told otherwise, under any one name", () => {
+    expect(readResponses(hello, 100)).toMatchObject({ outputLimit: 2_048, choices: 1, images: 0, inputBytes: 100 });
+    for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
+      expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);
+      expect(refusal({ ...hello, [name]: 32_769 })).toEqual({ code: "invalid_request", param: name });
+      expect(refusal({ ...hello, [name]: 0 })).toEqual({ code: "invalid_request", param: name });
+    }
+    expect(refusal({ ...hello, max_output_tokens: 5, max_tokens: 5 }).param).toBe("max_tokens");
+  });
+
+  test("counts images wherever they are, and their data not as text", () => {
+    const image_url = `data:image/png;base64,${"A".repeat(4_000)}`;
+    const input = [
+      {
+        role: "user",
+        content: [
+          { type: "input_text", text: "?" },
+          { type: "input_image", image_url },
+        ],
+      },
+      { type: "function_call_output", call_id: "c", output: [{ type: "input_image", image_url }] },
+    ];
+    expect(readResponses({ ...hello, input }, 9_000)).toMatchObject({
+      images: 2,
+      inputBytes: 9_000 - 2 * image_url.length,
+    });
+  });
+});
+
+describe("what is not offered", () => {
+  const user = (part: object) => ({ input: [{ role: "user", content: [part] }] });
+  test.for([
+    [{ store: true }, "store"],
+    [{ background: true }, "background"],
+    [{ previous_response_id: "r" }, "previous_response_id"],
+    [{ conversation: "c" }, "conversation"],
+    [{ prompt: { id: "p" } }, "prompt"],
+    [{ service_tier: "flex" }, "service_tier"],
+    [{ include: ["web_search_call.results"] }, "include.0"],
+    [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
+    [{ tools: [{ type: "file_search", vector_store_ids: ["v"] }] }, "tools.0.type"],
+    [{ tools: [{ type: "code_interpreter", container: "c" }] }, "tools.0.type"],
+    [{ tools: [{ type: "mcp", server_label: "s" }] }, "tools.0.type"],
+    [{ input: [{ type: "item_reference", id: "i" }] }, "input.0.type"],
+    [user({ type: "input_file", file_id: "f" }), "input.0.content.0.type"],
+    [user({ type: "input_image", image_url: "https://example.com/a.png", file_id: "f" }), "input.0.content.0.file_id"],
+  ] as const)("%j", ([fields, param]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
+  });
+
+  test.for([
+    [{ temprature: 1 }, "temprature"],
+    [{ input: [] }, "input"],
+    [{ input: "" }, "input"],
+    [{ input: [{ role: "user", content: "x", evil: 1 }] }, "input.0.evil"],
+    [{ input: [{ role: "tool", content: "x" }] }, "input.0.role"],
+    [{ text: { format: { type: "json_schema", schema: {} } } }, "text.format.name"],
+    [{ top_logprobs: 21 }, "top_logprobs"],
+  ] as const)("%j is invalid", ([fields, param]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
+  });
+});
+
+test("the provider's body names its model and the reserved limit, is never stored, and shares no cache", () => {
+  const asked = { ...hello, max_tokens: 9, prompt_cache_key: "k", stream: true, metadata: { a: "b" } };
+  expect(JSON.parse(responsesProviderBody(readResponses(asked, 100), to))).toEqual({
+    input: "hello",
+    model: "upstream",
+    max_output_tokens: 9,
+    store: false,
+    stream: true,
+    metadata: { a: "b" },
+    prompt_cache_key: `${to.workspaceId}:k`,
+  });
+});

@@ -1,0 +1,66 @@
+import type { RunRoute } from "../database.ts";
+import { GatewayError } from "../errors.ts";
+import { refuseBody } from "../refused-body.ts";
+import type { Asked } from "../surface.ts";
+import { outputLimits } from "../text-fields.ts";
+import { type ResponsesRequest, responsesSchema, unsupportedFields } from "./schema.ts";
+
+/** What a response is asked for, and what it may cost at most. */
+export type Responses = Asked & { request: ResponsesRequest };
+
+const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
+
+/**
+ * Checks a parsed body against the allow-list.
+ * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
+ */
+export function readResponses(value: unknown, bodyBytes: number): Responses {
+  const parsed = responsesSchema.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
+  const request = parsed.data;
+  const [limitName, other] = limitNames.filter((name) => request[name] != null);
+  if (other !== undefined) {
+    throw new GatewayError("invalid_request", {
+      param: other,
+      message: `${limitName} and ${other} mean the same: send one.`,
+    });
+  }
+  const images = imagesOf(request);
+  const imageBytes = images.reduce((sum, url) => sum + (url.startsWith("data:") ? url.length : 0), 0);
+  return {
+    request,
+    model: request.model,
+    stream: request.stream === true,
+    outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
+    choices: 1,
+    images: images.length,
+    audio: false,
+    inputBytes: bodyBytes - imageBytes,
+  };
+}
+
+function imagesOf({ input }: ResponsesRequest): string[] {
+  if (typeof input === "string") return [];
+  return input.flatMap((item) => {
+    const parts = item.type === "message" ? item.content : item.type === "function_call_output" ? item.output : [];
+    if (typeof parts === "string") return [];
+    return parts.flatMap((part) => (part.type === "input_image" ? [part.image_url] : []));
+  });
+}
+
+/** The body for a provider: the client's fields, with the limits that the reservation counts on; never to be stored. */
+export function responsesProviderBody(
+  { request, outputLimit, stream }: Responses,
+  { route, workspaceId }: { route: RunRoute; workspaceId: string },
+): string {
+  const { max_tokens, max_completion_tokens, prompt_cache_key, stream: _, stream_options, ...fields } = request;
+  return JSON.stringify({
+    ...fields,
+    model: route.model,
+    max_output_tokens: outputLimit,
+    store: false,
+    // One tenant's cache is no other's.
+    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: `${workspaceId}:${prompt_cache_key}` }),
+    ...(stream ? { stream: true, ...(stream_options ? { stream_options } : {}) } : {}),
+  });
+}

@@ -1,0 +1,103 @@
+import { answerCall } from "./answer-call.ts";
+import { type Body, parseJson } from "./body.ts";
+import { type Credential, hex, readCredential } from "./credentials.ts";
+import { rateLimitHeaders } from "./database.ts";
+import type { Gateway } from "./gateway.ts";
+import type { Call, Handler } from "./http.ts";
+import { namedWorkspace, readLabels } from "./labels.ts";
+import { openRun } from "./run.ts";
+import type { Asked, Surface } from "./surface.ts";
+import { guessInputTokens, ImplausibleUsage, type UsageBound, usageBound } from "./usage.ts";
+
+/**
+ * Serves a surface (api.md, Text): credential's syntax, body, schema, admission with its reservation, provider,
+ * settlement.
+ */
+export function serveSurface<Request extends Asked>(gateway: Gateway, surface: Surface<Request>): Handler {
+  return async (call) => {
+    const startedAt = gateway.now();
+    const credential = await readCredential(call.request);
+    const workspace = namedWorkspace(call.request.headers);
+    const check = () => gateway.database.checkCredential({ credential, workspace });
+    const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
+    try {
+      return await admit(gateway, surface, { ...call, credential, check, body, startedAt });
+    } finally {
+      body.release();
+    }
+  };
+}
+
+type Arrived = Call & { credential: Credential; check: () => Promise<string>; body: Body; startedAt: number };
+
+async function admit<Request extends Asked>(
+  gateway: Gateway,
+  surface: Surface<Request>,
+  { request, requestId, credential, check, body, startedAt }: Arrived,
+): Promise<Response> {
+  const { asked, labels } = await readOrAuthenticate(check, () => ({
+    labels: readLabels(request),
+    asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength),
+  }));
+  const run = await gateway.database.beginRun({
+    credential,
+    workspace: labels.workspace,
+    request_id: requestId,
+    feature: labels.operation ?? surface.feature,
+    entity_id: labels.entityId,
+    idempotency_key: labels.idempotencyKey,
+    fingerprint: labels.idempotencyKey === undefined ? undefined : await fingerprintOf(request, body.bytes),
+    kind: surface.kind,
+    streamed: asked.stream,
+    model: asked.model,
+    providers: [...gateway.providers.keys()],
+    input_bytes: asked.inputBytes,
+    images: asked.images,
+    audio: asked.audio,
+    output_limit: asked.outputLimit,
+    choices: asked.choices,
+  });
+  const answering = answerCall(gateway, {
+    surface,
+    asked,
+    open: openRun(gateway, run, startedAt),
+    request,
+    requestId,
+    usageBound: boundOf(gateway, { asked, requestId }),
+    guessedInputTokens: guessInputTokens(asked),
+    deadline: startedAt + gateway.limits.totalMs,
+    headers: rateLimitHeaders(run.limits),
+    dispatched: false,
+  });
+  // A client that leaves does not take the run's end with it.
+  gateway.waitUntil(answering.catch(() => {}));
+  return answering;
+}
+
+/** Whoever has no good credential is told that and nothing of their body: 401 and 403 come before 400. */
+async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
+  try {
+    return read();
+  } catch (error) {
+    await check();
+    throw error;
+  }
+}
+
+function boundOf({ report }: Gateway, { asked, requestId }: { asked: Asked; requestId: string }): UsageBound {
+  let told = false;
+  const exceeded = () => {
+    if (!told) report(new ImplausibleUsage(), requestId);
+    told = true;
+  };
+  return { ...usageBound(asked), exceeded };
+}
+
+/** What an idempotency key is bound to: SHA-256 of path and raw body. */
+async function fingerprintOf(request: Request, body: Uint8Array): Promise<string> {
+  const path = new TextEncoder().encode(`${new URL(request.url).pathname}\n`);
+  const whole = new Uint8Array(path.length + body.length);
+  whole.set(path);
+  whole.set(body, path.length);
+  return hex(new Uint8Array(await crypto.subtle.digest("SHA-256", whole)));
+}

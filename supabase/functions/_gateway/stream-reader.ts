@@ -1,0 +1,121 @@
+import type { TokenCounts } from "../_shared/money.ts";
+import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd } from "./sse.ts";
+import { createOutputGuess } from "./usage.ts";
+
+/** What a stream has told so far. */
+export type StreamFacts = {
+  /** The last usage that was stated, and whether it came in the event that closes the count. */
+  usage?: Required<TokenCounts>;
+  usageIsFinal: boolean;
+  /** The end has come: nothing after it counts. */
+  done: boolean;
+  /** The provider has sent an error, or something that is no event of this kind. */
+  failed: boolean;
+  /** Events with content so far, and a guess at what they hold. */
+  events: number;
+  guessedOutputTokens: number;
+};
+
+/** Reads a provider's stream on its way through. */
+export type StreamReader = {
+  facts: StreamFacts;
+  push: (bytes: Uint8Array) => Uint8Array[];
+  end: () => Uint8Array[];
+  /** The last events of the answer, which tell what the run was. */
+  completion: (platform: Record<string, unknown>) => string;
+};
+
+/** What an event that had to be read says. */
+export type Reading = {
+  fate: "pass" | "drop" | "done" | "fail" | Uint8Array;
+  usage?: Required<TokenCounts>;
+  usageIsFinal?: boolean;
+  /** It holds content, and not the count alone. */
+  content?: boolean;
+};
+
+/** How one surface's events look. */
+export type StreamDialect = {
+  /** An event's lines but for the blank one, when it is content by its looks. */
+  content: RegExp;
+  /** What makes an event worth reading all the same. */
+  telling: RegExp;
+  /** JSON strings that are output, each with its text as the first group; global. */
+  output: RegExp;
+  /** Reads the data of an event. */
+  read: (data: unknown) => Reading;
+  completion: StreamReader["completion"];
+};
+
+const errorEvent = /^event: ?error\s*$/m;
+
+/**
+ * Reads a stream in a surface's dialect. Content events are never parsed: only the first, which names the answer, and
+ * those that tell usage, an error or the end. What is neither an event of the dialect nor silent is a failure, and is
+ * passed on to nobody.
+ */
+export function createStreamReader(dialect: StreamDialect): StreamReader {
+  const facts: StreamFacts = { usageIsFinal: false, done: false, failed: false, events: 0, guessedOutputTokens: 0 };
+  const decoder = new TextDecoder("utf-8");
+  const guess = createOutputGuess(dialect.output);
+  const splitter = createEventSplitter(take, () => {
+    facts.failed = true;
+  });
+
+  function take(event: Uint8Array): Fate {
+    const text = decoder.decode(event);
+    if (facts.events > 0 && isContent(text)) {
+      count(text);
+      return "pass";
+    }
+    if (isSilent(text)) return "pass";
+    const data = dataOf(text).trim();
+    if (data === "[DONE]") {
+      facts.done = true;
+      return "stop";
+    }
+    const reading = errorEvent.test(text) ? undefined : readData(data);
+    if (!reading || reading.fate === "fail") {
+      facts.failed = true;
+      if (reading?.usage) learn(reading);
+      return "stop";
+    }
+    learn(reading);
+    if (reading.content) count(text);
+    if (reading.fate !== "done") return reading.fate;
+    facts.done = true;
+    return "stop";
+  }
+
+  function learn({ usage, usageIsFinal = false }: Reading): void {
+    if (!usage) return;
+    facts.usage = usage;
+    facts.usageIsFinal = usageIsFinal;
+  }
+
+  function count(text: string): void {
+    facts.events += 1;
+    facts.guessedOutputTokens = guess(text);
+  }
+
+  function readData(data: string): Reading | undefined {
+    try {
+      return dialect.read(JSON.parse(data));
+    } catch {
+      return undefined;
+    }
+  }
+
+  function isContent(event: string): boolean {
+    const lines = event.trimEnd();
+    return dialect.content.test(lines) && lines.endsWith("}") && !dialect.telling.test(lines) && oneData(lines);
+  }
+
+  return { facts, push: splitter.push, end: splitter.end, completion: dialect.completion };
+}
+
+/** One line of data, after at most a name. */
+function oneData(lines: string): boolean {
+  const [first = "", second, ...more] = lines.split(lineEnd);
+  return more.length === 0 && (second === undefined || first.startsWith("event:"));
+}

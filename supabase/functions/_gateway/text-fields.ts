@@ -1,0 +1,25 @@
+import { z } from "zod";
+
+/** Limits of spec.md and api.md, Text. */
+export const outputLimits = { default: 2_048, max: 32_768 } as const;
+const maxSchemaCharacters = 100_000;
+
+/** Fields that chat completions and responses have in common. */
+export const modelName = z.string().min(1).max(128);
+export const outputLimit = z.number().int().min(1).max(outputLimits.max);
+export const probability = z.number().min(0).max(1);
+export const temperature = z.number().min(0).max(2);
+export const functionName = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
+export const reasoningEffort = z.enum(["none", "minimal", "low", "medium", "high", "xhigh"]);
+export const verbosity = z.enum(["low", "medium", "high"]);
+export const metadata = z.record(z.string().max(64), z.string().max(512));
+export const endUser = z.string().max(512);
+export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
+export const imageDetail = z.enum(["auto", "low", "high"]);
+
+/** A JSON Schema that an answer has to keep to. */
+export const jsonSchema = z
+  .record(z.string(), z.unknown())
+  .refine((schema) => JSON.stringify(schema).length <= maxSchemaCharacters, {
+    message: `may have ${maxSchemaCharacters} characters at most`,
+  });

@@ -1,0 +1,12 @@
+import { embeddingsSurface } from "../_gateway/embeddings/surface.ts";
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway } from "../_gateway/http.ts";
+import { serveSurface } from "../_gateway/serve-surface.ts";
+
+/** `/v1/embeddings`. */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  return createGateway(
+    [{ path: /^\/embeddings$/, method: "POST", handle: serveSurface(gateway, embeddingsSurface) }],
+    gateway.report,
+  );
+}

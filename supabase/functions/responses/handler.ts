@@ -1,0 +1,12 @@
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway } from "../_gateway/http.ts";
+import { responsesSurface } from "../_gateway/responses/surface.ts";
+import { serveSurface } from "../_gateway/serve-surface.ts";
+
+/** `/v1/responses`. */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  return createGateway(
+    [{ path: /^\/responses$/, method: "POST", handle: serveSurface(gateway, responsesSurface) }],
+    gateway.report,
+  );
+}

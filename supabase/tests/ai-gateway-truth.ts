@@ -1,0 +1,23 @@
+import { expect } from "vitest";
+import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
+import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
+import type { Account } from "./ai-gateway-tenant.ts";
+
+/** What supabase/seed.sql says of the demo's models and the team plan. */
+const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
+const markup = "1.2";
+
+/** The run says what the provider says, and its credits are those of the price, in run and ledger alike. */
+export function expectTruth({ run, charged, truth }: Account): void {
+  const used = truth.at(-1)?.usage;
+  expect(run).toMatchObject({
+    input_tokens: used?.input,
+    cached_input_tokens: used?.cachedInput,
+    output_tokens: used?.output,
+    reasoning_tokens: used?.reasoning,
+  });
+  const cost = usageCostUsd(prices, run);
+  expect(formatDecimal(parseDecimal(run.cost_usd))).toBe(formatDecimal(cost));
+  expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, markup)));
+  expect(charged).toBe(run.billed_credits);
+}

@@ -40,6 +40,10 @@ from (
 ) as m (id, name)
 on conflict (id) do nothing;
 
+insert into ai.models (id, kind, display_name, owned_by, context_window) values
+  ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192)
+on conflict (id) do nothing;
+
 insert into ai.model_routes (model_id, position, provider_id, provider_model)
 select m.id, 1, 'demo', case when m.id in ('demo-fallback', 'demo-all-fail') then 'demo-error-500' else m.id end
 from ai.models m

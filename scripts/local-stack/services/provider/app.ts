@@ -3,8 +3,8 @@ import type { HttpBindings } from "@hono/node-server";
 import { Hono } from "hono";
 import { behaviourOf, models } from "./behaviours.ts";
 import { chatRoute } from "./chat-route.ts";
-import { embed, embeddingsRequest } from "./embeddings.ts";
-import { failureResponse, invalidKey, invalidRequest, unknownModel } from "./errors.ts";
+import { embeddingsRoute } from "./embeddings-route.ts";
+import { invalidKey, invalidRequest, unknownModel } from "./errors.ts";
 import { responsesRoute } from "./responses-route.ts";
 import { speak, speechRequest } from "./speech.ts";
 import { createTruthLog } from "./truth-log.ts";
@@ -39,16 +39,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   app.post("/v1/chat/completions", chatRoute(log));
   app.post("/v1/responses", responsesRoute(log));
 
-  app.post("/v1/embeddings", async (c) => {
-    const parsed = embeddingsRequest.safeParse(await c.req.json().catch(() => undefined));
-    if (!parsed.success) return invalidRequest("The body asks for no embeddings.", "input");
-    const { failure } = behaviourOf(parsed.data.model) ?? {};
-    if (typeof failure === "number") return failureResponse(failure);
-    if (!behaviourOf(parsed.data.model)) return unknownModel(parsed.data.model);
-    const answer = embed(parsed.data);
-    record(c.req, { model: parsed.data.model, input: answer.usage.prompt_tokens });
-    return c.json(answer);
-  });
+  app.post("/v1/embeddings", embeddingsRoute(log));
 
   app.post("/v1/audio/speech", async (c) => {
     const parsed = speechRequest.safeParse(await c.req.json().catch(() => undefined));
@@ -66,7 +57,6 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     const requestId = request.header("x-request-id") ?? null;
     const truth = log.begin({ requestId, path: request.path, model, stream: false });
     truth.usage = { input, cachedInput: 0, output: 0, reasoning: 0 };
-    truth.usageReported = request.path.endsWith("/embeddings");
     truth.status = 200;
     truth.endedAt = new Date().toISOString();
   }

@@ -19,6 +19,8 @@ import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { useNonce } from "./ui/nonce.ts";
 import progressiveScript from "./ui/progressive.js?raw";
+import sessionChannelScript from "./ui/session-channel.js?raw";
+import { SessionNotice } from "./ui/session-notice.tsx";
 import stylesUrl from "./ui/styles.css?url";
 import { readTheme } from "./ui/theme.ts";
 
@@ -41,7 +43,13 @@ export const headers: HeadersFunction = ({ errorHeaders }) => {
 };
 
 export function loader({ context }: LoaderFunctionArgs) {
-  return { theme: readTheme(context.jar), requestId: context.requestId };
+  const { auth } = context.session;
+  return {
+    theme: readTheme(context.jar),
+    requestId: context.requestId,
+    /** Who the session is of, for the browser's other tabs; for show alone. */
+    account: auth.status === "authenticated" ? auth.claims.sub : "",
+  };
 }
 
 export function Layout({ children }: { children: ReactNode }) {
@@ -50,7 +58,7 @@ export function Layout({ children }: { children: ReactNode }) {
   const hydrated = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
   const theme = root?.theme ?? "system";
   return (
-    <html lang="en" data-theme={theme}>
+    <html lang="en" data-theme={theme} data-account={root?.account ?? ""}>
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -60,22 +68,30 @@ export function Layout({ children }: { children: ReactNode }) {
       </head>
       <body>
         {children}
+        <SessionNotice />
         {hydrated ? (
           <>
             <ScrollRestoration nonce={nonce} />
             <Scripts nonce={nonce} />
           </>
         ) : (
-          <script
-            nonce={nonce}
-            type="module"
-            suppressHydrationWarning
-            // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
-            dangerouslySetInnerHTML={{ __html: progressiveScript }}
-          />
+          <InlineScript source={progressiveScript} />
         )}
+        <InlineScript source={sessionChannelScript} />
       </body>
     </html>
+  );
+}
+
+function InlineScript({ source }: { source: string }) {
+  return (
+    <script
+      nonce={useNonce()}
+      type="module"
+      suppressHydrationWarning
+      // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
+      dangerouslySetInnerHTML={{ __html: source }}
+    />
   );
 }
 

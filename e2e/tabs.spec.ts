@@ -1,0 +1,30 @@
+import { expect, signIn, test } from "./test.ts";
+
+test("a tab that waits at the sign-in page follows a sign-in in another one", async ({ context, page, member }) => {
+  const waiting = await context.newPage();
+  await waiting.goto("/login?returnUrl=/workspaces");
+  await signIn(page, member);
+  await expect(waiting.getByRole("heading", { level: 1, name: "Workspaces" })).toBeVisible();
+});
+
+test("a tab leaves when another one signs out, and keeps its destination", async ({ context, page, member }) => {
+  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  const other = await context.newPage();
+  await other.goto("/");
+  await other.getByRole("button", { name: "Account menu" }).click();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await expect(page).toHaveURL(/\/login\?returnUrl=%2Fworkspaces/);
+});
+
+test("what was typed stays, with a word about the other tab", async ({ context, page, member }) => {
+  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await page.getByLabel("Name").fill("Half typed");
+  const other = await context.newPage();
+  await other.goto("/");
+  await other.getByRole("button", { name: "Account menu" }).click();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await expect(page.getByText("You signed out in another tab.")).toBeVisible();
+  await expect(page.getByLabel("Name")).toHaveValue("Half typed");
+  await page.getByRole("button", { name: "Reload this page" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Sign in" })).toBeVisible();
+});

@@ -1,0 +1,44 @@
+// Tells this browser's other tabs who is signed in here, and heeds what they tell. For show alone: what a tab hears it
+// asks of the server before it does anything, and the server decides about every request anyway.
+const account = document.documentElement.dataset.account;
+let channel;
+
+function subscribe() {
+  channel = new BroadcastChannel("gatehouse-session");
+  channel.onmessage = ({ data }) => {
+    if (data !== account) void compare();
+  };
+}
+
+async function compare() {
+  const response = await fetch("/api/v1/auth/session", { headers: { Accept: "application/json" } });
+  if (!response.ok && response.status !== 401) return;
+  const session = response.ok ? await response.json() : null;
+  if ((session?.user.id ?? "") === account) return;
+  if (somethingTyped())
+    tell(session ? `You are signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
+  else location.reload();
+}
+
+function somethingTyped() {
+  return [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
+}
+
+function tell(sentence) {
+  const notice = document.getElementById("session-notice");
+  notice.firstElementChild.textContent = sentence;
+  notice.querySelector("button").onclick = () => location.reload();
+  notice.hidden = false;
+}
+
+if ("BroadcastChannel" in window) {
+  subscribe();
+  channel.postMessage(account);
+  // A page that the browser keeps for "back" must not listen, and may be out of date when it returns.
+  addEventListener("pagehide", () => channel.close());
+  addEventListener("pageshow", ({ persisted }) => {
+    if (!persisted) return;
+    subscribe();
+    void compare();
+  });
+}

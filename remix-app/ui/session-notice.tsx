@@ -1,0 +1,16 @@
+/** Shown by `session-channel.js` where another tab changed who is signed in while something was typed here. */
+export function SessionNotice() {
+  return (
+    <div
+      id="session-notice"
+      role="status"
+      hidden
+      className="fixed inset-x-4 bottom-4 z-20 mx-auto flex max-w-108 flex-wrap items-center justify-between gap-3 rounded-card border border-line bg-raised p-3 shadow-lg [&[hidden]]:hidden"
+    >
+      <span />
+      <button type="button" className="link cursor-pointer">
+        Reload this page
+      </button>
+    </div>
+  );
+}

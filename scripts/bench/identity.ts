@@ -211,6 +211,7 @@ async function measureMainThread(stack: Stack, email: string): Promise<void> {
       provider: stack.provider,
       oidc: stack.oidc,
       mailbox: stack.mail.web,
+      turnstile: "",
     },
     ports: { ...ports, smtp: Number(new URL(stack.mail.smtp).port) },
     secrets,

@@ -14,6 +14,8 @@ export type Addresses = {
   functions: string;
   provider: string;
   oidc: string;
+  /** The stand-in for the bot challenge, where it runs. */
+  turnstile: string;
   mailbox: string;
 };
 
@@ -41,6 +43,7 @@ export function addressesOf(ports: Ports, settings: Environment["settings"]): Ad
     functions: at(ports.functions),
     provider: at(ports.provider),
     oidc: at(ports.oidc),
+    turnstile: at(ports.turnstile),
     mailbox: at(ports.mail),
   };
 }

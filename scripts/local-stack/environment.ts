@@ -25,6 +25,7 @@ const schema = z.object({
     .string()
     .refine((file) => existsSync(file), "names a file that is not there: build Supabase Auth, or remove the line")
     .optional(),
+  LOCAL_BOT_CHALLENGE: z.enum(["on", "off"]).optional(),
   WEB_MULTI_ACCOUNT_SESSION_SECRET: z
     .string()
     .min(32, "needs 32 characters or more: make one with `openssl rand -base64 32`")
@@ -72,6 +73,9 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
       );
     }
   }
+  if (settings.LOCAL_BOT_CHALLENGE === "on" && settings.IDENTITY_BIN) {
+    faults.push("LOCAL_BOT_CHALLENGE is on, but a Supabase Auth asks Cloudflare alone: remove it, or IDENTITY_BIN.");
+  }
   faults.push(...providerFaults(all, settings.SUPABASE_URL));
   if (settings.NODE_ENV === "production") faults.push(...exampleFaults(settings));
   if (faults.length > 0) refuse(origin, faults);
@@ -118,7 +122,10 @@ export const inheritedNames = [
 ];
 
 const isForTests = (name: string) =>
-  inheritedNames.includes(name) || name === "IDENTITY_BIN" || name.startsWith("GOTRUE_");
+  inheritedNames.includes(name) ||
+  name === "IDENTITY_BIN" ||
+  name === "LOCAL_BOT_CHALLENGE" ||
+  name.startsWith("GOTRUE_");
 
 /**
  * Reads the environment, and `.env` in `directory` where there is one; what the environment sets wins. With

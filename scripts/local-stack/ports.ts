@@ -15,6 +15,7 @@ export const defaultPorts = {
   functions: 54327,
   provider: 54328,
   oidc: 54329,
+  turnstile: 54330,
 } as const;
 
 export type PortName = keyof typeof defaultPorts;

@@ -110,6 +110,11 @@ export function oidcClientSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the OpenID client").digest("base64url");
 }
 
+/** What the identity backend shows the stand-in for the bot challenge; it follows from the other secrets. */
+export function turnstileSecret({ jwtSecret }: Secrets): string {
+  return createHmac("sha256", jwtSecret).update("secret of the bot challenge").digest("base64url");
+}
+
 /** What an opaque API key stands for towards the identity backend: a token of that role, for ten years. */
 export function mintRoleToken(role: "anon" | "service_role", jwtSecret: string): Promise<string> {
   return new SignJWT({ role })

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { type Addresses, databaseUrl, host } from "./addresses.ts";
+import { botChallengeOf } from "./bot-challenge.ts";
 import { withDatabase } from "./database.ts";
 import { type Environment, examplePrefix, inheritedNames } from "./environment.ts";
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
@@ -49,6 +50,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
   const identityBinary = environment.settings.IDENTITY_BIN;
   const deno = denoCommand(root);
   const client = oidcClient(addresses, secrets);
+  const botChallenge = botChallengeOf(context);
   const keys = { SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey, SUPABASE_SECRET_KEY: secrets.secretKey };
 
   return [
@@ -107,6 +109,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
           given: gotrue,
           isBinary: identityBinary !== undefined,
         }),
+        ...botChallenge?.identity,
       },
       port: ports.identity,
       dependsOn: ["bootstrap"],
@@ -143,6 +146,20 @@ export async function describeServices(context: ServiceContext): Promise<Service
       // Its library warns of what a provider for demo people can do without.
       loud: /\b(error|cannot|incomplete)\b/i,
     },
+    ...(botChallenge
+      ? [
+          {
+            kind: "service" as const,
+            name: "turnstile",
+            ...script("scripts/local-stack/services/turnstile/main.ts"),
+            env: { ...plain, ...botChallenge.service, HOST: host, PORT: String(ports.turnstile) },
+            port: ports.turnstile,
+            dependsOn: [],
+            health: { url: `${addresses.turnstile}/healthz` },
+            ...limits,
+          },
+        ]
+      : []),
     {
       kind: "service",
       name: "gateway",
@@ -226,10 +243,12 @@ export function describeWeb(options: {
 }
 
 /** The web server's environment on the embedded stack. Example values give way to secrets of the stack's own. */
-function webEnvironment({ addresses, ports, secrets, environment }: ServiceContext): Record<string, string> {
+function webEnvironment(context: ServiceContext): Record<string, string> {
+  const { addresses, ports, secrets, environment } = context;
   const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
   return {
     ...environment.all,
+    ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,
     SUPABASE_URL: addresses.supabase,
     // Nobody but this machine gets here, and tests come as many visitors: each names itself in X-Forwarded-For.

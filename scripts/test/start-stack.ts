@@ -9,10 +9,11 @@ export type StartedStack = { file: string; stop: () => Promise<void> };
 
 /**
  * Starts a whole stack with its own ports and its own data below `.local/`, and waits until it is ready.
+ * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE
  * @returns the path of its stack.json, and how to end it and remove its data
  * @throws Error with the runner's last words when it does not become ready
  */
-export async function startStack(): Promise<StartedStack> {
+export async function startStack(settings: Record<string, string> = {}): Promise<StartedStack> {
   await mkdir(".local", { recursive: true });
   const dataDir = await mkdtemp(path.resolve(".local/test-"));
   const child = spawn(
@@ -20,7 +21,7 @@ export async function startStack(): Promise<StartedStack> {
     ["scripts/local-stack/main.ts", "--json", "--embedded", "--ports", "auto", "--data-dir", dataDir],
     {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, GATEHOUSE_STACK: "" },
+      env: { ...process.env, ...settings, GATEHOUSE_STACK: "" },
     },
   );
   let said = "";

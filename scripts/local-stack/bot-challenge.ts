@@ -1,0 +1,29 @@
+import { turnstileSecret } from "./secrets.ts";
+import type { ServiceContext } from "./services.ts";
+
+/** The key by which pages name the widget of the stand-in. */
+const siteKey = "local-bot-challenge";
+
+/** What the processes of the stack are told of the bot challenge's stand-in; null where it is off. */
+export function botChallengeOf({
+  addresses,
+  secrets,
+  environment,
+}: Pick<ServiceContext, "addresses" | "secrets" | "environment">) {
+  if (environment.settings.LOCAL_BOT_CHALLENGE !== "on") return null;
+  const secret = turnstileSecret(secrets);
+  return {
+    service: {
+      TURNSTILE_SITE_KEY: siteKey,
+      TURNSTILE_SECRET: secret,
+      TURNSTILE_HOSTNAMES: new URL(addresses.base).hostname,
+    },
+    identity: {
+      GOTRUE_SECURITY_CAPTCHA_ENABLED: "true",
+      GOTRUE_SECURITY_CAPTCHA_PROVIDER: "turnstile",
+      GOTRUE_SECURITY_CAPTCHA_SECRET: secret,
+      GOTRUE_SECURITY_CAPTCHA_VERIFIER_URL: `${addresses.turnstile}/turnstile/v0/siteverify`,
+    },
+    web: { TURNSTILE_SITE_KEY: siteKey, TURNSTILE_ORIGIN: addresses.turnstile },
+  };
+}

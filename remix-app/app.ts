@@ -42,6 +42,7 @@ type RequestFacts = Pick<
   "requestId" | "nonce" | "clientAddress" | "userAgent" | "origin" | "surface" | "jar"
 > & {
   formTargets: Set<string>;
+  widgets: Set<string>;
   /** 0: nothing to wait for. */
   retryAfterSeconds: number;
   /** True once the request's session has been read: the answer is for this visitor alone. */
@@ -59,9 +60,9 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
     const facts = factsOf(c, { env, origins });
     c.set("request", facts);
     await next();
-    const { nonce, formTargets, requestId, origin, jar, retryAfterSeconds } = facts;
+    const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = facts;
     const https = origin.startsWith("https:");
-    for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, https, development }))) {
+    for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
       c.header(name, value);
     }
     c.header("X-Request-Id", requestId);
@@ -106,13 +107,14 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
   }
 
   function contextOf(facts: RequestFacts, session: RequestSession, refusal: Response | null = null): AppLoadContext {
-    const { formTargets, personal: _, retryAfterSeconds: __, ...rest } = facts;
+    const { formTargets, widgets, personal: _, retryAfterSeconds: __, ...rest } = facts;
     return {
       env,
       ...rest,
       session,
       refusal,
       allowFormTarget: (origin) => formTargets.add(origin),
+      allowWidget: (origin) => widgets.add(origin),
       retryAfter: (seconds) => {
         facts.retryAfterSeconds = Math.max(facts.retryAfterSeconds, seconds);
       },
@@ -206,6 +208,7 @@ function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [s
     surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
     jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
     formTargets: new Set(),
+    widgets: new Set(),
     retryAfterSeconds: 0,
     personal: false,
   };

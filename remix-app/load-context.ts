@@ -21,6 +21,8 @@ export interface RequestContext {
   refusal: Response | null;
   /** Lets this page's forms lead to another origin, such as an identity provider's. */
   allowFormTarget(origin: string): void;
+  /** Lets this page run a script of another origin, and show frames of it, such as the bot challenge's. */
+  allowWidget(origin: string): void;
   /** Says in the answer's Retry-After when to come back; the longest wait of a request holds. */
   retryAfter(seconds: number): void;
 }

@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import { securityHeaders } from "./security-headers.ts";
 
-const base = { nonce: "n0", formTargets: new Set<string>(), https: true, development: false };
+const base = {
+  nonce: "n0",
+  formTargets: new Set<string>(),
+  widgets: new Set<string>(),
+  https: true,
+  development: false,
+};
 
 test("the policy names the nonce, and the exact targets of the page's forms", () => {
   const policy = securityHeaders({ ...base, formTargets: new Set(["https://idp.example"]) })["Content-Security-Policy"];
@@ -13,4 +19,12 @@ test("the policy names the nonce, and the exact targets of the page's forms", ()
 test("transport security is promised on https alone", () => {
   expect(securityHeaders(base)).toHaveProperty("Strict-Transport-Security");
   expect(securityHeaders({ ...base, https: false })).not.toHaveProperty("Strict-Transport-Security");
+});
+
+test("a widget's origin may run scripts and show frames on its page, and nowhere else", () => {
+  const policyFor = (widgets: Set<string>) => securityHeaders({ ...base, widgets })["Content-Security-Policy"];
+  const policy = policyFor(new Set(["https://challenges.example"]));
+  expect(policy).toContain("script-src 'self' 'nonce-n0' https://challenges.example;");
+  expect(policy).toContain("frame-src https://challenges.example;");
+  expect(policyFor(new Set())).not.toContain("frame-src");
 });

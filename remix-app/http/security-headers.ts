@@ -2,6 +2,8 @@ export interface SecurityHeaderOptions {
   nonce: string;
   /** Further targets of this page's forms; a form's redirects count too. */
   formTargets: ReadonlySet<string>;
+  /** Origins whose scripts and frames this page uses. */
+  widgets: ReadonlySet<string>;
   https: boolean;
   /** Vite's client injects styles and opens a socket. */
   development: boolean;
@@ -9,10 +11,11 @@ export interface SecurityHeaderOptions {
 
 /** Headers that every answer carries: a policy without inline script or style, no framing, no sniffing. */
 export function securityHeaders(options: SecurityHeaderOptions): Record<string, string> {
-  const { nonce, formTargets, https, development } = options;
+  const { nonce, formTargets, widgets, https, development } = options;
   const policy = [
     "default-src 'self'",
-    `script-src 'self' 'nonce-${nonce}'`,
+    ["script-src 'self'", `'nonce-${nonce}'`, ...widgets].join(" "),
+    ...(widgets.size > 0 ? [["frame-src", ...widgets].join(" ")] : []),
     `style-src 'self'${development ? " 'unsafe-inline'" : ""}`,
     "img-src 'self' data:",
     `connect-src 'self'${development ? " ws:" : ""}`,

@@ -1,0 +1,118 @@
+// Runs Cloudflare Turnstile's widget in the element of ui/bot-challenge.tsx, whose docstring says what others may use.
+const loadLimitMs = 10_000;
+// The widget's flexible form needs 300 px; its compact one is 150 px wide.
+const flexibleWidth = 300;
+
+const root = document.querySelector("[data-bot-challenge]");
+const field = root.querySelector("input");
+const holder = root.querySelector("[data-bot-challenge-widget]");
+const status = root.querySelector("[role=status]");
+const retry = root.querySelector("[data-bot-challenge-retry]");
+const blocked = document.querySelectorAll("[data-needs-bot-challenge]");
+const host = new URL(root.dataset.script).host;
+
+const words = {
+  running: "Checking that you are a person…",
+  expired: "The check got too old and runs again.",
+  blocked: `The check could not be loaded. Something may be blocking ${host}: allow it, then try again.`,
+  unregistered: `The check cannot run here: this site's name is not registered with the widget (${location.hostname}, error 110200). Whoever runs this site has to add it.`,
+  misconfigured: "The check is not set up right on this site. Whoever runs it has to mend its site key.",
+  clock: "The check needs your device's clock to be right. Set it, then try again.",
+  timeout: "The check took too long. Try it again.",
+  failed: "The check did not work. Try it again, in another browser if need be.",
+};
+
+let widget;
+let waiting;
+
+function show(token, reason, { again = false } = {}) {
+  field.value = token ?? "";
+  status.textContent = token ? "" : reason;
+  status.classList.toggle("text-bad", again || reason === words.unregistered || reason === words.misconfigured);
+  retry.hidden = !again;
+  for (const button of blocked) {
+    button.setAttribute("aria-disabled", String(!token));
+    if (token) button.removeAttribute("aria-describedby");
+    else button.setAttribute("aria-describedby", status.id);
+  }
+  document.dispatchEvent(new CustomEvent("bot-challenge:change", { detail: { token, reason: token ? "" : reason } }));
+  if (token && waiting) {
+    const { form, submitter } = waiting;
+    waiting = undefined;
+    form.requestSubmit(submitter);
+  }
+}
+
+// https://developers.cloudflare.com/turnstile/troubleshooting/client-side-errors/error-codes/
+function failed(code) {
+  const known = String(code);
+  if (known === "110200") show(null, words.unregistered);
+  else if (/^(1101|40002|40007)/.test(known)) show(null, words.misconfigured);
+  else if (known === "200100") show(null, words.clock, { again: true });
+  else if (known === "200500") show(null, words.blocked, { again: true });
+  else if (/^1106/.test(known)) show(null, words.timeout, { again: true });
+  else show(null, `${words.failed} (${known})`, { again: true });
+  // The widget need not say it on the console as well.
+  return true;
+}
+
+function load() {
+  return new Promise((resolve, reject) => {
+    if (window.turnstile) return resolve(window.turnstile);
+    const script = document.createElement("script");
+    script.src = root.dataset.script;
+    script.addEventListener("load", () => (window.turnstile ? resolve(window.turnstile) : reject()));
+    script.addEventListener("error", reject);
+    setTimeout(reject, loadLimitMs);
+    document.head.append(script);
+  });
+}
+
+async function run() {
+  show(null, words.running);
+  try {
+    const turnstile = await load();
+    if (widget !== undefined) return turnstile.reset(widget);
+    const { theme } = document.documentElement.dataset;
+    widget = turnstile.render(holder, {
+      sitekey: root.dataset.siteKey,
+      theme: theme === "light" || theme === "dark" ? theme : "auto",
+      size: holder.clientWidth < flexibleWidth ? "compact" : "flexible",
+      retry: "never",
+      "response-field": false,
+      callback: (token) => show(token),
+      "expired-callback": () => show(null, words.expired),
+      "timeout-callback": () => show(null, words.timeout, { again: true }),
+      "error-callback": failed,
+    });
+  } catch {
+    show(null, words.blocked, { again: true });
+  }
+}
+
+retry.addEventListener("click", run);
+document.addEventListener("bot-challenge:used", run);
+// Back from elsewhere, the token is used up.
+addEventListener("pageshow", (event) => event.persisted && run());
+document.addEventListener(
+  "click",
+  (event) => {
+    if (field.value || !event.target.closest?.("[data-needs-bot-challenge]")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  { capture: true },
+);
+// Before the form's own listeners: to them it was not sent.
+field.form?.addEventListener(
+  "submit",
+  (event) => {
+    if (field.value) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    waiting = { form: event.target, submitter: event.submitter };
+    if (!retry.hidden) retry.focus();
+  },
+  { capture: true },
+);
+run();

@@ -132,7 +132,8 @@ const tooMany = {
   limited: "Too many attempts.",
   blocked: "Too many attempts failed from your network, so it has to wait.",
 };
-const challengeMissing = "Wait for the check that you are a person to finish, then try again.";
+const challengeMissing =
+  "The check that you are a person is missing. Wait until it has finished, turn on JavaScript where it is off, and try again.";
 const unavailable = "We cannot check sign-ins right now, so nothing was tried. Try again in a moment.";
 const suspiciousProgram =
   "The program that sent this does not look like a browser of yours. Use an up-to-date browser, and turn off what hides its name.";

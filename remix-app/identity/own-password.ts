@@ -12,6 +12,8 @@ import { problem } from "../http/problem.ts";
 const maxAgeSeconds = 60 * 60;
 /** Both times of a link that confirms are set at once; an account confirmed longer ago was in its owner's hands. */
 const sameMomentMs = 2_000;
+/** The backend makes an account and its confirmation within one call. */
+const sameCallMs = 500;
 
 /** On https no sibling subdomain can plant a cookie of this prefix. */
 const cookieName = (secure: boolean) => `${secure ? "__Host-" : ""}gh_own_password`;
@@ -50,6 +52,7 @@ export async function keepsPassword(
   { created, email, password }: { created: User | null; email: string; password: string },
 ): Promise<boolean> {
   if (!created?.identities?.length) return false;
+  if (wasJustCreated(created)) return true;
   const { error } = await context.session.mailClient().auth.signInWithPassword({ email, password });
   return error?.code === "email_not_confirmed";
 }
@@ -76,6 +79,11 @@ export async function replaceForeignPassword(
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
+}
+
+/** A mail for an account that was there before goes out a second after the last one at the earliest. */
+function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
+  return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
 }
 
 function wasJustConfirmed({ email_confirmed_at, last_sign_in_at }: User): boolean {

@@ -2,13 +2,16 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { guardAttempt } from "../abuse/attempts.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { mailSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
+import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -26,23 +29,32 @@ export function loader({ request, context }: LoaderFunctionArgs) {
     returnUrl: redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" }),
     unconfirmed: searchParams.has("unconfirmed"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
+    challenge: showBotChallenge(context),
   };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const submission = parseWithZod(await readForm(request, context), { schema: mailSchema });
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), sent: false }, { status: 400 });
   const { email, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
+  const attempt = await guardAttempt(context, { action: "mail", email, botChallenge: form.get(botChallengeField) });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message] });
+    return data({ result, sent: false }, { status: attempt.status });
+  }
   const { error } = await context.session.mailClient().auth.resend({
     type: "signup",
     email,
-    options: { emailRedirectTo: `${context.origin}${destination}` },
+    options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
   });
-  await whenDue();
-  // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same.
+  // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same, and so does
+  // what is counted.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  await attempt.settle(failure ? "void" : "succeeded");
+  await whenDue();
   if (failure) {
     return data(
       { result: submission.reply({ formErrors: [failure.message] }), sent: false },
@@ -54,7 +66,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function CheckMailPage() {
-  const { email: address, returnUrl, unconfirmed, mailboxUrl } = useLoaderData<typeof loader>();
+  const { email: address, returnUrl, unconfirmed, mailboxUrl, challenge } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({
     id: "resend",
@@ -97,6 +109,7 @@ export default function CheckMailPage() {
           errorId={email.errorId}
           errors={email.errors}
         />
+        <BotChallenge challenge={challenge} />
         <Button variant="secondary" className="w-full">
           Send the link again
         </Button>

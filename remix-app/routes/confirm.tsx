@@ -1,6 +1,7 @@
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -58,7 +59,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const link = linkSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!link.success) return data({ link: null, message: null }, { status: 400 });
   const { token_hash, type, next } = link.data;
+  const attempt = await guardAttempt(context, { action: "code" });
+  if (!attempt.admitted) return data({ link: link.data, message: attempt.message }, { status: attempt.status });
   const { data: verified, error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });
+  await attempt.settle(outcomeOf(error));
   if (error) {
     const failure = generalFailure(error);
     if (!failure) return data({ link: null, message: null }, { status: 410 });

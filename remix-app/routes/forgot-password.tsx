@@ -2,11 +2,14 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { guardAttempt } from "../abuse/attempts.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { mailSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -17,20 +20,28 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Reset your password · Gatehouse" }];
 
 export function loader({ context }: LoaderFunctionArgs) {
-  return { mailboxUrl: context.env.MAILBOX_URL ?? null };
+  return { mailboxUrl: context.env.MAILBOX_URL ?? null, challenge: showBotChallenge(context) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const submission = parseWithZod(await readForm(request, context), { schema: mailSchema });
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), sentTo: null }, { status: 400 });
   const { email } = submission.value;
   const whenDue = startEvenTiming();
+  const attempt = await guardAttempt(context, { action: "mail", email, botChallenge: form.get(botChallengeField) });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message] });
+    return data({ result, sentTo: null }, { status: attempt.status });
+  }
   const { error } = await context.session.mailClient().auth.resetPasswordForEmail(email, {
     redirectTo: `${context.origin}/reset-password`,
+    ...attempt.challenge,
   });
-  await whenDue();
-  // A limit on one address is met by known addresses alone: the answer stays the same.
+  // A limit on one address is met by known addresses alone: the answer stays the same, and so does what is counted.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  await attempt.settle(failure ? "void" : "succeeded");
+  await whenDue();
   if (failure) {
     const result = submission.reply({ formErrors: [failure.message] });
     return data({ result, sentTo: null }, { status: failure.status });
@@ -39,7 +50,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ForgotPasswordPage() {
-  const { mailboxUrl } = useLoaderData<typeof loader>();
+  const { mailboxUrl, challenge } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({ id: "forgot-password", lastResult: answer?.result });
   if (answer?.sentTo) {
@@ -77,6 +88,7 @@ export default function ForgotPasswordPage() {
           errorId={email.errorId}
           errors={email.errors}
         />
+        <BotChallenge challenge={challenge} />
         <Button className="w-full">Send the link</Button>
       </Form>
       <p>

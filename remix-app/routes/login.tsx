@@ -7,13 +7,14 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
-import { botChallengeField } from "../identity/bot-challenge.ts";
+import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
+import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -35,6 +36,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     dropped,
     signedOutHereOnly: searchParams.has("signedOutHereOnly"),
     deleted: searchParams.has("accountDeleted"),
+    challenge: showBotChallenge(context),
   };
 }
 
@@ -72,7 +74,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function SignInPage() {
-  const { returnUrl, dropped, signedOutHereOnly, deleted } = useLoaderData<typeof loader>();
+  const { returnUrl, dropped, signedOutHereOnly, deleted, challenge } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
@@ -118,6 +120,7 @@ export default function SignInPage() {
           errorId={password.errorId}
           errors={password.errors}
         />
+        <BotChallenge challenge={challenge} />
         <Button className="w-full">Sign in</Button>
       </Form>
       <p className="text-muted">

@@ -2,6 +2,7 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { guardAttempt } from "../abuse/attempts.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -26,12 +27,18 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 /** Changes the password. The identity backend ends the account's other sessions with it. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  await requireFreshUser(context, request);
+  const user = await requireFreshUser(context, request);
   const submission = parseWithZod(await readForm(request, context), { schema: resetPasswordSchema });
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields: ["password"] }), changed: false }, { status: 400 });
   }
+  const attempt = await guardAttempt(context, { action: "credential", userId: user.id });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
+    return data({ result, changed: false }, { status: attempt.status });
+  }
   const { error } = await context.session.authClient().auth.updateUser(submission.value);
+  await attempt.settle(error && generalFailure(error) ? "void" : "succeeded");
   if (!error) return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
   const failure = generalFailure(error);
   const refused = refusals[error.code ?? ""] ?? "This password was not taken. Choose another one.";

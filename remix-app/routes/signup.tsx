@@ -2,16 +2,19 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { guardAttempt } from "../abuse/attempts.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signUpSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { keepsPassword, rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
+import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -24,29 +27,39 @@ export const meta: MetaFunction = () => [{ title: "Create an account · Gatehous
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");
   await redirectSignedIn(context, given);
-  return { returnUrl: redirectTarget(given, { origin: context.origin, fallback: "" }) };
+  const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
+  return { returnUrl, challenge: showBotChallenge(context) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const submission = parseWithZod(await readForm(request, context), { schema: signUpSchema });
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: signUpSchema });
   if (submission.status !== "success") {
     return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
   }
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
+  const attempt = await guardAttempt(context, { action: "sign_up", email, botChallenge: form.get(botChallengeField) });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
+    return data(result, { status: attempt.status });
+  }
   const { data: created, error } = await context.session.mailClient().auth.signUp({
     email,
     password,
-    options: { emailRedirectTo: `${context.origin}${destination}` },
+    options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
   });
   const own = await keepsPassword(context, { created: created.user, email, password });
+  // A mail that could not go out so soon stays counted, as it does for an address that gets none.
+  const known = error !== null && saysWhetherAccountExists(error.code);
+  await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
   if (error?.code === "weak_password") {
     const fields = { password: ["Choose a password that is harder to guess"] };
     return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
   }
-  if (error && !saysWhetherAccountExists(error.code)) {
+  if (error && !known) {
     const failure = generalFailure(error);
     const message = failure?.message ?? "We could not create an account with this. Check the address and try again.";
     return data(submission.reply({ formErrors: [message], hideFields: ["password"] }), {
@@ -69,7 +82,7 @@ function saysWhetherAccountExists(code: string | undefined): boolean {
 }
 
 export default function SignUpPage() {
-  const { returnUrl } = useLoaderData<typeof loader>();
+  const { returnUrl, challenge } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-up", lastResult });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
@@ -96,6 +109,7 @@ export default function SignUpPage() {
           errorId={password.errorId}
           errors={password.errors}
         />
+        <BotChallenge challenge={challenge} />
         <Button className="w-full">Create account</Button>
       </Form>
       <p className="text-muted">

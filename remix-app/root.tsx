@@ -7,6 +7,7 @@ import {
   Outlet,
   Scripts,
   ScrollRestoration,
+  useLocation,
   useMatches,
   useRouteError,
   useRouteLoaderData,
@@ -15,6 +16,7 @@ import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-
 import type { ReactNode } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
+import { detour } from "./identity/detour.ts";
 import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { useNonce } from "./ui/nonce.ts";
@@ -105,8 +107,8 @@ function wordsFor(error: unknown): { title: string; detail: string; known: Probl
   return { title: "Something went wrong on our side", detail: "Try again in a moment.", known };
 }
 
-/** Refusals that the start page would only repeat. */
-const wayOutIsSigningOut = new Set<ProblemCode>(["MFA_REQUIRED", "STEP_UP_REQUIRED", "REAUTH_REQUIRED"]);
+/** Refusals that the start page would only repeat, and the page that leads on from them. */
+const waysOn: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STEP_UP_REQUIRED: "/step-up" };
 
 /** Every failure as a page: what happened, what to do, and the request id to quote. */
 export function ErrorBoundary() {
@@ -118,9 +120,15 @@ export function ErrorBoundary() {
   const detail =
     known?.detail ?? (notFound ? "The address may be mistyped, or the page may have moved." : "Try again.");
   const requestId = known?.requestId ?? root?.requestId;
+  const { pathname, search } = useLocation();
+  const wayOn = known ? waysOn[known.code] : undefined;
   return (
     <EntryPage title={title} lead={detail} themeSwitch={false}>
-      {known && wayOutIsSigningOut.has(known.code) ? (
+      {wayOn ? (
+        <a href={detour(wayOn, `${pathname}${search}`)} className={buttonClass("primary")}>
+          Continue
+        </a>
+      ) : known?.code === "REAUTH_REQUIRED" ? (
         <Form method="post" action="/logout" reloadDocument>
           <Button variant="secondary">Sign out</Button>
         </Form>

@@ -190,18 +190,36 @@ describe("the session", () => {
     backend.state = "unsatisfied";
     const cookie = cookieOf(await backend.session({ expiresIn: 30 }));
     const page = await web.fetch("/", { headers: { cookie } });
-    expect(page.status).toBe(403);
+    expect([page.status, page.headers.get("location")]).toEqual([302, "/mfa/enroll"]);
     expect(authCookies(page)).toHaveLength(1);
     expect((await web.fetch(sessionPath, { headers: { cookie } })).status).toBe(200);
   });
 
-  test("proven more than ten minutes ago changes no password", async () => {
-    const visit = async (provenSecondsAgo: number) =>
-      web.fetch("/reset-password", { headers: { cookie: cookieOf(await backend.session({ provenSecondsAgo })) } });
-    expect((await visit(590)).status).toBe(200);
-    const late = await visit(601);
-    expect(late.status).toBe(403);
-    expect(await late.text()).toMatch(/Confirm that it is you.*Sign out/s);
+  test.each([
+    { state: "ok" as const, fresh: { provenSecondsAgo: 590 }, stale: { provenSecondsAgo: 601 } },
+    {
+      state: "enrolled" as const,
+      fresh: { provenSecondsAgo: 9_000, codeSecondsAgo: 590 },
+      stale: { provenSecondsAgo: 0, codeSecondsAgo: 601 },
+    },
+  ])("proven more than ten minutes ago ($state) goes to the step-up page and changes no password", async (row) => {
+    const { state, fresh, stale } = row;
+    backend.state = state;
+    const visit = async (options: object) =>
+      web.fetch("/reset-password", { headers: { cookie: cookieOf(await backend.session(options)) } });
+    expect((await visit(fresh)).status).toBe(200);
+    expect((await visit(stale)).headers.get("location")).toBe("/step-up?returnUrl=%2Freset-password");
+    const post = await web.fetch("/reset-password?first=", {
+      method: "POST",
+      headers: {
+        cookie: cookieOf(await backend.session(stale)),
+        "sec-fetch-site": "same-origin",
+        referer: `${web.base}/reset-password?first=`,
+      },
+      body: new URLSearchParams({ password: "a new password" }),
+    });
+    expect(post.headers.get("location")).toBe("/step-up?returnUrl=%2Freset-password%3Ffirst%3D");
+    expect(backend.count("PUT /auth/v1/user")).toBe(0);
   });
 
   test("with a bad bearer is none, whatever the cookies say", async () => {

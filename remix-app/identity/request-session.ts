@@ -22,6 +22,8 @@ export interface RequestSession {
   readonly auth: RequestAuth;
   /** What the database says of the session now; asked at most once a request, never kept longer. */
   state(): Promise<SessionState>;
+  /** What the database says of the session that this request's answer leaves in the browser; asked anew. */
+  issuedState(): Promise<SessionState>;
   /** Takes the session from the browser, in every variant of its cookie. */
   clear(): void;
   /** The session that the request, or what was done with it, leaves in the browser. */
@@ -53,15 +55,15 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     origin,
   });
   let auth = await proxy({ authorization, jar, scope, identityHeaders: identityHeaders(env, clientAddress) });
+  const ask = (accessToken: string) =>
+    fetchSessionState(accessToken, {
+      supabaseUrl: env.SUPABASE_URL,
+      publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
+    });
   let asked: Promise<SessionState> | undefined;
   function state(): Promise<SessionState> {
     asked ??=
-      auth.status === "authenticated"
-        ? fetchSessionState(auth.accessToken, {
-            supabaseUrl: env.SUPABASE_URL,
-            publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
-          })
-        : Promise.resolve<SessionState>({ status: "over" });
+      auth.status === "authenticated" ? ask(auth.accessToken) : Promise.resolve<SessionState>({ status: "over" });
     return asked;
   }
   // A refresh's result is kept for a while: a late request must not bring back a session that was signed out since.
@@ -72,6 +74,10 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   return {
     auth,
     state,
+    issuedState: async () => {
+      const issued = await readSessionCookie(jar, scope);
+      return issued ? ask(issued.access_token) : { status: "over" };
+    },
     clear: () => clearSessionCookie(jar, scope),
     stored: () => readSessionCookie(jar, scope),
     store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),

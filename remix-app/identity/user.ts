@@ -1,9 +1,11 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { problem } from "../http/problem.ts";
-import { redirectTarget } from "../http/redirect-target.ts";
 import { createDataClient } from "./clients.ts";
+import { destinationOf, detour } from "./detour.ts";
 import { freshSignInMs } from "./limits.ts";
+import { provenAt } from "./proven-at.ts";
+import { type MfaFacts, mfaFactsOf, secondStepPath } from "./second-step.ts";
 
 /** The signed-in user of a request. */
 export interface User {
@@ -13,9 +15,9 @@ export interface User {
   avatarUrl: string | null;
   sessionId: string;
   aal: "aal1" | "aal2" | "aal3";
-  /** When the session last proved who it is, by whatever method. */
+  /** When the session last proved who it is: by a code where an authenticator is enrolled, else by a sign-in. */
   provenAt: Date;
-  mfa: { required: boolean; satisfied: boolean };
+  mfa: MfaFacts;
   infrastructureAdmin: boolean;
   /** The Data API as this user, under row-level security. */
   data: SupabaseClient;
@@ -42,45 +44,54 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     avatarUrl: facts.user.avatarUrl,
     sessionId: auth.claims.session_id,
     aal: facts.aal,
-    provenAt: new Date(Math.max(0, ...auth.claims.amr.map(({ timestamp }) => timestamp)) * 1000),
-    mfa: { required: facts.policy.required || facts.hasVerifiedFactor, satisfied: facts.policy.satisfied },
+    provenAt: provenAt(auth.claims.amr, { enrolled: facts.hasVerifiedFactor }),
+    mfa: mfaFactsOf(facts),
     infrastructureAdmin: facts.infrastructureAdmin,
     data: createDataClient(env, auth.accessToken),
   };
 }
 
+/** Whether the user's last proof is recent enough for a change that matters (design.md, step-up). */
+export function isFresh(user: User): boolean {
+  return Date.now() - user.provenAt.getTime() <= freshSignInMs;
+}
+
 /**
  * The user of this request, whose session satisfies what their account demands.
- * @throws Response 403 MFA_REQUIRED where a second step is due
+ * @throws Response a redirect to the challenge or to enrollment that keeps the destination, where a second step is due;
+ * for APIs and bearer callers 403 MFA_REQUIRED
  * @throws Response a redirect to the sign-in page that keeps the destination; for APIs and bearer callers 401
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
  */
 export async function requireUser(context: AppLoadContext, request: Request): Promise<User> {
   const user = await getUser(context);
-  if (user) {
-    if (!user.mfa.satisfied) throw problem("MFA_REQUIRED", { requestId: context.requestId });
-    return user;
-  }
-  const { surface, requestId, origin } = context;
-  if (surface === "api" || request.headers.has("authorization")) {
+  if (user?.mfa.satisfied) return user;
+  const { requestId, origin } = context;
+  const destination = destinationOf(request, origin);
+  if (!takesPages(context, request)) {
+    if (user) throw problem("MFA_REQUIRED", { requestId });
     throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  const { pathname, search } = new URL(request.url);
-  const asked = request.method === "GET" ? `${pathname}${search}` : pathname;
-  const destination = redirectTarget(asked, { origin, fallback: "/" });
-  throw redirect(destination === "/" ? "/login" : `/login?${new URLSearchParams({ returnUrl: destination })}`);
+  throw redirect(user ? secondStepPath(user.mfa, destination) : detour("/login", destination));
 }
 
 /**
- * The user of this request, whose sign-in is fresh enough for a change that matters (design.md, step-up).
- * @throws Response 403 STEP_UP_REQUIRED where it is older than ten minutes
+ * The user of this request, whose proof of who they are is fresh enough for a change that matters.
+ * @throws Response a redirect to the step-up page that keeps the destination, where it is older than ten minutes; for
+ * APIs and bearer callers 403 STEP_UP_REQUIRED
  * @throws Response as {@link requireUser}
  */
 export async function requireFreshUser(context: AppLoadContext, request: Request): Promise<User> {
   const user = await requireUser(context, request);
-  if (Date.now() - user.provenAt.getTime() <= freshSignInMs) return user;
-  const detail = "Your sign-in is too old for this. Sign out, sign in again, and come back within ten minutes.";
+  if (isFresh(user)) return user;
+  if (takesPages(context, request)) throw redirect(detour("/step-up", destinationOf(request, context.origin)));
+  const detail = "Your last proof of who you are is too old for this. Prove it again, then repeat the request.";
   throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
+}
+
+/** Whether the caller can be sent to a page: a browser on one. */
+function takesPages({ surface }: AppLoadContext, request: Request): boolean {
+  return surface === "page" && !request.headers.has("authorization");
 }
 
 function unavailable(requestId: string): Response {

@@ -8,6 +8,13 @@ export async function loader({ context }: LoaderFunctionArgs) {
   if (!user) {
     throw problem("UNAUTHENTICATED", { requestId: context.requestId, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  const { id, email, displayName, avatarUrl, sessionId, aal, mfa } = user;
-  return Response.json({ user: { id, email, displayName, avatarUrl }, sessionId, aal, mfa, activeAccountId: id });
+  const { id, email, displayName, avatarUrl, sessionId, aal } = user;
+  const { required, satisfied } = user.mfa;
+  return Response.json({
+    user: { id, email, displayName, avatarUrl },
+    sessionId,
+    aal,
+    mfa: { required, satisfied },
+    activeAccountId: id,
+  });
 }

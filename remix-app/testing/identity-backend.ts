@@ -16,6 +16,8 @@ export interface TokenOptions {
   foreignKey?: boolean;
   /** How long ago the session proved who it is. */
   provenSecondsAgo?: number;
+  /** How long ago it proved a code of an authenticator; left out, it never did. */
+  codeSecondsAgo?: number;
 }
 
 /** A small identity backend and Data API on a port of its own, to be told how to fail. */
@@ -34,7 +36,7 @@ export interface IdentityBackend {
   /** What becomes of a link from a mail. */
   verify: Behaviour;
   logout: Behaviour;
-  state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied";
+  state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied" | "enrolled";
   /** What every table holds, or how reading one fails. */
   rows: "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
@@ -78,7 +80,12 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
         email: testUser.email,
         session_id: sessionId,
         aal: "aal1",
-        amr: [{ method: "password", timestamp: nowSeconds - (options.provenSecondsAgo ?? 0) }],
+        amr: [
+          ...(options.codeSecondsAgo === undefined
+            ? []
+            : [{ method: "totp", timestamp: nowSeconds - options.codeSecondsAgo }]),
+          { method: "password", timestamp: nowSeconds - (options.provenSecondsAgo ?? 0) },
+        ],
       })
         .setProtectedHeader({ alg: options.algorithm ?? "ES256", kid })
         .setSubject(testUser.id)
@@ -139,6 +146,8 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       if (backend.state === "refused") send(401, { code: "PGRST301" });
       else if (backend.state === "over") send(200, { alive: false });
       else if (!fail(backend.state)) send(200, factsAs(backend.state));
+    } else if (path === "/rest/v1/rpc/begin_attempt") {
+      send(200, { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false });
     } else if (path.startsWith("/rest/v1/")) {
       if (backend.rows === "down") send(500, { code: "XX000", message: "internal text" });
       else send(200, backend.rows);
@@ -154,7 +163,7 @@ function factsAs(state: IdentityBackend["state"]) {
     notAfter: null,
     aal: "aal1",
     user: { ...testUser, displayName: "Ada", avatarUrl: null, banned: state === "banned", deleted: false },
-    hasVerifiedFactor: false,
+    hasVerifiedFactor: state === "enrolled",
     policy: {
       state: state === "malformed-policy" ? "malformed" : "optional",
       required: state === "unsatisfied",

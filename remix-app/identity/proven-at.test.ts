@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { provenAt } from "./proven-at.ts";
+
+const password = { method: "password", timestamp: 1_000 };
+const totp = { method: "totp", timestamp: 2_000 };
+
+test.each([
+  { what: "a password", amr: [password], enrolled: false, second: 1_000 },
+  {
+    what: "the newest sign-in",
+    amr: [{ method: "oauth", timestamp: 3_000 }, password],
+    enrolled: false,
+    second: 3_000,
+  },
+  { what: "a code", amr: [totp, password], enrolled: true, second: 2_000 },
+  {
+    what: "a code that is older than the sign-in",
+    amr: [{ method: "password", timestamp: 9_000 }, totp],
+    enrolled: true,
+    second: 2_000,
+  },
+  { what: "no code yet, where an authenticator is enrolled", amr: [password], enrolled: true, second: 0 },
+  { what: "a code of an authenticator that is gone", amr: [totp, password], enrolled: false, second: 1_000 },
+  { what: "nothing", amr: [], enrolled: false, second: 0 },
+])("$what proves who it is at second $second", ({ amr, enrolled, second }) => {
+  expect(provenAt(amr, { enrolled }).getTime()).toBe(second * 1_000);
+});

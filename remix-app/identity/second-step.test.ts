@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { type MfaFacts, mfaFactsOf, secondStepPath } from "./second-step.ts";
+
+const facts = (changes: Partial<MfaFacts>): MfaFacts => ({
+  required: true,
+  satisfied: false,
+  enrolled: true,
+  policy: "optional",
+  ...changes,
+});
+
+test.each([
+  { what: "an authenticator", mfa: facts({}), path: "/mfa?returnUrl=%2Fa" },
+  {
+    what: "a demand and no authenticator",
+    mfa: facts({ enrolled: false, policy: "required" }),
+    path: "/mfa/enroll?returnUrl=%2Fa",
+  },
+  {
+    what: "a reset under way",
+    mfa: facts({ enrolled: false, policy: "recovery_in_progress" }),
+    path: "/mfa?returnUrl=%2Fa",
+  },
+])("with $what the way leads over $path", ({ mfa, path }) => {
+  expect(secondStepPath(mfa, "/a")).toBe(path);
+});
+
+test.each(["/mfa", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
+  "a way over %s is no detour",
+  (destination) => {
+    expect(secondStepPath(facts({}), destination)).toBe(destination);
+  },
+);
+
+test("a page whose name begins alike is one", () => {
+  expect(secondStepPath(facts({}), "/mfas")).toBe("/mfa?returnUrl=%2Fmfas");
+});
+
+test.each([
+  { policy: { state: "optional", required: false, satisfied: true }, enrolled: false, required: false },
+  { policy: { state: "optional", required: false, satisfied: false }, enrolled: true, required: true },
+  { policy: { state: "required", required: true, satisfied: false }, enrolled: false, required: true },
+] as const)("a second step is required by policy $policy.state, or by an authenticator ($enrolled)", (row) => {
+  const { policy, enrolled, required } = row;
+  const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };
+  const session = { sessionId: "", aal: "aal1", user, infrastructureAdmin: false } as const;
+  expect(mfaFactsOf({ ...session, hasVerifiedFactor: enrolled, policy })).toEqual({
+    required,
+    satisfied: policy.satisfied,
+    enrolled,
+    policy: policy.state,
+  });
+});

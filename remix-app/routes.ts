@@ -17,6 +17,13 @@ export default [
   route("settings/security/export", "routes/settings.security.export.ts"),
   route("settings/security/delete-account", "routes/settings.security.delete-account.tsx"),
 
+  route("mfa", "routes/mfa.tsx"),
+  route("mfa/enroll", "routes/mfa.enroll.tsx"),
+  route("mfa/recovery", "routes/mfa.recovery.tsx"),
+  route("mfa/recovery-codes", "routes/mfa.recovery-codes.tsx"),
+  route("mfa/remove", "routes/mfa.remove.tsx"),
+  route("step-up", "routes/step-up.tsx"),
+
   route("workspaces", "routes/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspace.tsx"),
   route("workspaces/:workspaceId/members", "routes/workspace.members.tsx"),

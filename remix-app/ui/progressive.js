@@ -13,6 +13,17 @@ for (const button of document.querySelectorAll("button[data-reveals]")) {
     input.type = "password";
   });
 }
+for (const button of navigator.clipboard ? document.querySelectorAll("button[data-copies]") : []) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copies);
+    button.firstElementChild.textContent = "Copied";
+  });
+}
+for (const button of document.querySelectorAll("button[data-prints]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => print());
+}
 // A double click sends once; a form whose sending was stopped can be sent again.
 const resendAfterMs = 3000;
 for (const form of document.querySelectorAll("form[data-once]")) {

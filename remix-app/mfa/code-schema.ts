@@ -1,0 +1,29 @@
+import { z } from "zod";
+
+/** The code of an authenticator app as typed or pasted: apps show it as "123 456". */
+export const codeSchema = z
+  .string({ error: "Enter the code that your app shows" })
+  .transform((text) => text.replace(/[\s-]/g, ""))
+  .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits that your app shows"));
+
+export const factorIdSchema = z.uuid({ error: "Choose an authenticator" });
+
+export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });
+
+/** An authenticator's name, as its owner tells it from others. */
+const nameSchema = z
+  .string()
+  .trim()
+  .max(60, "Choose a name of at most 60 characters")
+  .optional()
+  .transform((name) => name || undefined);
+
+export const startEnrollmentSchema = z.object({ name: nameSchema });
+
+/** What an enrollment under way carries from page to page: the backend shows a secret only once. */
+export const verifyEnrollmentSchema = z.object({
+  factorId: factorIdSchema,
+  secret: z.string().regex(/^[A-Z2-7]{16,128}$/),
+  name: z.string().max(120),
+  code: codeSchema,
+});

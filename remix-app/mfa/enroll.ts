@@ -1,0 +1,76 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { type AuthFailure, generalFailure } from "../identity/auth-errors.ts";
+import type { User } from "../identity/user.ts";
+import { type Authenticator, defaultName, listAuthenticators } from "./authenticators.ts";
+import { type QrCode, qrCodeOf } from "./qr-code.ts";
+
+/** Under this name authenticator apps list the account. */
+const issuer = "Gatehouse";
+const maxAuthenticators = 10;
+
+/** An authenticator whose code has yet to be proved: what the page shows of it. */
+export interface Enrollment {
+  factorId: string;
+  secret: string;
+  name: string;
+  /** For an app on the same device. */
+  uri: string;
+  qrCode: QrCode;
+}
+
+export type StartedEnrollment = { started: true; enrollment: Enrollment } | ({ started: false } & AuthFailure);
+
+/**
+ * Begins the enrollment of an authenticator app. What was begun before and never finished is dropped.
+ * @param options.name as its owner calls it; without one it gets one that is free
+ * @throws Response 503 AUTH_UNAVAILABLE, as {@link listAuthenticators}
+ */
+export async function startEnrollment(
+  context: AppLoadContext,
+  { user, name }: { user: User; name: string | undefined },
+): Promise<StartedEnrollment> {
+  const known = await listAuthenticators(context);
+  const verified = known.filter((authenticator) => authenticator.verified);
+  if (verified.length >= maxAuthenticators) {
+    return refused(`An account has at most ${maxAuthenticators} authenticators. Remove one first.`);
+  }
+  if (verified.some((other) => other.name === name)) return refused(taken);
+  const { mfa } = context.session.authClient().auth;
+  for (const { id } of known.filter((authenticator) => !authenticator.verified)) await mfa.unenroll({ factorId: id });
+  const friendlyName = name ?? freeName(verified);
+  const { data, error } = await mfa.enroll({ factorType: "totp", friendlyName, issuer });
+  if (error) {
+    const failure = generalFailure(error);
+    if (failure) return { started: false, ...failure };
+    return refused(error.code === "mfa_factor_name_conflict" ? taken : "This could not be set up. Try again.");
+  }
+  const { secret } = data.totp;
+  return { started: true, enrollment: enrollmentOf({ factorId: data.id, secret, name: friendlyName, user }) };
+}
+
+/** What the page shows of an enrollment under way, from what its form carried. */
+export function enrollmentOf(given: { factorId: string; secret: string; name: string; user: User }): Enrollment {
+  const { factorId, secret, name, user } = given;
+  const uri = keyUri(secret, user.email);
+  return { factorId, secret, name, uri, qrCode: qrCodeOf(uri) };
+}
+
+/** The "Key Uri Format" that authenticator apps read. */
+function keyUri(secret: string, account: string): string {
+  const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`;
+  const query = new URLSearchParams({ secret, issuer, algorithm: "SHA1", digits: "6", period: "30" });
+  return `otpauth://totp/${label}?${query}`;
+}
+
+function freeName(known: readonly Authenticator[]): string {
+  const names = new Set(known.map(({ name }) => name));
+  let name = defaultName;
+  for (let number = 2; names.has(name); number += 1) name = `${defaultName} ${number}`;
+  return name;
+}
+
+const taken = "You have an authenticator of this name. Choose another name.";
+
+function refused(message: string): StartedEnrollment {
+  return { started: false, status: 400, message };
+}

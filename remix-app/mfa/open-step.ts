@@ -1,0 +1,44 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { redirectTarget } from "../http/redirect-target.ts";
+import { detour } from "../identity/detour.ts";
+import { secondStepPath } from "../identity/second-step.ts";
+import { getUser, isFresh, type User } from "../identity/user.ts";
+
+/** A page that people pass through on their way: who they are, and where they are going. */
+export interface Step {
+  user: User;
+  /** A path of ours, from the address's `returnUrl`. */
+  destination: string;
+}
+
+/**
+ * What the pages of the second step begin with. Their user may have yet to prove one: each page decides what is due.
+ * @throws Response a redirect to the sign-in page that keeps the destination
+ * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
+ */
+export async function openStep(
+  context: AppLoadContext,
+  { request, fallback = "/" }: { request: Request; fallback?: string },
+): Promise<Step> {
+  const returnUrl = new URL(request.url).searchParams.get("returnUrl");
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback });
+  const user = await getUser(context);
+  if (!user) throw redirect(detour("/login", destination));
+  return { user, destination };
+}
+
+/**
+ * Enrollment is for those who have no authenticator yet, whatever else they have to prove, and for those who have proved
+ * one; both by a recent proof, so that nobody enrolls their own app on a session that was left open.
+ * @throws Response a redirect to what is due first, and from there back to this very page
+ */
+export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {
+  const step = await openStep(context, { request });
+  const { user, destination } = step;
+  const { enrolled, satisfied, policy } = user.mfa;
+  if ((enrolled && !satisfied) || policy === "recovery_in_progress") {
+    throw redirect(secondStepPath(user.mfa, destination));
+  }
+  if (!isFresh(user)) throw redirect(detour("/step-up", detour("/mfa/enroll", destination)));
+  return step;
+}

@@ -1,0 +1,68 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { SupabaseClient } from "@supabase/supabase-js";
+import { guardAttempt } from "../abuse/attempts.ts";
+import { recordEvent } from "../activity/record-event.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import type { User } from "../identity/user.ts";
+import { recoveryCodeHash } from "./recovery-codes.ts";
+
+/**
+ * What became of a recovery, and what to say of it. `unfinished`: the code is used and the authenticators are not all
+ * gone; it can be taken up again without another code.
+ */
+export type Recovery =
+  | { outcome: "recovered" }
+  | { outcome: "refused" | "unfinished"; status: 400 | 403 | 429 | 503; message: string };
+
+/**
+ * Removes the lost authenticators of the signed-in user by a recovery code, or takes up again what failed half-way. It
+ * proves nothing else: the session stays at AAL1, and what the account demands is due as before.
+ *
+ * In this order, so that a failure at any point leaves the account closed: the code is claimed (for required accounts
+ * that advances the boundary), other sessions end, the factors go, the claim is completed.
+ * @param options.code normalised; null takes up what this session began
+ */
+export async function recover(
+  context: AppLoadContext,
+  { user, code }: { user: User; code: string | null },
+): Promise<Recovery> {
+  const attempt = await guardAttempt(context, { action: "code", userId: user.id });
+  if (!attempt.admitted) return { outcome: "refused", status: attempt.status, message: attempt.message };
+  const service = createServiceClient(context.env);
+  const database = service.schema("private");
+  const { data: begun, error } = await database.rpc("begin_mfa_recovery", {
+    subject_id: user.id,
+    current_session_id: user.sessionId,
+    code_hash: code === null ? null : recoveryCodeHash(code, user.id),
+  });
+  await attempt.settle(error ? "void" : begun === null ? "failed" : "succeeded");
+  if (error) return { outcome: "refused", status: 503, message: unavailable };
+  if (begun === null) return { outcome: "refused", status: 400, message: noSuchCode };
+  await recordEvent(context, { userId: user.id, kind: "recovery_code_used", method: "recovery_code" });
+
+  const completed = (await endOtherSessions(context)) && (await removeFactors(service, user.id));
+  const { error: notEnded } = await database.rpc("end_mfa_recovery", { code_id: begun, completed });
+  if (notEnded) console.error(`warning request=${context.requestId} a recovery stays open: ${notEnded.code}`);
+  return completed ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
+}
+
+const noSuchCode = "That code does not work. Each code works once: check it, or try another one.";
+const unavailable = "We cannot check recovery codes right now, so none was used. Try again in a moment.";
+const unfinished = "Your code was taken, but your authenticators are not all removed yet. Try again in a moment.";
+
+/** A session that was stuck at the challenge must not open by the challenge's going away. */
+async function endOtherSessions({ session, requestId }: AppLoadContext): Promise<boolean> {
+  if (session.auth.status !== "authenticated") return false;
+  const { error } = await session.authClient().auth.admin.signOut(session.auth.accessToken, "others");
+  if (error) console.error(`warning request=${requestId} other sessions were not ended: ${error.code}`);
+  return !error;
+}
+
+/** Whether no factor is left, whatever each deletion answered. */
+async function removeFactors(service: SupabaseClient, userId: string): Promise<boolean> {
+  const { mfa } = service.auth.admin;
+  const { data: before } = await mfa.listFactors({ userId });
+  for (const { id } of before?.factors ?? []) await mfa.deleteFactor({ id, userId });
+  const { data: after } = await mfa.listFactors({ userId });
+  return after !== null && after.factors.length === 0;
+}

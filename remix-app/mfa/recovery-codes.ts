@@ -1,0 +1,96 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { recordEvent } from "../activity/record-event.ts";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+
+/** Crockford's base 32: no letter is taken for a digit or for another letter. */
+const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const codesAtOnce = 10;
+/** 80 bits: more than anybody can try, even with the hashes in hand. */
+const codeBytes = 10;
+const codeLength = 16;
+
+/** A recovery code as typed: case, spaces and dashes do not matter, and look-alikes are read as what they are. */
+const recoveryCodeSchema = z
+  .string({ error: "Enter a recovery code" })
+  .transform((text) => text.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1"))
+  .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E"));
+
+/** A use of a code, or with `finish` what this session began with one before. */
+export const recoverySchema = z
+  .object({ code: recoveryCodeSchema.optional(), finish: z.literal("yes").optional() })
+  .refine(({ code, finish }) => code !== undefined || finish !== undefined, {
+    path: ["code"],
+    message: "Enter a recovery code",
+  });
+
+const stateSchema = z.object({
+  left: z.number().int(),
+  createdAt: z.string().nullable(),
+  unfinished: z.boolean(),
+});
+
+/** How many codes a user has left, and since when; whether this session used one whose work is not done. */
+export type RecoveryState = z.infer<typeof stateSchema>;
+
+/** @throws Response 503 UNAVAILABLE where it could not be asked */
+export async function recoveryState(
+  { env, requestId }: AppLoadContext,
+  { id, sessionId }: { id: string; sessionId: string },
+): Promise<RecoveryState> {
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("mfa_recovery_state", { subject_id: id, current_session_id: sessionId });
+  if (error) throw problem("UNAVAILABLE", { requestId });
+  return stateSchema.parse(data);
+}
+
+/**
+ * Makes ten new codes in the place of all that the user had.
+ * @returns them, in groups of four; nobody can read them again
+ * @throws Response 503 UNAVAILABLE where they were not stored; the ones from before still count
+ */
+export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {
+  const codes = Array.from({ length: codesAtOnce }, newCode);
+  await replaceCodes(context, { userId, codes });
+  await recordEvent(context, { userId, kind: "recovery_codes_created" });
+  return codes.map((code) => code.match(/.{4}/g)?.join("-") ?? code);
+}
+
+/**
+ * Takes all recovery codes from an account that has nothing left to recover.
+ * @throws Response 503 UNAVAILABLE where they are still there
+ */
+export async function removeRecoveryCodes(context: AppLoadContext, userId: string): Promise<void> {
+  await replaceCodes(context, { userId, codes: [] });
+}
+
+async function replaceCodes(
+  { env, requestId }: AppLoadContext,
+  { userId, codes }: { userId: string; codes: string[] },
+): Promise<void> {
+  const { error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("replace_mfa_recovery_codes", {
+      subject_id: userId,
+      code_hashes: codes.map((code) => recoveryCodeHash(code, userId)),
+    });
+  if (error) throw problem("UNAVAILABLE", { requestId });
+}
+
+/** What is stored of a code: see the comment on private.mfa_recovery_codes. */
+export function recoveryCodeHash(code: string, userId: string): string {
+  return createHash("sha256").update(`mfa-recovery-code ${userId} ${code}`).digest("hex");
+}
+
+function newCode(): string {
+  let bits = BigInt(`0x${randomBytes(codeBytes).toString("hex")}`);
+  let code = "";
+  for (let index = 0; index < codeLength; index += 1) {
+    code += alphabet[Number(bits & 31n)];
+    bits >>= 5n;
+  }
+  return code;
+}

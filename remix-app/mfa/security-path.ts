@@ -1,0 +1,2 @@
+/** Where an account's authenticators and recovery codes are listed. */
+export const securityPath = "/settings/security";

@@ -1,0 +1,62 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AuthError } from "@supabase/supabase-js";
+import { guardAttempt } from "../abuse/attempts.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
+import { requireKeptSession } from "../identity/request-session.ts";
+import type { User } from "../identity/user.ts";
+import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
+
+/** What became of a code. Where it was not taken: what the form says, with which status. */
+export type Verification = { verified: true } | { verified: false; status: 400 | 403 | 429 | 503; message: string };
+
+const wrongCodeError = "mfa_verification_failed";
+const wrongCode = "That code is not right. Codes change every 30 seconds: enter the one that your app shows now.";
+const usedCode = "That code was used already. Wait for your app to show the next one, then enter that.";
+const unavailable = "We cannot check codes right now, so nothing was tried. Try again in a moment.";
+const gone = "This authenticator is not set up any more. Open the page again.";
+const ended = "Your session ended. Sign in again.";
+
+/**
+ * Proves a code on the session of this request: challenge and verification in one call of ours, since the backend binds
+ * both to one address. The session is at AAL2 then, in the cookie of the answer, and the user's other sessions at AAL1
+ * are over. A code counts once, whoever brings it.
+ */
+export async function verifyCode(
+  context: AppLoadContext,
+  { user, factorId, code }: { user: User; factorId: string; code: string },
+): Promise<Verification> {
+  const attempt = await guardAttempt(context, { action: "code", userId: user.id });
+  if (!attempt.admitted) return refusal(attempt.status, attempt.message);
+  const use = { factorId, code, sessionId: user.sessionId };
+  const claimed = await claimCode(context, use);
+  if (!claimed) {
+    await attempt.settle(claimed === null ? "void" : "failed");
+    return claimed === null ? refusal(503, unavailable) : refusal(400, usedCode);
+  }
+  const { error } = await context.session.authClient().auth.mfa.challengeAndVerify({ factorId, code });
+  const outcome = error ? outcomeOf(error) : "right";
+  await Promise.all([
+    releaseCode(context, { ...use, outcome }),
+    attempt.settle(outcome === "right" ? "succeeded" : error?.code === wrongCodeError ? "failed" : "void"),
+  ]);
+  if (error) return refusalOf(error);
+  await requireKeptSession(context);
+  return { verified: true };
+}
+
+function outcomeOf(error: AuthError): CodeOutcome {
+  const answered = error.status !== undefined && error.status >= 400 && error.status < 500;
+  return answered ? "wrong" : "unknown";
+}
+
+function refusalOf(error: AuthError): Verification {
+  const failure = generalFailure(error);
+  if (failure) return refusal(failure.status, failure.message);
+  if (error.code === wrongCodeError) return refusal(400, wrongCode);
+  if (error.code === "mfa_factor_not_found") return refusal(400, gone);
+  return error.status === 401 || error.status === 403 ? refusal(403, ended) : refusal(400, wrongCode);
+}
+
+function refusal(status: 400 | 403 | 429 | 503, message: string): Verification {
+  return { verified: false, status, message };
+}

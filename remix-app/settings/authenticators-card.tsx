@@ -1,0 +1,61 @@
+import { securityPath } from "../mfa/security-path.ts";
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+
+interface ListedAuthenticator {
+  id: string;
+  name: string;
+  createdAt: string;
+  lastUsedAt: string | null;
+}
+
+const addPath = `/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`;
+
+/** The authenticator apps of an account: their names and dates, one more, and one less. */
+export function AuthenticatorsCard({ authenticators }: { authenticators: readonly ListedAuthenticator[] }) {
+  return (
+    <Card
+      id="authenticators"
+      title="Authenticator apps"
+      lead="With one, signing in asks for a code from it as well."
+      action={
+        <a href={addPath} className={buttonClass("secondary")}>
+          Add app
+        </a>
+      }
+    >
+      {authenticators.length === 0 ? (
+        <p className="text-muted">None yet. A code from your phone keeps others out even if they know your password.</p>
+      ) : (
+        <ul className="divide-y divide-line">
+          {authenticators.map(({ id, name, createdAt, lastUsedAt }) => (
+            <li
+              key={id}
+              className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0"
+            >
+              <div className="min-w-0">
+                <p className="font-medium">{name}</p>
+                <p className="text-muted">
+                  Added <RelativeTime at={createdAt} />
+                  {lastUsedAt ? (
+                    <>
+                      {" · "}last used <RelativeTime at={lastUsedAt} />
+                    </>
+                  ) : null}
+                </p>
+              </div>
+              <a
+                href={`/mfa/remove?${new URLSearchParams({ factorId: id })}`}
+                className={buttonClass("secondary")}
+                aria-label={`Remove ${name}`}
+              >
+                Remove
+              </a>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}

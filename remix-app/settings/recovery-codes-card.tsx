@@ -1,0 +1,38 @@
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+
+const fewCodes = 3;
+
+/** How many recovery codes are left, and new ones. */
+export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt: string | null }) {
+  return (
+    <Card
+      id="recovery-codes"
+      title="Recovery codes"
+      lead="If you lose your authenticator app, one of them lets you set up another."
+      action={
+        <a href="/mfa/recovery-codes" className={buttonClass("secondary")}>
+          Create new codes
+        </a>
+      }
+    >
+      {left <= fewCodes ? (
+        <Notice tone="warn">
+          {left === 0 ? "No code is left." : left === 1 ? "One code is left." : `${left} codes are left.`} Create new
+          ones, or losing your app may lock you out.
+        </Notice>
+      ) : (
+        <p>
+          {left} unused codes
+          {createdAt ? (
+            <span className="text-muted">
+              , created <RelativeTime at={createdAt} />
+            </span>
+          ) : null}
+        </p>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,55 @@
+import { Form } from "@remix-run/react";
+import { ChevronRight } from "lucide-react";
+import type { ReactNode } from "react";
+import { Button } from "./button.tsx";
+
+export interface OtherWay {
+  to: string;
+  label: string;
+  hint: string;
+}
+
+/** What else helps at the second step: other ways through it, what to do where there is none, and the way out. */
+export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: ReactNode }) {
+  return (
+    <div className="space-y-4 border-line border-t pt-6">
+      <details className="group">
+        <summary className="flex min-h-10 cursor-pointer items-center gap-1.5 rounded-button font-medium text-accent">
+          <ChevronRight aria-hidden="true" className="size-4 group-open:rotate-90" />
+          Try another way
+        </summary>
+        <div className="space-y-3 pt-2">
+          <ul className="space-y-2">
+            {ways.map(({ to, label, hint }) => (
+              <li key={to}>
+                <a
+                  href={to}
+                  className="flex items-center gap-3 rounded-card border border-line bg-surface px-3 py-2.5 hover:bg-sunken"
+                >
+                  <span className="min-w-0 flex-1">
+                    <span className="block font-medium">{label}</span>
+                    <span className="block text-muted">{hint}</span>
+                  </span>
+                  <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />
+                </a>
+              </li>
+            ))}
+          </ul>
+          <p className="text-muted">{help}</p>
+        </div>
+      </details>
+      <SignOutForm />
+    </div>
+  );
+}
+
+/** The way out of a page that one cannot or will not pass. */
+export function SignOutForm() {
+  return (
+    <Form method="post" action="/logout" reloadDocument>
+      <Button variant="secondary" className="w-full">
+        Sign out
+      </Button>
+    </Form>
+  );
+}

@@ -1,0 +1,47 @@
+import { buttonClass } from "./button.tsx";
+import { Notice } from "./notice.tsx";
+
+const fileName = "gatehouse-recovery-codes.txt";
+
+/** New recovery codes, this one time: to download, to print, or to write down. */
+export function RecoveryCodes({ codes, email }: { codes: readonly string[]; email: string }) {
+  const text = [
+    `Gatehouse recovery codes for ${email}`,
+    "Each works once. One removes the account's authenticator apps, so that you can add a new one.",
+    "",
+    ...codes,
+    "",
+  ].join("\n");
+  return (
+    <div className="space-y-4">
+      <Notice tone="warn">
+        Keep them where you find them without your phone. They are shown this once; ones from before no longer work.
+      </Notice>
+      <ul
+        aria-label="Recovery codes"
+        className="grid grid-cols-1 gap-x-6 gap-y-1 rounded-card border border-line bg-surface px-4 py-3 font-mono sm:grid-cols-2"
+      >
+        {codes.map((code) => (
+          <li key={code} className="whitespace-nowrap text-center">
+            {code}
+          </li>
+        ))}
+      </ul>
+      <div className="flex flex-wrap gap-3 print:hidden">
+        <a
+          className={buttonClass("secondary")}
+          download={fileName}
+          href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`}
+        >
+          Download
+        </a>
+        <button type="button" hidden data-prints="" className={buttonClass("secondary")}>
+          Print
+        </button>
+        <button type="button" hidden data-copies={codes.join("\n")} className={buttonClass("secondary")}>
+          <span aria-live="polite">Copy</span>
+        </button>
+      </div>
+    </div>
+  );
+}

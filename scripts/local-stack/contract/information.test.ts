@@ -13,7 +13,7 @@ describe("GET /health", () => {
 describe("GET /settings", () => {
   test("tells which ways to sign in are on, each provider by name", async () => {
     const body = expectOk(await call("GET /settings"));
-    expect(body.external).toMatchObject({ email: true, google: false, apple: false, keycloak: true });
+    expect(body.external).toMatchObject({ email: true, discord: false, spotify: false, keycloak: true });
     expect(Object.values(body.external).every((value) => typeof value === "boolean")).toBe(true);
   });
 

@@ -12,6 +12,8 @@ import {
   clusterCommand,
   initialiseCluster,
 } from "../../services/postgres/cluster.ts";
+import { captchaVerifiers } from "./captcha-verifier.ts";
+import { startInternet } from "./internet.ts";
 import { startProvider } from "./oauth-provider.ts";
 import { freePort, type Surroundings, startServer } from "./servers.ts";
 import { startVariants } from "./variant-starter.ts";
@@ -31,6 +33,8 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
     const mail = await startMail(endings);
     const provider = await startProvider();
     endings.push(provider.stop);
+    const internet = await startInternet({ ...provider.hosts, ...captchaVerifiers() });
+    endings.push(internet.stop);
     const secret = randomBytes(32).toString("hex");
     const surroundings: Surroundings = {
       authDbUrl: database.authDbUrl,
@@ -38,6 +42,7 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
       jwtSecret: secret,
       jwtKeys: JSON.stringify(await makeKeys(secret)),
       providerUrl: provider.url,
+      internet: internet.environment,
     };
     const server = await startServer(surroundings);
     endings.push(server.stop);
@@ -55,8 +60,6 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
       IDENTITY_MAIL_URL: mail.url,
       IDENTITY_PROVIDER_URL: provider.url,
       IDENTITY_VARIANTS_URL: variants.url,
-      // The verifiers of Supabase Auth's binary are built in.
-      IDENTITY_PLUGGABLE_VERIFIER: process.env.IDENTITY_BIN ? "" : "1",
     });
     return stop;
   } catch (error) {

@@ -13,9 +13,12 @@ export const newPerson = (fields: Partial<Person> = {}): Person => ({
   ...fields,
 });
 
-/** The code that the provider sends a browser back with, once this person has agreed. */
-export async function admit(person: Person): Promise<string> {
-  const response = await fetch(`${server.providerUrl}/people`, { method: "POST", body: JSON.stringify(person) });
+/** The code that a provider sends a browser back with, once this person has agreed. */
+export async function admit(person: Person, provider = "keycloak"): Promise<string> {
+  const response = await fetch(`${server.providerUrl}/people?provider=${provider}`, {
+    method: "POST",
+    body: JSON.stringify(person),
+  });
   return ((await response.json()) as { code: string }).code;
 }
 
@@ -42,7 +45,7 @@ export function oauthFlow(serverUrl: () => string = () => server.url) {
   /** The whole way, implicit. */
   async function signInAs(person: Person, query: Record<string, string> = {}) {
     const { state } = await begin({ redirect_to: app, ...query });
-    return finish(state, { code: await admit(person) });
+    return finish(state, { code: await admit(person, query.provider) });
   }
 
   const userOf = async (fragment: Record<string, string>) =>

@@ -13,6 +13,8 @@ export type Surroundings = {
   jwtKeys: string;
   /** Identity providers to sign in with. */
   providerUrl: string;
+  /** How a server comes to the hosts that it has built in. */
+  internet: Record<string, string>;
 };
 
 export type RunningServer = { url: string; stop: () => Promise<void> };
@@ -28,11 +30,13 @@ export async function freePort(): Promise<number> {
 }
 
 /** The settings that the suite expects of a server under test, in identity-contract terms: GoTrue's own variables. */
-function baseEnvironment({ authDbUrl, smtpPort, jwtSecret, jwtKeys, providerUrl }: Surroundings, port: number) {
+function baseEnvironment(surroundings: Surroundings, port: number) {
+  const { authDbUrl, smtpPort, jwtSecret, jwtKeys, providerUrl, internet } = surroundings;
   const url = `http://127.0.0.1:${port}`;
   const code = "{{ .Token }} {{ .TokenHash }}";
   return {
     ...providerSettings(providerUrl),
+    ...internet,
     // Ours starts a good deal faster from the second process on.
     NODE_COMPILE_CACHE: path.resolve(".local/compile-cache"),
     DATABASE_URL: authDbUrl,

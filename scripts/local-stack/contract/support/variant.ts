@@ -23,7 +23,7 @@ export function describeVariant(name: string, changes: Record<string, string>, c
   });
 }
 
-/** As `describeVariant`, where the server can be told which verifier of bot challenges to ask. */
-export function describePluggable(name: string, changes: Record<string, string>, cases: Cases): void {
-  if (process.env.IDENTITY_PLUGGABLE_VERIFIER) describeVariant(name, changes, cases);
+/** Cases in which the server asks hosts that it has built in: they are in the suite's hands where it started the server. */
+export function describeWithInternet(name: string, cases: () => void): void {
+  if (startUrl) describe(name, cases);
 }

@@ -44,7 +44,7 @@ export function isKnownProvider(name: string): boolean {
 }
 
 /** Reads `GOTRUE_EXTERNAL_<PROVIDER>_*`, those of any name that has a client id. */
-export function readProviders(env: NodeJS.ProcessEnv): ReadonlyMap<string, ProviderConfig> {
+export function readProviders(env: Readonly<Record<string, string | undefined>>): ReadonlyMap<string, ProviderConfig> {
   const configured = Object.keys(env).flatMap((variable) => {
     const [, name] = /^GOTRUE_EXTERNAL_([A-Z0-9_]+)_CLIENT_ID$/.exec(variable) ?? [];
     return name ? [name.toLowerCase()] : [];
@@ -53,7 +53,7 @@ export function readProviders(env: NodeJS.ProcessEnv): ReadonlyMap<string, Provi
   return new Map([...names].map((name) => [name, readProvider(env, name)]));
 }
 
-function readProvider(env: NodeJS.ProcessEnv, name: string): ProviderConfig {
+function readProvider(env: Readonly<Record<string, string | undefined>>, name: string): ProviderConfig {
   const value = (suffix: string) => env[`GOTRUE_EXTERNAL_${name.toUpperCase()}_${suffix}`]?.trim() ?? "";
   return {
     enabled: value("ENABLED").toLowerCase() === "true",

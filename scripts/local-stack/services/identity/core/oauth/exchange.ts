@@ -9,6 +9,8 @@ import type { ApiProvider, Provider, ProviderApi } from "./provider.ts";
 import type { ConfiguredProvider } from "./providers.ts";
 import { requestOptions } from "./request-options.ts";
 
+type Parts = Pick<Deps, "clock" | "discover">;
+
 /** What a provider's callback holds of its answer. */
 export type Answer = { code: string; state: string; issuer?: string | undefined };
 
@@ -21,7 +23,7 @@ export class ExchangeError extends Error {}
  * Redeems a code at the provider, RFC 6749 section 4.1.3, and learns from it who has signed in.
  * @throws ExchangeError when the provider does not take the code; Error when what it then says cannot be believed
  */
-export async function redeemCode(deps: Deps, configured: ConfiguredProvider, answer: Answer): Promise<Redeemed> {
+export async function redeemCode(deps: Parts, configured: ConfiguredProvider, answer: Answer): Promise<Redeemed> {
   const { provider, config } = configured;
   const client = clientOf(deps, config);
   if (provider.kind === "api") {
@@ -45,14 +47,17 @@ export async function redeemCode(deps: Deps, configured: ConfiguredProvider, ans
 }
 
 /** A provider's endpoints, discovered where they are not known. */
-export async function authorizationServer({ discover }: Deps, provider: Provider): Promise<oauth.AuthorizationServer> {
+export async function authorizationServer(
+  { discover }: Pick<Parts, "discover">,
+  provider: Provider,
+): Promise<oauth.AuthorizationServer> {
   if (provider.kind === "api") return provider.server;
   if (provider.endpoints) return { issuer: provider.issuer, ...provider.endpoints };
   return (await discover(provider.issuer)).server;
 }
 
 /** The library reads the time itself; what this server's clock says is told as a difference. */
-function clientOf({ clock }: Deps, { clientId }: ProviderConfig): oauth.Client {
+function clientOf({ clock }: Parts, { clientId }: ProviderConfig): oauth.Client {
   return { client_id: clientId, [oauth.clockSkew]: Math.round((clock().getTime() - Date.now()) / 1_000) };
 }
 

@@ -100,7 +100,12 @@ export function azure({ url }: ProviderConfig): OpenIdProvider {
   };
 }
 
-const microsoftClaims = z.looseObject({ name: text, email: text, preferred_username: text, xms_edov: z.unknown() });
+const microsoftClaims = z.looseObject({
+  name: text,
+  email: text,
+  preferred_username: text,
+  xms_edov: z.unknown().optional(),
+});
 const protocolClaims = [
   "aud",
   "iss",
@@ -141,7 +146,7 @@ const linkedinClaims = z.looseObject({
   email_verified: z.union([flag, z.stringbool({ truthy: ["true"], falsy: ["false"] })]),
   given_name: text,
   family_name: text,
-  locale: z.unknown(),
+  locale: z.unknown().optional(),
   picture: text,
 });
 

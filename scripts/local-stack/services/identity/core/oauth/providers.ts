@@ -1,5 +1,5 @@
+import type { Config } from "../../config/config.ts";
 import { isKnownProvider, type ProviderConfig } from "../../config/providers.ts";
-import type { Deps } from "../deps.ts";
 import { AuthError, invalid } from "../errors.ts";
 import { github, gitlab, keycloak, slackOidc } from "./api-providers.ts";
 import { apple, azure, google, linkedinOidc, openId } from "./openid-providers.ts";
@@ -28,7 +28,7 @@ export function unsupported(reason: string): AuthError {
  * The provider of this name, if it is switched on and has all that it needs.
  * @throws AuthError 400 validation_failed; 501 for one that this server cannot speak with
  */
-export function requireProvider({ config }: Deps, given: string): ConfiguredProvider {
+export function requireProvider({ config }: { config: Pick<Config, "providers"> }, given: string): ConfiguredProvider {
   const name = given.toLowerCase();
   const settings = config.providers.get(name);
   if (!settings) throw unsupported(`Provider ${given} could not be found`);

@@ -1,0 +1,37 @@
+import type { RequestListener } from "node:http";
+import { isIP } from "node:net";
+
+/** The secret that the verifiers know. */
+export const captchaSecret = "captcha-secret";
+
+/**
+ * The verifiers of bot challenges: each accepts the token "good" when it is told the secret and an address besides,
+ * and hangs up on "down".
+ */
+export function captchaVerifiers(): Record<string, RequestListener> {
+  const at =
+    (path: string): RequestListener =>
+    (request, response) => {
+      let form = "";
+      request.on("data", (chunk) => {
+        form += chunk;
+      });
+      request.on("end", () => {
+        const fields = new URLSearchParams(form);
+        const token = fields.get("response");
+        if (token === "down") return request.socket.destroy();
+        const codes = [
+          ...(request.url === path ? [] : ["bad-request"]),
+          ...(fields.get("secret") === captchaSecret ? [] : ["invalid-input-secret"]),
+          ...(isIP(fields.get("remoteip") ?? "") ? [] : ["missing-remoteip"]),
+          ...(token === "good" ? [] : ["invalid-input-response", "bad-luck"]),
+        ];
+        response.setHeader("Content-Type", "application/json");
+        response.end(JSON.stringify({ success: codes.length === 0, "error-codes": codes }));
+      });
+    };
+  return {
+    "challenges.cloudflare.com": at("/turnstile/v0/siteverify"),
+    "hcaptcha.com": at("/siteverify"),
+  };
+}

@@ -16,6 +16,10 @@ export default [
   route("settings/security", "routes/settings.security.tsx"),
   route("settings/security/export", "routes/settings.security.export.ts"),
   route("settings/security/delete-account", "routes/settings.security.delete-account.tsx"),
+  route("settings/security/password", "routes/settings.security.password.tsx"),
+  route("settings/security/sessions", "routes/settings.security.sessions.ts"),
+  route("settings/security/activity", "routes/settings.security.activity.tsx"),
+  route(".well-known/change-password", "routes/change-password.ts"),
 
   route("mfa", "routes/mfa.tsx"),
   route("mfa/enroll", "routes/mfa.enroll.tsx"),
@@ -33,6 +37,9 @@ export default [
 
   route("api/v1/auth/session", "routes/api.session.ts"),
   route("api/workspaces/:workspaceId", "routes/api.workspace-deletion.ts"),
+  route("api/v1/users/me/sessions", "routes/api.sessions.ts"),
+  route("api/v1/users/me/sessions/:sessionId", "routes/api.session-of-account.ts"),
+  route("api/v1/users/me/security-events", "routes/api.security-events.ts"),
 
   route("*", "routes/not-found.tsx"),
 ] satisfies RouteConfig;

@@ -14,6 +14,10 @@ export const eventKinds = {
     label: "Changed the password",
     notice: { subject: "Your password was changed", what: "The password of your account was changed." },
   },
+  password_added: {
+    label: "Set a password",
+    notice: { subject: "A password was set", what: "A password was set for your account. It can sign in." },
+  },
   email_change_requested: { label: "Asked to change the email" },
   email_changed: {
     label: "Changed the email",

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
+import { newAddress } from "../testing/visitor.ts";
 
 const { base, supabase } = readStack();
 const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
@@ -10,6 +11,7 @@ const password = "correct horse battery";
 const laptop = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/126.0.0.0 Safari/537.36";
 const laptopUpdated = laptop.replace("126", "127");
 const desk = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:127.0) Gecko/20100101 Firefox/127.0";
+const address = newAddress();
 let email: string;
 let userId: string;
 
@@ -24,7 +26,7 @@ afterEach(async () => {
 });
 
 async function signIn(userAgent: string) {
-  const browser = openBrowser(base, { userAgent });
+  const browser = openBrowser(base, { userAgent, address });
   expect((await browser.post("/login", { email, password })).location).toBe("/");
   return browser;
 }
@@ -43,7 +45,7 @@ test("sign-ins and sign-outs are in the log: by which method, by which device, f
   const browser = await signIn(laptop);
   expect((await browser.post("/logout", {})).location).toBe("/login");
   const [signedIn, signedOut] = await events();
-  expect(signedIn).toMatchObject({ kind: "sign_in", method: "password", device: "Chrome on macOS", ip: "127.0.0.1" });
+  expect(signedIn).toMatchObject({ kind: "sign_in", method: "password", device: "Chrome on macOS", ip: address });
   expect(signedOut).toMatchObject({ kind: "sign_out", device: "Chrome on macOS", session_id: signedIn?.session_id });
   expect(signedIn?.session_id).toMatch(/^[0-9a-f-]{36}$/);
 });
@@ -64,7 +66,7 @@ test("the owner gets a mail for a sign-in by a new device, and for no other", as
   for (const fact of [
     "Method: Password",
     "Device: Firefox on Windows",
-    "Address: 127.0.0.1",
+    `Address: ${address}`,
     `${base}/forgot-password`,
   ])
     expect(mail?.text).toContain(fact);

@@ -1,12 +1,11 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { guardAttempt } from "../abuse/attempts.ts";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { generalFailure } from "../identity/auth-errors.ts";
+import { changePassword } from "../identity/change-password.ts";
 import { resetPasswordSchema } from "../identity/credentials.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -32,27 +31,20 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields: ["password"] }), changed: false }, { status: 400 });
   }
-  const attempt = await guardAttempt(context, { action: "credential", userId: user.id });
-  if (!attempt.admitted) {
-    const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
-    return data({ result, changed: false }, { status: attempt.status });
+  const outcome = await changePassword(context, { ...submission.value, userId: user.id, first: false });
+  if (outcome.status === "changed") {
+    return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
   }
-  const { error } = await context.session.authClient().auth.updateUser(submission.value);
-  await attempt.settle(error && generalFailure(error) ? "void" : "succeeded");
-  if (!error) return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
-  const failure = generalFailure(error);
-  const refused = refusals[error.code ?? ""] ?? "This password was not taken. Choose another one.";
+  const { httpStatus, formErrors, fieldErrors, ask } = outcome;
+  // Only of sessions that no mail has made; that page can ask for more.
+  if (ask) throw redirect("/settings/security/password");
   const result = submission.reply({
     hideFields: ["password"],
-    ...(failure ? { formErrors: [failure.message] } : { fieldErrors: { password: [refused] } }),
+    ...(formErrors ? { formErrors } : {}),
+    ...(fieldErrors ? { fieldErrors } : {}),
   });
-  return data({ result, changed: false }, { status: failure?.status ?? 400 });
+  return data({ result, changed: false }, { status: httpStatus });
 }
-
-const refusals: Record<string, string> = {
-  weak_password: "Choose a password that is harder to guess",
-  same_password: "Choose a password other than the one you had",
-};
 
 export default function ResetPasswordPage() {
   const { email, returnUrl, first } = useLoaderData<typeof loader>();

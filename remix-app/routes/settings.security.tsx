@@ -2,13 +2,18 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../activity/list-events.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { hasPassword } from "../identity/change-password.ts";
 import { requireUser } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { recoveryState } from "../mfa/recovery-codes.ts";
+import { listSessions } from "../sessions/account-sessions.ts";
 import { AuthenticatorsCard } from "../settings/authenticators-card.tsx";
 import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
+import { PasswordCard } from "../settings/password-card.tsx";
 import { RecentActivityCard } from "../settings/recent-activity-card.tsx";
 import { RecoveryCodesCard } from "../settings/recovery-codes-card.tsx";
+import { SessionsCard } from "../settings/sessions-card.tsx";
+import { takeNotice } from "../settings/settings-notice.ts";
 import { SettingsPage } from "../ui/settings-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
@@ -17,31 +22,38 @@ export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
 
 const eventsShown = 5;
 
-/** Each card's part of the page is one line here: what it shows comes from its own feature. */
+/** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const { email, displayName } = user;
-  const [activity, authenticators, recoveryCodes] = await Promise.all([
-    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+  const [passwordExists, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
+    hasPassword(context, user.id),
     listAuthenticators(context),
     recoveryState(context, user),
+    listSessions(context, user),
+    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
   ]);
   return {
-    user: { email, displayName },
-    activity,
+    user: { email: user.email, displayName: user.displayName },
+    notice: takeNotice(context),
+    passwordExists,
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
+    sessions,
+    activity,
   };
 }
 
 /** The order is hardening's: what signs in first, then what watches, then what ends the account. */
 export default function SecurityPage() {
-  const { user, activity, authenticators, recoveryCodes } = useLoaderData<typeof loader>();
+  const page = useLoaderData<typeof loader>();
+  const { user, notice, authenticators } = page;
   return (
     <SettingsPage user={user} title="Security" lead="How you sign in, where you are signed in, and what happened.">
+      <PasswordCard exists={page.passwordExists} notice={notice} />
       <AuthenticatorsCard authenticators={authenticators} />
-      {authenticators.length > 0 ? <RecoveryCodesCard {...recoveryCodes} /> : null}
-      <RecentActivityCard events={activity.events} />
+      {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
+      <SessionsCard sessions={page.sessions} notice={notice} />
+      <RecentActivityCard events={page.activity.events} />
       <DangerZoneCard />
     </SettingsPage>
   );

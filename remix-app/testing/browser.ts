@@ -1,3 +1,5 @@
+import { newAddress, visitorHeaders } from "./visitor.ts";
+
 /** A browser without scripts: it keeps cookies, posts forms, and follows nothing by itself. */
 export interface Browser {
   get(path: string): Promise<{ status: number; location: string | null; text: string }>;
@@ -9,12 +11,12 @@ export interface Browser {
   cookie(): string;
 }
 
-/** Opens one on our origin. */
-export function openBrowser(base: string, { userAgent = "Test browser" } = {}): Browser {
+/** Opens one on our origin, that comes from an address of its own. */
+export function openBrowser(base: string, { userAgent = "Test browser", address = newAddress() } = {}): Browser {
   const cookies = new Map<string, string>();
   const cookie = () => [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   async function send(path: string, init: RequestInit) {
-    const headers = { "sec-fetch-site": "same-origin", accept: "text/html", "user-agent": userAgent, cookie: cookie() };
+    const headers = { ...visitorHeaders(address), accept: "text/html", "user-agent": userAgent, cookie: cookie() };
     const response = await fetch(new URL(path, base), { headers, redirect: "manual", ...init });
     for (const header of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(header) ?? [];

@@ -13,7 +13,7 @@ export function Card({
   title: string;
   lead?: ReactNode;
   action?: ReactNode;
-  children: ReactNode;
+  children?: ReactNode;
 }) {
   return (
     <section id={id} className="min-w-0 scroll-mt-6 rounded-card border border-line bg-surface">
@@ -24,7 +24,7 @@ export function Card({
         </div>
         {action}
       </div>
-      <div className="p-4 sm:p-5">{children}</div>
+      <div className="p-4 empty:pt-0 sm:p-5 sm:empty:pt-0">{children}</div>
     </section>
   );
 }

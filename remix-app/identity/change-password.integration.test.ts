@@ -1,0 +1,89 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { type Account, createAccount, query } from "../../scripts/test/account.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+
+const { base } = readStack();
+const path = "/settings/security/password";
+const renewed = "quite another password";
+let account: Account;
+
+beforeEach(async () => {
+  account = await createAccount();
+});
+afterEach(() => account.remove());
+
+async function signIn(password = account.password) {
+  const browser = openBrowser(base);
+  const { location } = await browser.post("/login", { email: account.email, password });
+  return { browser, signedIn: location === "/" };
+}
+const newestMail = async (subject: string) =>
+  (await mailsTo(account.email)).findLast((mail) => mail.subject === subject);
+
+describe("a changed password", () => {
+  test("counts at once, ends the other sessions and not this one, and is told by mail", async () => {
+    const [{ browser }, { browser: elsewhere }] = [await signIn(), await signIn()];
+    const answer = await browser.post(path, { password: renewed });
+    expect(answer.location).toBe("/settings/security#password");
+    const { status, text } = await browser.get("/settings/security");
+    expect(status).toBe(200);
+    expect(text).toContain("Your password is changed.");
+    expect((await browser.get("/settings/security")).text).not.toContain("Your password is changed.");
+    expect((await elsewhere.get("/settings/security")).location).toContain("/login");
+    expect([(await signIn()).signedIn, (await signIn(renewed)).signedIn]).toEqual([false, true]);
+    await expect.poll(() => newestMail("Your password was changed")).toBeDefined();
+    expect((await newestMail("Your password was changed"))?.text).toContain(`${base}/forgot-password`);
+  });
+
+  test.each([
+    ["short", "Choose a password of at least 8 characters"],
+    ["correct horse battery", "Choose a password other than the one you had"],
+    ["x".repeat(73), "at most 72 bytes"],
+  ])("is not %s", async (password, message) => {
+    const { browser } = await signIn();
+    const answer = await browser.post(path, { password });
+    expect(answer).toMatchObject({ status: 400, text: expect.stringContaining(message) });
+    expect(answer.text).not.toContain(`value="${password}"`);
+    expect((await signIn()).signedIn).toBe(true);
+    expect(await newestMail("Your password was changed")).toBeUndefined();
+  });
+
+  test("in a session older than a day takes the code that the backend mails", async () => {
+    const { browser } = await signIn();
+    await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [account.id]);
+    const asked = await browser.post(path, { password: renewed });
+    expect(asked).toMatchObject({ status: 400, text: expect.stringContaining("we mailed you a code") });
+    expect(asked.text).toContain('name="code"');
+    await expect.poll(() => newestMail("Confirm that it is you")).toBeDefined();
+    const mail = await newestMail("Confirm that it is you");
+    const code = /\b\d{6}\b/.exec(mail?.text ?? "")?.[0] ?? "";
+
+    const wrong = await browser.post(path, { password: renewed, code: code === "000000" ? "000001" : "000000" });
+    expect(wrong).toMatchObject({ status: 400, text: expect.stringContaining("This code is not the newest one") });
+    expect(wrong.text).toContain('name="code"');
+    const malformed = await browser.post(path, { password: renewed, code: "12x" });
+    expect(malformed).toMatchObject({ status: 400, text: expect.stringContaining("Enter the code from the mail") });
+    expect((await signIn(renewed)).signedIn).toBe(false);
+
+    const spaced = `${code.slice(0, 3)} ${code.slice(3)}`;
+    expect((await browser.post(path, { password: renewed, code: spaced })).status).toBe(303);
+    expect((await signIn(renewed)).signedIn).toBe(true);
+  });
+
+  test("is the first one of an account without, and named so", async () => {
+    const { browser } = await signIn();
+    await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
+    expect((await browser.get("/settings/security")).text).toContain("Set a password");
+    await browser.post(path, { password: renewed });
+    expect((await browser.get("/settings/security")).text).toContain("You have a password now.");
+    expect((await signIn(renewed)).signedIn).toBe(true);
+    await expect.poll(() => newestMail("A password was set")).toBeDefined();
+  });
+});
+
+test("password managers are led to the page", async () => {
+  const response = await fetch(new URL("/.well-known/change-password", base), { redirect: "manual" });
+  expect([response.status, response.headers.get("location")]).toEqual([302, path]);
+});

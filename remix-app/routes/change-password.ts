@@ -1,0 +1,6 @@
+import { redirect } from "@remix-run/server-runtime";
+
+/** Where password managers look for the page that changes a password (W3C, A Well-Known URL for Changing Passwords). */
+export function loader() {
+  return redirect("/settings/security/password");
+}

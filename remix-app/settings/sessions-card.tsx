@@ -1,0 +1,87 @@
+import { Form } from "@remix-run/react";
+import { Monitor, Smartphone } from "lucide-react";
+import { methodLabel } from "../activity/method-label.ts";
+import type { AccountSession } from "../sessions/account-sessions.ts";
+import { Button } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { CardNotice } from "../ui/card-notice.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { SettingsNotice } from "./settings-notice.ts";
+
+const words = {
+  one: "That device is signed out.",
+  others: "Every other device is signed out.",
+  over: "That device was signed out already.",
+};
+const actionPath = "/settings/security/sessions";
+
+/** Where the account is signed in, this place first, and signing out elsewhere. */
+export function SessionsCard({
+  sessions,
+  notice,
+}: {
+  sessions: readonly AccountSession[];
+  notice: SettingsNotice | null;
+}) {
+  return (
+    <Card
+      id="sessions"
+      title="Sessions"
+      lead="Where you are signed in. Sign out what you do not know, then change your password."
+      action={
+        sessions.length > 1 ? (
+          <Form method="post" action={actionPath} data-once>
+            <Button variant="secondary" name="session" value="others">
+              Sign out all others
+            </Button>
+          </Form>
+        ) : null
+      }
+    >
+      <CardNotice notice={notice} card="sessions" words={words} />
+      <ul className="divide-y divide-line">
+        {sessions.map((session) => (
+          <SessionLine key={session.id} session={session} />
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function SessionLine({ session }: { session: AccountSession }) {
+  const { id, current, device, ip, aal, method, createdAt, lastSeenAt } = session;
+  const Icon = /\b(iOS|Android)\b/.test(device) ? Smartphone : Monitor;
+  const how = [method && methodLabel(method), aal === "aal1" ? null : "second step"].filter(Boolean).join(" + ");
+  return (
+    <li className="flex items-start gap-3 py-3 first:pt-0 last:pb-0">
+      <Icon aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-muted" />
+      <div className="min-w-0 flex-1">
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          <span className="font-medium">{device}</span>
+          {current ? <span className="font-medium text-good text-small">This device</span> : null}
+        </p>
+        <p className="text-muted">
+          {current ? (
+            "Active now"
+          ) : (
+            <>
+              Last seen <RelativeTime at={lastSeenAt} />
+            </>
+          )}
+          {ip ? ` · ${ip}` : ""}
+        </p>
+        <p className="text-muted">
+          Signed in <RelativeTime at={createdAt} />
+          {how ? ` · ${how}` : ""}
+        </p>
+      </div>
+      {current ? null : (
+        <Form method="post" action={actionPath} data-once>
+          <Button variant="secondary" name="session" value={id} aria-label={`Sign out ${device}`}>
+            Sign out
+          </Button>
+        </Form>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,75 @@
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { Client } from "pg";
+import { readStack } from "./stack.ts";
+
+const { supabase } = readStack();
+const password = "correct horse battery";
+
+/** An account on the running stack, for a test to make and to take away. */
+export interface Account {
+  id: string;
+  email: string;
+  password: string;
+  /** Signs in at the identity backend. @returns the access token */
+  signIn(): Promise<string>;
+  /** As {@link signIn}, with a proof of some seconds ago. */
+  signInAged(seconds: number): Promise<string>;
+  remove(): Promise<void>;
+}
+
+/** Our server's own client of the stack's project. */
+export function createTestService(): SupabaseClient {
+  return createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false, autoRefreshToken: false } });
+}
+
+/** Makes an account with a confirmed address. */
+export async function createAccount(): Promise<Account> {
+  const { auth } = createTestService();
+  const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+  const { data, error } = await auth.admin.createUser({ email, password, email_confirm: true });
+  if (error) throw error;
+  const { id } = data.user;
+  const visitor = () =>
+    createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false, autoRefreshToken: false } });
+  async function signIn() {
+    const client = visitor();
+    const signedIn = await client.auth.signInWithPassword({ email, password });
+    if (signedIn.error) throw signedIn.error;
+    return { client, session: signedIn.data.session };
+  }
+  return {
+    id,
+    email,
+    password,
+    signIn: async () => (await signIn()).session.access_token,
+    async signInAged(seconds) {
+      const { client, session } = await signIn();
+      await query(
+        `update auth.mfa_amr_claims set updated_at = now() - make_interval(secs => $2)
+         where session_id = ($1::jsonb ->> 'session_id')::uuid`,
+        [payloadOf(session.access_token), seconds],
+      );
+      const refreshed = await client.auth.refreshSession();
+      if (refreshed.error || !refreshed.data.session) throw refreshed.error;
+      return refreshed.data.session.access_token;
+    },
+    async remove() {
+      await auth.admin.deleteUser(id);
+    },
+  };
+}
+
+/** Runs one statement on the stack's database. */
+export async function query(sql: string, values: unknown[]): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: supabase.dbUrl });
+  await client.connect();
+  try {
+    return (await client.query(sql, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function payloadOf(token: string): string {
+  return Buffer.from(token.split(".")[1] ?? "", "base64url").toString();
+}

@@ -1,0 +1,113 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { createActor, failureOf } from "./actors.ts";
+import { type Claims, createUser, type Database, signIn, test } from "./database.ts";
+
+type Row = {
+  id: string;
+  ip: string | null;
+  user_agent: string | null;
+  device: string | null;
+  method: string | null;
+  aal: string;
+};
+
+const sessionsOf = (db: Database, userId: string) =>
+  db.asRole("service_role", () => db.query<Row>("select * from private.account_sessions($1)", [userId]));
+const end = (db: Database, userId: string, sessionId: string) =>
+  db.asRole("service_role", async () => {
+    const [row] = await db.query<{ ended: boolean }>("select private.end_account_session($1, $2) as ended", [
+      userId,
+      sessionId,
+    ]);
+    return row?.ended;
+  });
+
+describe("account_sessions", () => {
+  test("are those of the account, the one seen last first, with what their sign-in said", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    const [web, phone] = [await signIn(db, { userId }), await signIn(db, { userId })];
+    await createActor(db, {});
+    await db.query("update auth.sessions set user_agent = 'node', ip = '203.0.113.7' where id = $1", [web.session_id]);
+    await db.query(
+      `update auth.sessions set user_agent = 'Phone/1', created_at = now() - interval '3 days',
+         refreshed_at = (now() + interval '1 hour') at time zone 'UTC' where id = $1`,
+      [phone.session_id],
+    );
+    await db.query(
+      `insert into public.security_events (user_id, kind, method, session_id, user_agent, device)
+       values ($1, 'sign_in', 'passkey', $2, 'Mozilla/5.0', 'Chrome on macOS'),
+              ($1, 'password_changed', null, $2, 'Other/1', 'Other')`,
+      [userId, web.session_id],
+    );
+    expect(await sessionsOf(db, userId)).toMatchObject([
+      { id: phone.session_id, user_agent: "Phone/1", device: null, method: null, aal: "aal1" },
+      {
+        id: web.session_id,
+        user_agent: "Mozilla/5.0",
+        device: "Chrome on macOS",
+        method: "passkey",
+        ip: "203.0.113.7",
+      },
+    ]);
+  });
+
+  test("take no word of a session from another account's log", async ({ db }) => {
+    const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
+    const { session_id } = await signIn(db, { userId });
+    await db.query(
+      "insert into public.security_events (user_id, kind, session_id, device) values ($1, 'sign_in', $2, 'Forged')",
+      [other.id, session_id],
+    );
+    expect(await sessionsOf(db, userId)).toMatchObject([{ id: session_id, device: null }]);
+  });
+
+  test.for([
+    ["1 second", 1],
+    ["-1 second", 0],
+  ] as const)("which end in %s are %s", async ([left, count], { db }) => {
+    const { id: userId } = await createUser(db);
+    const { session_id } = await signIn(db, { userId });
+    await db.query("update auth.sessions set not_after = now() + $2::interval where id = $1", [session_id, left]);
+    expect(await sessionsOf(db, userId)).toHaveLength(count);
+  });
+});
+
+describe("end_account_session", () => {
+  test("ends that one and no other, once, with its refresh tokens", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    const [kept, ended] = [await signIn(db, { userId }), await signIn(db, { userId })];
+    await db.query("insert into auth.refresh_tokens (token, user_id, session_id, revoked) values ($1, $2, $3, false)", [
+      randomUUID(),
+      userId,
+      ended.session_id,
+    ]);
+    expect(await end(db, userId, ended.session_id)).toBe(true);
+    expect(await end(db, userId, ended.session_id)).toBe(false);
+    expect(await sessionsOf(db, userId)).toMatchObject([{ id: kept.session_id }]);
+    expect(await db.query("select from auth.refresh_tokens where session_id = $1", [ended.session_id])).toEqual([]);
+  });
+
+  test("ends nobody else's", async ({ db }) => {
+    const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
+    const theirs = await signIn(db, { userId: other.id });
+    expect(await end(db, userId, theirs.session_id)).toBe(false);
+    expect(await sessionsOf(db, other.id)).toHaveLength(1);
+  });
+});
+
+const calls = [
+  "private.account_sessions(gen_random_uuid())",
+  "private.end_account_session(gen_random_uuid(), gen_random_uuid())",
+  "private.pending_email_change(gen_random_uuid())",
+  "private.email_change_of_link('x')",
+  "private.cancel_email_change(gen_random_uuid())",
+];
+
+test.for(calls)("%s is closed to users, to anon and to the gateway", async (call, { db }) => {
+  const claims: Claims = await createActor(db, {});
+  const run = () => db.query(`select ${call}`);
+  for (const role of ["anon", "gateway"] as const)
+    expect((await failureOf(() => db.asRole(role, run))).code).toBe("42501");
+  expect((await failureOf(() => db.asUser(claims, run))).code).toBe("42501");
+});

@@ -28,7 +28,9 @@ let waiting;
 function show(token, reason, { again = false } = {}) {
   field.value = token ?? "";
   status.textContent = token ? "" : reason;
-  status.classList.toggle("text-bad", again || reason === words.unregistered || reason === words.misconfigured);
+  const broken = !token && (again || reason === words.unregistered || reason === words.misconfigured);
+  status.classList.toggle("text-bad", broken);
+  status.classList.toggle("text-muted", !broken);
   retry.hidden = !again;
   for (const button of blocked) {
     button.setAttribute("aria-disabled", String(!token));

@@ -23,8 +23,8 @@ export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | 
   return (
     <div data-bot-challenge data-site-key={challenge.siteKey} data-script={challenge.scriptUrl} className="space-y-2">
       <input type="hidden" name="botChallengeToken" autoComplete="off" />
-      {/* As high as the widget, so that nothing jumps when it arrives. */}
-      <div data-bot-challenge-widget className="min-h-[65px] overflow-hidden" />
+      {/* As high as the widget, which is compact on the smallest screens, so that nothing jumps when it arrives. */}
+      <div data-bot-challenge-widget className="min-h-[65px] overflow-hidden max-[331px]:min-h-[140px]" />
       <p id="bot-challenge-status" role="status" className="text-muted text-small">
         <noscript>
           This page checks that you are a person, which needs JavaScript. Turn it on and load it again.

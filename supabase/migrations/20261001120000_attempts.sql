@@ -97,6 +97,12 @@ declare
   challenge_due boolean := false;
   new_id uuid;
 begin
+  if of_action is null or of_action not in ('password', 'code', 'mail', 'sign_up', 'passkey', 'credential') then
+    raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
+  end if;
+  if network is null then
+    raise exception 'an attempt comes from an address' using errcode = 'null_value_not_allowed';
+  end if;
   select max(b.blocked_until) - now() into blocked_for
   from private.address_blocks b
   where b.address = network and b.blocked_until > now() and b.lifted_at is null;
@@ -122,9 +128,6 @@ begin
     perform private.return_attempts(charged);
     perform private.count_failure(of_action, network);
     return private.attempt_refusal('limited', longest);
-  end if;
-  if charged = '{}' then
-    raise exception 'no limit was found for the action %', of_action using errcode = 'invalid_parameter_value';
   end if;
 
   insert into private.open_attempts (action, address, pair, charged, password_checks)

@@ -1,5 +1,5 @@
 /**
- * Everything that the API's and the gateway's roles may do in public, private and ai. catalog.test.ts compares it with
+ * Everything that the API's, the gateway's and the identity backend's roles may do in public, private and ai. catalog.test.ts compares it with
  * the database both ways: a grant that is not here fails, and so does a line here without its grant.
  */
 export const allowedGrants: readonly string[] = [
@@ -44,6 +44,11 @@ export const allowedGrants: readonly string[] = [
   "gateway: execute on ai.list_models(jsonb)",
   "gateway: execute on ai.settle_runs(jsonb)",
   "gateway: execute on ai.touch_runs(jsonb)",
+
+  // Its hooks.
+  "supabase_auth_admin: usage on schema private",
+  "supabase_auth_admin: execute on private.mfa_verification_attempt(jsonb)",
+  "supabase_auth_admin: execute on private.password_verification_attempt(jsonb)",
 ];
 
 /**

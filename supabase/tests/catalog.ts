@@ -124,7 +124,7 @@ export const catalogRules: readonly CatalogRule[] = [
   },
 ];
 
-/** Every grant to the roles of the API and the gateway, or to everyone, as a line of text. */
+/** Every grant to the roles of the API, the gateway and the identity backend, or to everyone, as a line of text. */
 export const grantsSql = `
   with grants as (
     select a.grantee, a.privilege_type, null::text as columns,
@@ -149,5 +149,5 @@ export const grantsSql = `
     object
   ) as line
   from grants
-  where grantee = 0 or pg_get_userbyid(grantee) in ('anon', 'authenticated', 'authenticator', 'gateway')
+  where grantee = 0 or pg_get_userbyid(grantee) in ('anon', 'authenticated', 'authenticator', 'gateway', 'supabase_auth_admin')
   order by line`;

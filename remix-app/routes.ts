@@ -33,6 +33,8 @@ export default [
   route("workspaces/:workspaceId/members", "routes/workspace.members.tsx"),
   route("workspaces/:workspaceId/settings", "routes/workspace.settings.tsx"),
   route("workspaces/:workspaceId/activity", "routes/workspace.activity.tsx"),
+  route("workspaces/:workspaceId/ai/keys", "routes/studio.keys.tsx"),
+  route("workspaces/:workspaceId/ai/keys/new", "routes/studio.keys.new.tsx"),
   route("invitation", "routes/invitation.tsx"),
 
   route("api/v1/auth/session", "routes/api.session.ts"),
@@ -40,6 +42,9 @@ export default [
   route("api/v1/users/me/sessions", "routes/api.sessions.ts"),
   route("api/v1/users/me/sessions/:sessionId", "routes/api.session-of-account.ts"),
   route("api/v1/users/me/security-events", "routes/api.security-events.ts"),
+  route("api/v1/workspaces/:workspaceId/ai/keys", "routes/api.ai-keys.ts"),
+  route("api/v1/workspaces/:workspaceId/ai/keys/:keyId", "routes/api.ai-key.ts"),
+  route("api/v1/workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/api.ai-key-rotation.ts"),
 
   route("*", "routes/not-found.tsx"),
 ] satisfies RouteConfig;

@@ -1,0 +1,77 @@
+import OpenAI from "openai";
+import { Client } from "pg";
+import { readStack } from "../scripts/test/stack.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+
+const stack = readStack();
+
+/** Gives a person's personal workspace the platform's approval for keys, as an administrator would. @returns its id */
+async function approveKeys({ email }: Person): Promise<string> {
+  const database = new Client({ connectionString: stack.supabase.dbUrl });
+  await database.connect();
+  try {
+    const { rows } = await database.query(
+      `insert into ai.key_approvals (workspace_id)
+       select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1
+       returning workspace_id`,
+      [email],
+    );
+    return rows[0].workspace_id;
+  } finally {
+    await database.end();
+  }
+}
+
+const askWith = async (apiKey: string) => {
+  const client = new OpenAI({ baseURL: `${stack.ai}/v1`, apiKey, maxRetries: 0 });
+  const models = await client.models.list();
+  return models.data.length;
+};
+
+test("a key is made, shown once, used, rotated and revoked", async ({ page, member }) => {
+  const workspaceId = await approveKeys(member);
+  await signIn(page, member, { at: `/login?returnUrl=/workspaces/${workspaceId}/ai/keys` });
+  await expect(page.getByText("No key yet.")).toBeVisible();
+  await expectAccessible(page);
+
+  await page.getByRole("link", { name: "New key" }).click();
+  await page.getByLabel("Requests a minute").fill("0");
+  await page.getByRole("button", { name: "Create key" }).click();
+  await expect(page.getByRole("alert")).toContainText("Enter a name");
+  await expect(page.getByRole("alert")).toContainText("at least 1");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel("Name").fill("Nightly report");
+  await page.getByLabel("Requests a minute").fill("50");
+  await page.getByRole("button", { name: "Create key" }).click();
+  const shown = page.getByRole("figure").filter({ hasText: "Key" }).first();
+  const first = (await shown.locator("code").textContent()) ?? "";
+  expect(first).toMatch(/^ttr_ai_/);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  expect(await askWith(first)).toBeGreaterThan(0);
+
+  await page.getByRole("link", { name: "I have copied it" }).click();
+  await expect(page.getByRole("main")).toContainText("50 requests a minute");
+  await expect(page.getByRole("main")).not.toContainText(first);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await page.getByRole("button", { name: "Rotate Nightly report" }).click();
+  const second = (await page.getByRole("figure").first().locator("code").textContent()) ?? "";
+  expect(second).not.toBe(first);
+  await expect(askWith(first)).rejects.toThrow(/401/);
+  expect(await askWith(second)).toBeGreaterThan(0);
+
+  await page.getByRole("button", { name: "Revoke Nightly report" }).click();
+  await expect(page.getByText("The key no longer works.")).toBeVisible();
+  await expect(askWith(second)).rejects.toThrow(/401/);
+});
+
+test("without an approval keys are listed, and the page says whom to ask", async ({ page, member }) => {
+  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Keys" }).click();
+  await expect(page.getByText("has no approval to make or rotate keys")).toBeVisible();
+  await expect(page.getByRole("link", { name: "New key" })).toHaveCount(0);
+});

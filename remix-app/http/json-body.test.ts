@@ -1,0 +1,47 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { readJson } from "./json-body.ts";
+
+const schema = z.object({ name: z.string() });
+
+function read(body: string | Uint8Array<ArrayBuffer>, contentType: string | null) {
+  const headers = new Headers(contentType === null ? {} : { "content-type": contentType });
+  const request = new Request("http://localhost/", { method: "POST", body, headers });
+  if (contentType === null) request.headers.delete("content-type");
+  return readJson(request, { schema, requestId: "r1" });
+}
+
+const refused = async (reading: Promise<unknown>) => {
+  const response = await reading.catch((thrown: unknown) => thrown);
+  if (!(response instanceof Response)) throw new Error("It was taken.");
+  return { status: response.status, body: await response.json() };
+};
+
+describe("a JSON body", () => {
+  test.each(["application/json", "application/json; charset=utf-8", "Application/JSON"])(
+    "is read as %s",
+    async (type) => {
+      expect(await read('{"name":"Ada","more":1}', type)).toEqual({ name: "Ada" });
+    },
+  );
+
+  test.each([
+    null,
+    "text/plain",
+    "application/jsonp",
+    "application/x-www-form-urlencoded",
+    "text/plain; application/json",
+  ])("is refused as %s", async (type) => {
+    expect(await refused(read('{"name":"Ada"}', type))).toMatchObject({
+      status: 415,
+      body: { code: "INVALID_REQUEST", requestId: "r1" },
+    });
+  });
+
+  test.each(["", "{", "null", "[]", '"name"', '{"name":1}', `${"[".repeat(60_000)}`, Uint8Array.of(0xff, 0xfe)])(
+    "is refused where it is of no use",
+    async (body) => {
+      expect(await refused(read(body, "application/json"))).toMatchObject({ status: 400 });
+    },
+  );
+});

@@ -1,0 +1,26 @@
+import type { z } from "zod";
+import { problem } from "./problem.ts";
+
+const jsonType = /^application\/json\s*(;|$)/i;
+
+export interface ReadJsonOptions<Schema extends z.ZodType> {
+  schema: Schema;
+  requestId: string;
+}
+
+/**
+ * Reads the JSON that a request posts.
+ * @throws Response 415 where its content type is not JSON's, 400 where its body does not parse or has another shape
+ */
+export async function readJson<Schema extends z.ZodType>(
+  request: Request,
+  { schema, requestId }: ReadJsonOptions<Schema>,
+): Promise<z.infer<Schema>> {
+  if (!jsonType.test(request.headers.get("content-type") ?? "")) {
+    throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes JSON." });
+  }
+  const body: unknown = await request.json().catch(() => undefined);
+  const parsed = schema.safeParse(body);
+  if (!parsed.success) throw problem("INVALID_REQUEST", { requestId, detail: "The body could not be read." });
+  return parsed.data;
+}

@@ -1,0 +1,116 @@
+import { Form, Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
+import { requireFreshUser } from "../identity/user.ts";
+import { readKeyForm } from "../studio/key-form.ts";
+import { createKey } from "../studio/keys.ts";
+import { NewSecret } from "../studio/new-secret.tsx";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+import { Field } from "../ui/field.tsx";
+import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const meta: MetaFunction = () => [{ title: "New key · Gatehouse" }];
+
+const permission = "manage_ai_keys";
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  await requireFreshUser(context, request);
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission,
+  });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  await requireFreshUser(context, request);
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission,
+  });
+  const form = await readForm(request, context);
+  const read = readKeyForm(form);
+  if ("errors" in read) {
+    const typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
+    return data({ secret: null, errors: read.errors, typed }, { status: 400 });
+  }
+  const { secret } = await createKey(context, { userId: user.id, workspaceId: workspace.id, key: read.key });
+  return data({ secret, errors: {}, typed: {} });
+}
+
+interface FieldText {
+  name: string;
+  label: string;
+  hint?: string;
+  type?: string;
+  required?: boolean;
+}
+
+const fields: FieldText[] = [
+  { name: "name", label: "Name", hint: "The program that will use it.", required: true },
+  { name: "environment", label: "Environment", hint: "Such as production or staging. Optional." },
+  { name: "expiresOn", label: "Ends on", type: "date", hint: "Optional. The day begins at midnight UTC." },
+  { name: "monthlyBudgetUsd", label: "Monthly budget in dollars", hint: "Optional. Calls beyond it are refused." },
+  { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
+  { name: "tokensPerMinute", label: "Tokens a minute", hint: "Optional." },
+  { name: "allowedModels", label: "Models", hint: "Optional. Ids, separated by spaces; others are refused." },
+  {
+    name: "allowedAddresses",
+    label: "Addresses",
+    hint: "Optional. Addresses or networks, separated by spaces; calls from elsewhere are refused.",
+  },
+];
+
+export default function NewKeyPage() {
+  const { user, workspace, gatewayUrl } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const errors: Record<string, string> = answer?.errors ?? {};
+  const typed: Record<string, string> = answer?.typed ?? {};
+  if (answer?.secret) {
+    return (
+      <WorkspacePage user={user} workspace={workspace}>
+        <NewSecret secret={answer.secret} baseUrl={gatewayUrl} />
+        <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
+          I have copied it
+        </Link>
+      </WorkspacePage>
+    );
+  }
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
+        <Form method="post" noValidate className="max-w-108 space-y-5">
+          <ErrorSummary
+            id="new-key-error"
+            form={undefined}
+            fields={Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }))}
+          />
+          {fields.map(({ name, ...field }) => (
+            <Field
+              key={name}
+              id={name}
+              name={name}
+              {...field}
+              autoComplete="off"
+              defaultValue={typed[name]}
+              errorId={`${name}-error`}
+              errors={errors[name] ? [errors[name]] : undefined}
+            />
+          ))}
+          <div className="flex flex-wrap gap-3">
+            <Button>Create key</Button>
+            <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
+              Cancel
+            </Link>
+          </div>
+        </Form>
+      </Card>
+    </WorkspacePage>
+  );
+}

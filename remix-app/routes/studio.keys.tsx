@@ -1,0 +1,102 @@
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readForm } from "../http/form.ts";
+import { problem } from "../http/problem.ts";
+import { requireFreshUser } from "../identity/user.ts";
+import { KeyList } from "../studio/key-list.tsx";
+import { listKeys, revokeKey, rotateKey } from "../studio/keys.ts";
+import { NewSecret } from "../studio/new-secret.tsx";
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Keys · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const keysShown = 50;
+
+const change = z.discriminatedUnion("intent", [
+  z.object({
+    intent: z.literal("rotate"),
+    keyId: z.uuid(),
+    overlapSeconds: z.coerce.number().int().min(0).max(86_400),
+  }),
+  z.object({ intent: z.literal("revoke"), keyId: z.uuid() }),
+]);
+
+const permission = "manage_ai_keys";
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission,
+  });
+  const cursor = new URL(request.url).searchParams.get("cursor") ?? undefined;
+  const listed = await listKeys(context, { userId: user.id, workspaceId: workspace.id, limit: keysShown, cursor });
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    ...listed,
+    gatewayUrl: `${context.env.AI_URL}/v1`,
+    now: new Date().toISOString(),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission,
+  });
+  const asked = change.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const manager = { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId };
+  if (asked.data.intent === "revoke") {
+    await revokeKey(context, manager);
+    return data({ secret: null, done: "The key no longer works." });
+  }
+  await requireFreshUser(context, request);
+  const { secret } = await rotateKey(context, { ...manager, overlapSeconds: asked.data.overlapSeconds });
+  return data({ secret, done: null }, { headers: { "Cache-Control": "private, no-store" } });
+}
+
+export default function KeysPage() {
+  const { user, workspace, approval, keys, nextCursor, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
+      {answer?.secret ? <NewSecret secret={answer.secret} baseUrl={gatewayUrl} /> : null}
+      {approval ? null : (
+        <Notice tone="warn">
+          This workspace has no approval to make or rotate keys. Ask the platform's administrators; keys that exist keep
+          working.
+        </Notice>
+      )}
+      <Card
+        title="Keys"
+        lead="Your programs call the gateway with these. A key is shown once, when it is made."
+        action={
+          approval ? (
+            <Link to="new" className={buttonClass("primary")}>
+              New key
+            </Link>
+          ) : null
+        }
+      >
+        <KeyList keys={keys} mayRotate={approval !== null} now={now} />
+        {nextCursor ? (
+          <Link className="link" to={`?cursor=${nextCursor}`}>
+            Older keys
+          </Link>
+        ) : null}
+      </Card>
+    </WorkspacePage>
+  );
+}

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { readKeyForm } from "./key-form.ts";
+
+function read(fields: Record<string, string>) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.set(name, value);
+  return readKeyForm(form);
+}
+
+test("a name alone makes a key without limits", () => {
+  expect(read({ name: " Nightly ", requestsPerMinute: "", allowedAddresses: "  " })).toEqual({
+    key: { name: "Nightly" },
+  });
+});
+
+test("every field is read", () => {
+  expect(
+    read({
+      name: "K",
+      environment: "staging",
+      expiresOn: "2999-01-31",
+      requestsPerMinute: "5",
+      tokensPerMinute: "1000",
+      monthlyBudgetUsd: "12.50",
+      allowedModels: "a\nb",
+      allowedAddresses: "192.0.2.7, 2001:db8::/32",
+    }),
+  ).toEqual({
+    key: {
+      name: "K",
+      environment: "staging",
+      expiresAt: "2999-01-31T00:00:00Z",
+      requestsPerMinute: 5,
+      tokensPerMinute: 1000,
+      monthlyBudgetUsd: 12.5,
+      allowedModels: ["a", "b"],
+      allowedAddresses: ["192.0.2.7", "2001:db8::/32"],
+    },
+  });
+});
+
+test.each([
+  ["name", { name: " " }],
+  ["name", { name: "x".repeat(101) }],
+  ["expiresOn", { name: "K", expiresOn: "2001-01-01" }],
+  ["expiresOn", { name: "K", expiresOn: "tomorrow" }],
+  ["requestsPerMinute", { name: "K", requestsPerMinute: "0" }],
+  ["requestsPerMinute", { name: "K", requestsPerMinute: "1.5" }],
+  ["tokensPerMinute", { name: "K", tokensPerMinute: "many" }],
+  ["monthlyBudgetUsd", { name: "K", monthlyBudgetUsd: "-1" }],
+  ["allowedAddresses", { name: "K", allowedAddresses: "example.com" }],
+  ["environment", { name: "K", environment: "Prod" }],
+])("a bad %s is told at its field: %j", (field, fields) => {
+  expect(Object.keys((read(fields) as { errors: object }).errors)).toEqual([field]);
+});

@@ -1,0 +1,51 @@
+import { z } from "zod";
+import { type NewKey, newKeySchema } from "./key-schema.ts";
+
+const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : undefined);
+const number = z.preprocess(blank, z.coerce.number({ error: "Enter a number" }).optional());
+const lines = z.preprocess(blank, z.string().optional()).transform((text) => text?.split(/[\s,]+/).filter(Boolean));
+const day = z.preprocess(blank, z.iso.date({ error: "Enter a day" }).optional());
+
+/** What the form of a new key posts: texts, which {@link newKeySchema} then judges. */
+const form = z.object({
+  name: z.string().default(""),
+  environment: z.preprocess(blank, z.string().optional()),
+  expiresOn: day,
+  requestsPerMinute: number,
+  tokensPerMinute: number,
+  monthlyBudgetUsd: number,
+  allowedModels: lines,
+  allowedAddresses: lines,
+});
+
+const messages: Record<string, string> = {
+  name: "Enter a name of 1 to 100 characters",
+  environment: "Use lower-case letters, digits and hyphens",
+  expiresAt: "Choose a day that has not begun yet",
+  requestsPerMinute: "Enter a whole number of at least 1",
+  tokensPerMinute: "Enter a whole number of at least 1",
+  monthlyBudgetUsd: "Enter an amount in dollars, such as 50",
+  allowedModels: "Enter model ids, one a line",
+  allowedAddresses: "Enter addresses or networks, such as 192.0.2.7 or 192.0.2.0/24, one a line",
+};
+
+export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> };
+
+/** Reads the form of a new key. @returns the key asked for, or one message a field, by the field's name */
+export function readKeyForm(fields: FormData): KeyFormResult {
+  const texts = form.safeParse(Object.fromEntries(fields));
+  if (!texts.success) return { errors: byField(texts.error.issues) };
+  const { expiresOn, ...rest } = texts.data;
+  const expiresAt = expiresOn ? `${expiresOn}T00:00:00Z` : undefined;
+  const key = newKeySchema.safeParse({ ...rest, expiresAt });
+  return key.success ? { key: key.data } : { errors: byField(key.error.issues) };
+}
+
+function byField(issues: readonly { path: PropertyKey[]; message: string }[]): Record<string, string> {
+  return Object.fromEntries(
+    issues.map(({ path, message }) => {
+      const name = String(path[0]);
+      return [name === "expiresAt" ? "expiresOn" : name, messages[name] ?? message];
+    }),
+  );
+}

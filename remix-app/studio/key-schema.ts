@@ -1,0 +1,60 @@
+import { z } from "zod";
+
+/** Six decimals of a dollar are more than any budget needs; `numeric(24,12)` keeps them exactly. */
+const usd = z.number().min(0).max(1_000_000_000);
+const perMinute = z.number().int().min(1).max(1_000_000_000);
+
+/** One address, or a network as CIDR with no bits set beside its prefix. */
+const address = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()]);
+
+/** The body that asks for a new key (api.md, Workspaces and AI studio). */
+export const newKeySchema = z.strictObject({
+  name: z.string().trim().min(1).max(100),
+  environment: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,31}$/)
+    .optional(),
+  allowedModels: z
+    .array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/))
+    .max(100)
+    .nullish(),
+  externalAppId: z.uuid().nullish(),
+  expiresAt: z.iso
+    .datetime({ offset: true })
+    .refine((text) => Date.parse(text) > Date.now(), "must be in the future")
+    .nullish(),
+  requestsPerMinute: perMinute.nullish(),
+  tokensPerMinute: perMinute.nullish(),
+  monthlyBudgetUsd: usd.nullish(),
+  allowedAddresses: z.array(address).max(100).nullish(),
+});
+
+export type NewKey = z.infer<typeof newKeySchema>;
+
+/** The body that asks for a rotation. */
+export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().min(0).max(86_400).default(0) });
+
+const moment = z.string().nullable();
+
+/** A key as its managers see it; the answer of `ai.key_summary`. */
+export const keySummary = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  prefix: z.string(),
+  environment: z.string(),
+  createdAt: z.string(),
+  createdBy: z.string().nullable(),
+  lastUsedAt: moment,
+  expiresAt: moment,
+  revokedAt: moment,
+  replacedBy: z.uuid().nullable(),
+  state: z.enum(["active", "replaced", "expired", "revoked"]),
+  allowedModels: z.array(z.string()).nullable(),
+  allowedAddresses: z.array(z.string()).nullable(),
+  requestsPerMinute: z.number().nullable(),
+  tokensPerMinute: z.number().nullable(),
+  externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
+  budget: z.object({ limitUsd: z.number(), spentUsd: z.number() }).nullable(),
+});
+
+export type KeySummary = z.infer<typeof keySummary>;

@@ -1,0 +1,210 @@
+import { createHash, randomBytes } from "node:crypto";
+import { describe, expect } from "vitest";
+import { createActor, failureOf, workspaceRoles } from "./actors.ts";
+import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { createUser, type Database, join, one, test } from "./database.ts";
+
+type Answer = { outcome: string; key?: Record<string, unknown>; keys?: Record<string, unknown>[]; approval?: unknown };
+
+const secret = () => createHash("sha256").update(randomBytes(32)).digest("hex");
+const lookup = () => randomBytes(6).toString("hex");
+
+const call = (db: Database, sql: string, values: unknown[]) =>
+  db.asRole(
+    "service_role",
+    async () => (await one<{ answer: Answer }>(db, { sql: `select ${sql} as answer`, values })).answer,
+  );
+
+const issue = (db: Database, { workspaceId, ownerId }: Pick<Tenant, "workspaceId" | "ownerId">, key: object = {}) =>
+  call(db, "ai.issue_key($1, $2, $3, $4, $5)", [ownerId, workspaceId, { name: "K", ...key }, lookup(), secret()]);
+
+const rotate = (db: Database, tenant: Tenant, { keyId, overlap = 0 }: { keyId: string; overlap?: number }) =>
+  call(db, "ai.rotate_key($1, $2, $3, $4, $5, $6)", [
+    tenant.ownerId,
+    tenant.workspaceId,
+    keyId,
+    overlap,
+    lookup(),
+    secret(),
+  ]);
+
+const list = (db: Database, { workspaceId, ownerId }: Tenant) =>
+  call(db, "ai.list_keys($1, $2)", [ownerId, workspaceId]);
+const revoke = (db: Database, tenant: Tenant, keyId: string) =>
+  call(db, "ai.revoke_key($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, keyId]);
+
+describe("issuing a key", () => {
+  test("takes the permission: of all roles, those that carry it", async ({ db }) => {
+    const tenant = await createTenant(db);
+    for (const { role, permissions } of workspaceRoles) {
+      const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
+      const allowed = (permissions as readonly string[]).includes("manage_ai_keys");
+      const { outcome } = await issue(db, { workspaceId: tenant.workspaceId, ownerId: member.sub });
+      expect(outcome, role).toBe(allowed ? "issued" : "not_allowed");
+    }
+  });
+
+  test("takes the approval; listing and revoking do not, and existing keys stay", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query("delete from ai.key_approvals where workspace_id = $1", [tenant.workspaceId]);
+    expect((await issue(db, tenant)).outcome).toBe("not_approved");
+    expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("not_approved");
+    const listed = await list(db, tenant);
+    expect(listed).toMatchObject({ outcome: "listed", approval: null, keys: [{ id: tenant.keyId, state: "active" }] });
+    expect((await revoke(db, tenant, tenant.keyId)).outcome).toBe("revoked");
+  });
+
+  test("keeps what it was given, and shows no hash", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { key } = await issue(db, tenant, {
+      name: "Billing",
+      environment: "staging",
+      allowedModels: [tenant.model],
+      allowedAddresses: ["192.0.2.0/24", "2001:db8::1"],
+      requestsPerMinute: 5,
+      tokensPerMinute: 1000,
+      monthlyBudgetUsd: "12.5",
+    });
+    expect(key).toMatchObject({
+      name: "Billing",
+      environment: "staging",
+      allowedModels: [tenant.model],
+      allowedAddresses: ["192.0.2.0/24", "2001:db8::1/128"],
+      requestsPerMinute: 5,
+      tokensPerMinute: 1000,
+      state: "active",
+      budget: { limitUsd: 12.5, spentUsd: 0 },
+    });
+    expect(JSON.stringify(key)).not.toMatch(/hash/i);
+  });
+
+  test("binds to an app only where that is linked to the workspace", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { id: app } = await one<{ id: string }>(db, {
+      sql: "insert into private.apps (name, display_name, kind) values ('x' || substr(gen_random_uuid()::text, 1, 8), 'X', 'external') returning id",
+    });
+    expect((await issue(db, tenant, { externalAppId: app })).outcome).toBe("app_not_linked");
+    await db.query("insert into private.app_workspaces (app_id, workspace_id) values ($1, $2)", [
+      app,
+      tenant.workspaceId,
+    ]);
+    expect((await issue(db, tenant, { externalAppId: app })).key).toMatchObject({ externalApp: { id: app } });
+  });
+
+  test("stops at 200 live keys of a workspace", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query(
+      `insert into ai.keys (workspace_id, lineage_id, name, lookup, secret_hash)
+       select $1::uuid, gen_random_uuid(), 'k', substr(md5(n || $1::text), 1, 12), sha256((n || $1::text)::bytea)
+       from generate_series(1, 198) n`,
+      [tenant.workspaceId],
+    );
+    expect((await issue(db, tenant)).outcome).toBe("issued");
+    expect((await issue(db, tenant)).outcome).toBe("too_many");
+  });
+});
+
+describe("rotating a key", () => {
+  test("keeps every limit, the binding and what was spent, and leaves the old one for the overlap", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { requestsPerMinute: 7, monthlyBudgetUsd: "3" } });
+    await db.query("update ai.budgets set spent_usd = 1.25 where subject_id = $1", [tenant.keyId]);
+    const { key } = await rotate(db, tenant, { keyId: tenant.keyId, overlap: 86_400 });
+    expect(key).toMatchObject({ requestsPerMinute: 7, budget: { limitUsd: 3, spentUsd: 1.25 }, state: "active" });
+    const old = await one(db, {
+      sql: "select revoked_at, expires_at = now() + interval '86400 seconds' as ends, replaced_by from ai.keys where id = $1",
+      values: [tenant.keyId],
+    });
+    expect(old).toEqual({ revoked_at: null, ends: true, replaced_by: key?.id });
+    const lineages = await db.query("select distinct lineage_id from ai.keys where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    expect(lineages).toHaveLength(1);
+  });
+
+  test("without overlap ends the old one at once, and happens once a key", async ({ db }) => {
+    const tenant = await createTenant(db);
+    expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("issued");
+    expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("not_active");
+    const states = (await list(db, tenant)).keys?.map(({ state }) => state);
+    expect(states?.sort()).toEqual(["active", "revoked"]);
+  });
+
+  test("never makes the old one live longer than it would have", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query("update ai.keys set expires_at = now() + interval '10 seconds' where id = $1", [tenant.keyId]);
+    await rotate(db, tenant, { keyId: tenant.keyId, overlap: 60 });
+    const { ends } = await one<{ ends: boolean }>(db, {
+      sql: "select expires_at = now() + interval '10 seconds' as ends from ai.keys where id = $1",
+      values: [tenant.keyId],
+    });
+    expect(ends).toBe(true);
+  });
+
+  test("is paid by who rotates once its creator has left", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const leaver = await createUser(db);
+    await join(db, { workspaceId: tenant.workspaceId, userId: leaver.id, role: "admin" });
+    const { key } = await issue(db, { ...tenant, ownerId: leaver.id });
+    await db.query("delete from public.workspace_members where user_id = $1 and workspace_id = $2", [
+      leaver.id,
+      tenant.workspaceId,
+    ]);
+    const rotated = await rotate(db, tenant, { keyId: String(key?.id) });
+    const row = await one(db, { sql: "select created_by from ai.keys where id = $1", values: [rotated.key?.id] });
+    expect(row).toEqual({ created_by: tenant.ownerId });
+  });
+
+  test("fifty times at once makes one successor", async () => {
+    const { db, close } = openPool(50);
+    const tenant = await createTenant(db);
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, async () => {
+          const row = await one<{ answer: Answer }>(db, {
+            sql: "select ai.rotate_key($1, $2, $3, 0, $4, $5) as answer",
+            values: [tenant.ownerId, tenant.workspaceId, tenant.keyId, lookup(), secret()],
+          });
+          return row.answer.outcome;
+        }),
+      );
+      expect(answers.filter((outcome) => outcome === "issued")).toHaveLength(1);
+      expect(answers.filter((outcome) => outcome === "not_active")).toHaveLength(49);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [tenant.ownerId]);
+      await close();
+    }
+  });
+});
+
+describe("keys", () => {
+  test("of another workspace are out of reach", async ({ db }) => {
+    const [mine, other] = [await createTenant(db), await createTenant(db)];
+    expect((await rotate(db, mine, { keyId: other.keyId })).outcome).toBe("not_found");
+    expect((await revoke(db, mine, other.keyId)).outcome).toBe("not_found");
+    expect((await call(db, "ai.list_keys($1, $2)", [mine.ownerId, other.workspaceId])).outcome).toBe("not_allowed");
+  });
+
+  test("are logged for the owners, by name", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { key } = await issue(db, tenant, { name: "Nightly" });
+    await revoke(db, tenant, String(key?.id));
+    const rows = await db.query(
+      "select action, actor_id, subject from public.workspace_audit_log where workspace_id = $1 and action like 'key.%' order by id",
+      [tenant.workspaceId],
+    );
+    expect(rows).toEqual([
+      { action: "key.created", actor_id: tenant.ownerId, subject: "Nightly" },
+      { action: "key.revoked", actor_id: tenant.ownerId, subject: "Nightly" },
+    ]);
+  });
+
+  test("are written by these functions alone", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "admin" });
+    for (const sql of ["update ai.keys set revoked_at = null", "delete from ai.keys"])
+      expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
+    const direct = () =>
+      db.asUser(claims, () => db.query("select ai.list_keys($1, $2)", [claims.sub, tenant.workspaceId]));
+    expect((await failureOf(direct)).code).toBe("42501");
+  });
+});

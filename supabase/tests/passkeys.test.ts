@@ -1,7 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { createUser, type Database, one, test } from "./database.ts";
+import { openPool } from "./ai-fixtures.ts";
+import { createUser, type Database, enrollFactor, one, signIn, test } from "./database.ts";
+import { createIdentity } from "./oauth-fixtures.ts";
 
 async function addPasskey(
   db: Database,
@@ -65,9 +67,116 @@ describe("passkey_exists", () => {
   });
 });
 
+interface Deletion {
+  userId: string;
+  sessionId: string;
+  passkeyId: string;
+}
+
+async function deletePasskey(db: Database, { userId, sessionId, passkeyId }: Deletion): Promise<string> {
+  const { outcome } = await one<{ outcome: string }>(db, {
+    sql: "select private.delete_passkey($1, $2, $3, $4) as outcome",
+    values: [userId, sessionId, passkeyId, ["google", "github"]],
+  });
+  return outcome;
+}
+
+/** Someone signed in, with a passkey and nothing else that would let them in. */
+async function createOwner(db: Database) {
+  const user = await createUser(db);
+  await db.query("update auth.users set encrypted_password = '', email_confirmed_at = now() where id = $1", [user.id]);
+  const { id: passkeyId } = await addPasskey(db, { userId: user.id, name: "Laptop", minutesAgo: 0 });
+  const { session_id: sessionId } = await signIn(db, { userId: user.id });
+  return { ...user, userId: user.id, sessionId, passkeyId };
+}
+
+describe("delete_passkey", () => {
+  test("keeps the last way in", async ({ db }) => {
+    const owner = await createOwner(db);
+    expect(await db.asRole("service_role", () => deletePasskey(db, owner))).toBe("last_method");
+    expect(await passkeysOf(db, owner.id)).toHaveLength(1);
+  });
+
+  test.for([
+    [
+      "a password",
+      (db: Database, id: string) =>
+        db.query("update auth.users set encrypted_password = '$2a$10$h' where id = $1", [id]),
+    ],
+    ["another passkey", (db: Database, userId: string) => addPasskey(db, { userId, name: "Phone", minutesAgo: 0 })],
+    [
+      "a provider that is on",
+      (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "github" }),
+    ],
+  ] as const)("deletes where %s is left", async ([, add], { db }) => {
+    const owner = await createOwner(db);
+    await add(db, owner.id);
+    expect(await deletePasskey(db, owner)).toBe("deleted");
+    expect(await deletePasskey(db, owner)).toBe("not_found");
+  });
+
+  test.for([
+    [
+      "a password for an address that is not confirmed",
+      (db: Database, id: string) =>
+        db.query("update auth.users set encrypted_password = '$2a$10$h', email_confirmed_at = null where id = $1", [
+          id,
+        ]),
+    ],
+    [
+      "a provider that is off",
+      (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "apple" }),
+    ],
+  ] as const)("does not count %s", async ([, add], { db }) => {
+    const owner = await createOwner(db);
+    await add(db, owner.id);
+    expect(await deletePasskey(db, owner)).toBe("last_method");
+  });
+
+  test("finds nobody else's", async ({ db }) => {
+    const [owner, other] = [await createOwner(db), await createOwner(db)];
+    await addPasskey(db, { userId: other.id, name: "Phone", minutesAgo: 0 });
+    expect(await deletePasskey(db, { ...owner, passkeyId: other.passkeyId })).toBe("not_found");
+    expect(await passkeysOf(db, other.id)).toHaveLength(2);
+  });
+
+  test("asks for the authenticator of an account that has one, in this very session", async ({ db }) => {
+    const owner = await createOwner(db);
+    await addPasskey(db, { userId: owner.id, name: "Phone", minutesAgo: 0 });
+    await enrollFactor(db, { userId: owner.id, status: "unverified" });
+    const factorId = await enrollFactor(db, { userId: owner.id });
+    expect(await deletePasskey(db, owner)).toBe("insufficient_aal");
+    const other = await createOwner(db);
+    const { session_id: foreign } = await signIn(db, { userId: other.id, factorId });
+    expect(await deletePasskey(db, { ...owner, sessionId: foreign })).toBe("insufficient_aal");
+    const { session_id: sessionId } = await signIn(db, { userId: owner.id, factorId });
+    expect(await deletePasskey(db, { ...owner, sessionId })).toBe("deleted");
+  });
+
+  test("leaves one of many that are deleted at once", async () => {
+    const { db, close } = openPool(10);
+    const owner = await createOwner(db);
+    try {
+      const passkeyIds = [owner.passkeyId];
+      while (passkeyIds.length < 50) {
+        passkeyIds.push((await addPasskey(db, { userId: owner.id, name: "Key", minutesAgo: 0 })).id);
+      }
+      const outcomes = await Promise.all(passkeyIds.map((passkeyId) => deletePasskey(db, { ...owner, passkeyId })));
+      expect(outcomes.sort()).toEqual([...Array.from({ length: 49 }, () => "deleted"), "last_method"]);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [owner.id]);
+      await close();
+    }
+  });
+});
+
 test("nobody but the service role asks about passkeys", async ({ db }) => {
   const claims = await createActor(db, {});
-  for (const call of [`passkeys_of('${claims.sub}')`, "passkey_exists('00')"]) {
+  for (const call of [
+    `passkeys_of('${claims.sub}')`,
+    "passkey_exists('00')",
+    `delete_passkey('${claims.sub}', null, null, '{}')`,
+  ]) {
     const ask = () => db.query(`select private.${call}`);
     expect(await failureOf(() => db.asUser(claims, ask)), call).toMatchObject({ code: "42501" });
     expect(await failureOf(() => db.asRole("anon", ask)), call).toMatchObject({ code: "42501" });

@@ -21,7 +21,7 @@ test("the sign-in page works with the keyboard alone", async ({ page, member }) 
   await page.keyboard.press("Space");
   await expect(page.getByLabel("Password")).toHaveAttribute("type", "text");
   await page.keyboard.press("Tab");
-  await expect(page.getByRole("button", { name: "Sign in" })).toBeFocused();
+  await expect(page.getByRole("button", { name: "Sign in", exact: true })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 
@@ -62,7 +62,7 @@ test("errors stand at their fields, and the summary leads to them", async ({ pag
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByLabel("Email").fill("not an address");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   const email = page.getByLabel("Email");
   await expect(email).toHaveAttribute("aria-invalid", "true");
   await expect(email).toHaveAccessibleDescription(/such as name@example.com/);
@@ -75,9 +75,9 @@ test("a protected page asks for a sign-in and then shows itself", async ({ page,
   await expect(page).toHaveURL(`/login?${new URLSearchParams({ returnUrl: "/workspaces?sort=name" })}`);
   await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password").fill("wrong first");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByLabel("Password").fill(member.password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await expect(page).toHaveURL("/workspaces?sort=name");
   await expect(page.getByRole("heading", { name: "Workspaces", level: 1 })).toBeVisible();
   await expectAccessible(page);

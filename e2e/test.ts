@@ -69,7 +69,7 @@ export async function signIn(page: Page, { email, password }: Person, { at = "/l
   await page.goto(at);
   await page.getByLabel("Email").fill(email);
   await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
 }
 
 /** Expects a page without any violation that axe can find, in light and in dark. axe needs the page to run scripts. */

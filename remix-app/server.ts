@@ -9,6 +9,7 @@ import { createClaimsVerifier } from "./identity/claims.ts";
 import { createEdgeProxy } from "./identity/edge-proxy.ts";
 import { createSessionRefresher } from "./identity/refresh.ts";
 import { resendMails } from "./mail/resend-mails.ts";
+import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { startSchedule } from "./schedule/schedule.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
 
@@ -55,6 +56,10 @@ server.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(1);
 });
 server.listen(env.PORT, env.HOST, () => console.log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
+
+void findPasskeyFaults(env).then((faults) => {
+  for (const fault of faults) console.error(`error ${fault}`);
+});
 
 const stopSchedule = startSchedule({
   tasks: [

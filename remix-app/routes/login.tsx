@@ -14,6 +14,7 @@ import { startEvenTiming } from "../identity/even-timing.ts";
 import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
+import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -123,6 +124,7 @@ export default function SignInPage() {
         <BotChallenge challenge={challenge} />
         <Button className="w-full">Sign in</Button>
       </Form>
+      <PasskeySignIn returnUrl={returnUrl} />
       <p className="text-muted">
         New here?{" "}
         <a className="link" href={`/signup${query}`}>

@@ -1,23 +1,29 @@
 import { newAddress, visitorHeaders } from "./visitor.ts";
 
-/** A browser without scripts: it keeps cookies, posts forms, and follows nothing by itself. */
+/** A browser that keeps cookies, posts what it is told to, and follows nothing by itself. */
 export interface Browser {
-  get(path: string): Promise<{ status: number; location: string | null; text: string }>;
-  post(
-    path: string,
-    fields: Record<string, string>,
-  ): Promise<{ status: number; location: string | null; text: string }>;
+  get(path: string): Promise<Answer>;
+  post(path: string, fields: Record<string, string>): Promise<Answer>;
+  /** As a page's script does. */
+  postJson(path: string, body: unknown): Promise<Answer>;
   /** As its Cookie header has it. */
   cookie(): string;
+}
+
+interface Answer {
+  status: number;
+  location: string | null;
+  text: string;
 }
 
 /** Opens one on our origin, that comes from an address of its own. */
 export function openBrowser(base: string, { userAgent = "Test browser", address = newAddress() } = {}): Browser {
   const cookies = new Map<string, string>();
   const cookie = () => [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
-  async function send(path: string, init: RequestInit) {
-    const headers = { ...visitorHeaders(address), accept: "text/html", "user-agent": userAgent, cookie: cookie() };
-    const response = await fetch(new URL(path, base), { headers, redirect: "manual", ...init });
+  async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
+    const visitor = { ...visitorHeaders(address), "user-agent": userAgent, cookie: cookie() };
+    const headers = { ...visitor, accept: "text/html", ...init.headers };
+    const response = await fetch(new URL(path, base), { redirect: "manual", ...init, headers });
     for (const header of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(header) ?? [];
       if (header.includes("Max-Age=0")) cookies.delete(name);
@@ -28,6 +34,12 @@ export function openBrowser(base: string, { userAgent = "Test browser", address 
   return {
     get: (path) => send(path, {}),
     post: (path, fields) => send(path, { method: "POST", body: new URLSearchParams(fields) }),
+    postJson: (path, body) =>
+      send(path, {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json" },
+        body: JSON.stringify(body),
+      }),
     cookie,
   };
 }

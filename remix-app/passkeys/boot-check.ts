@@ -1,0 +1,18 @@
+import type { Env } from "../env.server.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { relyingPartyFault } from "./relying-party.ts";
+
+/**
+ * Asks the identity backend once, at boot, for whom it makes passkeys. Each ceremony is checked as well; this tells the
+ * operator before the first person tries. Says nothing where the backend does not answer yet.
+ * @returns what is wrong, one line each
+ */
+export async function findPasskeyFaults(env: Env): Promise<string[]> {
+  const { data, error } = await createServiceClient(env).auth.passkey.startAuthentication();
+  if (error?.code === "passkey_disabled") return ["passkeys are refused: the identity backend has them switched off."];
+  if (error) return [];
+  const reported = data.options.rpId;
+  return [env.BASE_URL, ...(env.WEB_ALLOWED_ORIGINS ?? [])]
+    .map((origin) => relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported }))
+    .filter((fault) => fault !== null);
+}

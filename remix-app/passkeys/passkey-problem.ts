@@ -1,0 +1,84 @@
+import { type AuthError, isAuthError } from "@supabase/supabase-js";
+import { type ProblemCode, problem } from "../http/problem.ts";
+import { type AuthFailure, generalFailure } from "../identity/auth-errors.ts";
+import { maxPasskeys } from "./limits.ts";
+
+/** How long who has made too many attempts is told to wait; the identity backend does not say. */
+const retryAfterSeconds = "60";
+
+/** The code of a failure that says nothing of the passkey. */
+const generalCodes = {
+  400: "INVALID_REQUEST",
+  403: "BOT_CHALLENGE_REQUIRED",
+  429: "RATE_LIMITED",
+  503: "AUTH_UNAVAILABLE",
+} as const satisfies Record<AuthFailure["status"], ProblemCode>;
+
+type Refusal = { code: ProblemCode; detail: string };
+
+const ranOut: Refusal = { code: "GONE", detail: "The request had run out. Try again: there is a new one now." };
+const signedOut: Refusal = { code: "UNAUTHENTICATED", detail: "You were signed out meanwhile. Sign in again." };
+const switchedOff: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are switched off here at the moment." };
+const unverified: Refusal = {
+  code: "INVALID_REQUEST",
+  detail: "This passkey could not be checked. Try again, or use another way to sign in.",
+};
+
+/** What an error of the identity backend (identity-contract.md, Passkeys) means to the person with the passkey. */
+const refusals: Record<string, Refusal> = {
+  webauthn_challenge_not_found: ranOut,
+  webauthn_challenge_expired: ranOut,
+  webauthn_credential_exists: {
+    code: "CONFLICT",
+    detail: "This passkey is registered already. Choose another device or password manager for a new one.",
+  },
+  too_many_passkeys: {
+    code: "CONFLICT",
+    detail: `This account has ${maxPasskeys} passkeys, the most it can have. Delete one that you no longer use first.`,
+  },
+  email_not_confirmed: {
+    code: "FORBIDDEN",
+    detail: "Confirm your email address first: open the link in the mail that we sent you.",
+  },
+  user_banned: { code: "FORBIDDEN", detail: "This account cannot sign in at the moment." },
+  insufficient_aal: { code: "MFA_REQUIRED", detail: "Confirm with your authenticator app first." },
+  passkey_disabled: switchedOff,
+  bad_jwt: signedOut,
+  no_authorization: signedOut,
+  session_not_found: signedOut,
+  user_not_found: signedOut,
+};
+
+/**
+ * The identity backend's error, of a call whose types allow a browser's as well.
+ * @throws the error where it is another's: our server holds no ceremony
+ */
+export function backendError(error: Error | null): AuthError | null {
+  if (error === null || isAuthError(error)) return error;
+  throw error;
+}
+
+/** An error of the identity backend as our answer to a passkey's ceremony. Its own text is never passed on. */
+export function passkeyProblem(error: AuthError, { requestId }: { requestId: string }): Response {
+  const failure = generalFailure(error);
+  if (failure) {
+    return problem(generalCodes[failure.status], {
+      requestId,
+      detail: failure.message,
+      headers: failure.status === 429 ? { "Retry-After": retryAfterSeconds } : {},
+    });
+  }
+  const { code, detail } = refusals[error.code ?? ""] ?? unverified;
+  if (code === "UNAVAILABLE")
+    console.error(`error request=${requestId} the identity backend has passkeys switched off`);
+  return problem(code, { requestId, detail });
+}
+
+/** The answer to a passkey that no account has. The page tells the browser, which may then forget it. */
+export function unknownPasskey(requestId: string): Response {
+  return problem("INVALID_REQUEST", {
+    requestId,
+    detail: "No account here has this passkey. It may have been deleted. Use another one, or another way to sign in.",
+    members: { unknownPasskey: true },
+  });
+}

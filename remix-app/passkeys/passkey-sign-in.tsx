@@ -1,0 +1,26 @@
+import { KeyRound } from "lucide-react";
+import { Button } from "../ui/button.tsx";
+import { useNonce } from "../ui/nonce.ts";
+import scriptUrl from "./browser/sign-in.ts?worker&url";
+
+/**
+ * The button that signs in with a passkey. Its script, which Vite bundles to one file as it does for workers, enables
+ * it where the browser can, and offers passkeys in the autofill of the email field too.
+ */
+export function PasskeySignIn({ returnUrl }: { returnUrl: string }) {
+  const nonce = useNonce();
+  return (
+    <div data-passkey-sign-in data-return-url={returnUrl} className="space-y-2">
+      <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
+      <Button type="button" variant="secondary" disabled aria-describedby="passkey-note" className="w-full">
+        <KeyRound aria-hidden="true" className="size-4" />
+        Sign in with a passkey
+      </Button>
+      <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-center text-muted text-small">
+        <span data-note />
+        <noscript>Passkeys need JavaScript, which is switched off here.</noscript>
+      </p>
+      <script type="module" src={scriptUrl} nonce={nonce} suppressHydrationWarning />
+    </div>
+  );
+}

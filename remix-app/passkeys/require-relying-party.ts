@@ -1,0 +1,16 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { relyingPartyFault } from "./relying-party.ts";
+
+/**
+ * Makes sure that a ceremony's options name our relying party: browsers refuse another one with an error that nobody
+ * understands, and passkeys made for a wrong one are lost once it is corrected.
+ * @throws Response 503 UNAVAILABLE where they do not; the log says what to correct
+ */
+export function requireRelyingParty({ env, origin, requestId }: AppLoadContext, reported: string | undefined): void {
+  const fault = relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported });
+  if (fault === null) return;
+  console.error(`error request=${requestId} ${fault}`);
+  const detail = "Passkeys are not set up correctly on this site. Use another way to sign in for now.";
+  throw problem("UNAVAILABLE", { requestId, detail });
+}

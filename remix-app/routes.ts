@@ -5,6 +5,8 @@ export default [
   index("routes/home.tsx"),
 
   route("login", "routes/login.tsx"),
+  route("login/passkey", "routes/passkey-sign-in.ts"),
+  route("login/passkey/options", "routes/passkey-sign-in-options.ts"),
   route("logout", "routes/logout.ts"),
   route("signup", "routes/signup.tsx"),
   route("signup/check-mail", "routes/check-mail.tsx"),
@@ -20,6 +22,11 @@ export default [
   route("settings/security/sessions", "routes/settings.security.sessions.ts"),
   route("settings/security/activity", "routes/settings.security.activity.tsx"),
   route(".well-known/change-password", "routes/change-password.ts"),
+  route("settings/security/passkeys", "routes/settings.security.passkeys.ts"),
+  route("settings/security/passkeys/options", "routes/settings.security.passkeys.options.ts"),
+  route("settings/security/passkeys/new", "routes/settings.security.passkeys.new.tsx"),
+  route("settings/security/passkeys/:passkeyId/rename", "routes/settings.security.passkeys.rename.tsx"),
+  route("settings/security/passkeys/:passkeyId/delete", "routes/settings.security.passkeys.delete.tsx"),
 
   route("mfa", "routes/mfa.tsx"),
   route("mfa/enroll", "routes/mfa.enroll.tsx"),
@@ -45,6 +52,8 @@ export default [
   route("api/v1/workspaces/:workspaceId/ai/keys", "routes/api.ai-keys.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId", "routes/api.ai-key.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/api.ai-key-rotation.ts"),
+
+  route(".well-known/passkey-endpoints", "routes/well-known.passkey-endpoints.ts"),
 
   route("*", "routes/not-found.tsx"),
 ] satisfies RouteConfig;

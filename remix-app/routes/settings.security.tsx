@@ -6,9 +6,11 @@ import { hasPassword } from "../identity/change-password.ts";
 import { requireUser } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { recoveryState } from "../mfa/recovery-codes.ts";
+import { readPasskeysOverview } from "../passkeys/overview.ts";
 import { listSessions } from "../sessions/account-sessions.ts";
 import { AuthenticatorsCard } from "../settings/authenticators-card.tsx";
 import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
+import { PasskeysCard } from "../settings/passkeys-card.tsx";
 import { PasswordCard } from "../settings/password-card.tsx";
 import { RecentActivityCard } from "../settings/recent-activity-card.tsx";
 import { RecoveryCodesCard } from "../settings/recovery-codes-card.tsx";
@@ -25,8 +27,9 @@ const eventsShown = 5;
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const [passwordExists, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
+  const [passwordExists, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
     hasPassword(context, user.id),
+    readPasskeysOverview(context, user),
     listAuthenticators(context),
     recoveryState(context, user),
     listSessions(context, user),
@@ -36,6 +39,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     user: { email: user.email, displayName: user.displayName },
     notice: takeNotice(context),
     passwordExists,
+    passkeys,
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
     sessions,
@@ -50,6 +54,7 @@ export default function SecurityPage() {
   return (
     <SettingsPage user={user} title="Security" lead="How you sign in, where you are signed in, and what happened.">
       <PasswordCard exists={page.passwordExists} notice={notice} />
+      <PasskeysCard {...page.passkeys} notice={notice} />
       <AuthenticatorsCard authenticators={authenticators} />
       {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
       <SessionsCard sessions={page.sessions} notice={notice} />

@@ -1,0 +1,68 @@
+import { type PublicKeyCredentialCreationOptionsJSON, startRegistration, WebAuthnError } from "@simplewebauthn/browser";
+import { post, type Refused } from "./server.ts";
+import { whyUnsupported } from "./support.ts";
+
+// The script of the page that adds a passkey.
+
+interface Challenge {
+  challengeId: string;
+  options: PublicKeyCredentialCreationOptionsJSON;
+}
+
+const section = document.querySelector<HTMLElement>("[data-passkey-register]");
+if (section) offerRegistration(section);
+
+function offerRegistration(section: HTMLElement): void {
+  const [button, note, alert] = ["button", "[data-note]", "[role=alert]"].map((part) =>
+    section.querySelector(part),
+  ) as [HTMLButtonElement, HTMLElement, HTMLElement];
+  const unsupported = whyUnsupported();
+  if (unsupported) {
+    note.textContent = unsupported;
+    return;
+  }
+  let underWay = false;
+  button.disabled = false;
+  button.addEventListener("click", async () => {
+    if (underWay) return;
+    underWay = true;
+    alert.hidden = true;
+    note.textContent = "Waiting for your device…";
+    const failure = await register().catch(wordsFor);
+    underWay = false;
+    if (failure === null) return;
+    note.textContent = "";
+    alert.textContent = failure;
+    alert.hidden = false;
+  });
+
+  /** @returns what failed, or null where the page goes elsewhere */
+  async function register(): Promise<string | null> {
+    const challenge = await post<Challenge>("/settings/security/passkeys/options", {});
+    if (!challenge.ok) return refusedBy(challenge);
+    const { challengeId, options } = challenge.body;
+    const credential = await startRegistration({ optionsJSON: options });
+    note.textContent = "Saving your passkey…";
+    const kept = await post<{ redirectTo: string }>("/settings/security/passkeys", { challengeId, credential });
+    if (!kept.ok) return refusedBy(kept);
+    location.assign(kept.body.redirectTo);
+    return null;
+  }
+}
+
+/** The page itself leads people whose session is not what it was to where they mend that, and back. */
+function refusedBy({ status, detail }: Refused): string | null {
+  if (status !== 0) return detail;
+  location.reload();
+  return null;
+}
+
+function wordsFor(error: unknown): string {
+  if (error instanceof WebAuthnError && error.code === "ERROR_AUTHENTICATOR_PREVIOUSLY_REGISTERED") {
+    return "This device has a passkey of this account already. Choose another device or password manager.";
+  }
+  if (error instanceof Error && error.name === "NotAllowedError") {
+    return "No passkey was made: the prompt was closed or ran out of time. Try again when you are ready.";
+  }
+  return "Your browser could not make a passkey here. Try another browser or device.";
+}

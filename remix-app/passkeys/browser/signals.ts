@@ -1,0 +1,20 @@
+import { sendSignal } from "@simplewebauthn/browser";
+
+// Tells the browser which passkeys of this account work and what it is called now, where the browser wants to know
+// (WebAuthn level 3, section 5.1.10), so that it offers no deleted one and no old name.
+
+/** What the page says of the account, in `data-passkey-signals`. */
+export interface Signals {
+  rpID: string;
+  userID: string;
+  userName: string;
+  userDisplayName: string;
+  allAcceptedCredentialIDs: string[];
+}
+
+for (const { dataset } of document.querySelectorAll<HTMLElement>("[data-passkey-signals]")) {
+  const { rpID, userID, allAcceptedCredentialIDs, ...names }: Signals = JSON.parse(dataset.passkeySignals ?? "");
+  const unwanted = () => undefined;
+  sendSignal({ signalName: "allAcceptedCredentials", rpID, userID, allAcceptedCredentialIDs }).catch(unwanted);
+  sendSignal({ signalName: "currentUserDetails", rpID, userID, ...names }).catch(unwanted);
+}

@@ -1,0 +1,83 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { recordEvent } from "../activity/record-event.ts";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import type { User } from "../identity/user.ts";
+import { backendError, passkeyProblem } from "./passkey-problem.ts";
+import { noSuchPasskey, type Passkey } from "./passkeys.ts";
+import type { finishRegistrationSchema } from "./payloads.ts";
+import { requireRelyingParty } from "./require-relying-party.ts";
+
+/**
+ * Asks the identity backend for a challenge to make a passkey of the session's user with.
+ * @throws Response a problem, as {@link passkeyProblem}
+ */
+export async function startRegistration(context: AppLoadContext) {
+  const { data, error } = await context.session.authClient().auth.passkey.startRegistration();
+  if (error) throw passkeyProblem(error, context);
+  requireRelyingParty(context, data.options.rp.id);
+  return { challengeId: data.challenge_id, options: data.options };
+}
+
+/**
+ * Has the new passkey checked and kept; its owner is told.
+ * @throws Response a problem, as {@link passkeyProblem}
+ */
+export async function finishRegistration(
+  context: AppLoadContext,
+  { challengeId, credential, userId }: z.infer<typeof finishRegistrationSchema> & { userId: string },
+): Promise<void> {
+  const { data, error: given } = await context.session
+    .authClient()
+    .auth.passkey.verifyRegistration({ challengeId, credential });
+  const error = backendError(given);
+  if (error) throw passkeyProblem(error, context);
+  const passkey = data?.friendly_name ?? "Passkey";
+  await recordEvent(context, { userId, kind: "passkey_added", details: { passkey } });
+}
+
+interface Renaming {
+  /** The signed-in user, whose passkey it is. */
+  userId: string;
+  passkey: Passkey;
+  name: string;
+}
+
+/** @throws Response a problem, as {@link passkeyProblem} */
+export async function renamePasskey(context: AppLoadContext, change: Renaming): Promise<void> {
+  const { userId, passkey, name } = change;
+  const { error } = await context.session
+    .authClient()
+    .auth.passkey.update({ passkeyId: passkey.id, friendlyName: name });
+  if (error) throw passkeyProblem(error, context);
+  await recordEvent(context, { userId, kind: "passkey_renamed", details: { from: passkey.name, to: name } });
+}
+
+/**
+ * Takes a passkey from its account, unless nothing else would let its owner in; the owner is told.
+ * @returns false where it is the last usable way to sign in
+ * @throws Response 403 MFA_REQUIRED where the session has yet to prove the account's authenticator, 404 NOT_FOUND, 503
+ * UNAVAILABLE
+ */
+export async function deletePasskey(
+  context: AppLoadContext,
+  { user, passkey }: { user: User; passkey: Passkey },
+): Promise<boolean> {
+  const { env, requestId } = context;
+  const { data, error } = await createServiceClient(env).schema("private").rpc("delete_passkey", {
+    subject_id: user.id,
+    actor_session_id: user.sessionId,
+    target_id: passkey.id,
+    usable_providers: [],
+  });
+  if (error) throw problem("UNAVAILABLE", { requestId });
+  const outcome = deletionOutcome.parse(data);
+  if (outcome === "not_found") throw noSuchPasskey(requestId);
+  if (outcome === "insufficient_aal") throw problem("MFA_REQUIRED", { requestId });
+  if (outcome === "last_method") return false;
+  await recordEvent(context, { userId: user.id, kind: "passkey_removed", details: { passkey: passkey.name } });
+  return true;
+}
+
+const deletionOutcome = z.enum(["deleted", "last_method", "insufficient_aal", "not_found"]);

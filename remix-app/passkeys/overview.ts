@@ -1,0 +1,28 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { User } from "../identity/user.ts";
+import type { Signals } from "./browser/signals.ts";
+import { listPasskeys, type Passkey } from "./passkeys.ts";
+import { relyingPartyId } from "./relying-party.ts";
+
+export interface PasskeysOverview {
+  /** Null where they could not be read. */
+  passkeys: Passkey[] | null;
+  signals: Signals | null;
+}
+
+/** What the security page shows of an account's passkeys, and what it tells the browser of them. */
+export async function readPasskeysOverview(context: AppLoadContext, user: User): Promise<PasskeysOverview> {
+  const passkeys = await listPasskeys(context.env, user.id);
+  return { passkeys, signals: passkeys && signalsOf(context, { user, passkeys }) };
+}
+
+function signalsOf({ env, origin }: AppLoadContext, { user, passkeys }: { user: User; passkeys: Passkey[] }): Signals {
+  return {
+    rpID: relyingPartyId({ origin, parentDomain: env.PARENT_DOMAIN }),
+    // The identity backend takes the id's text for the user handle.
+    userID: Buffer.from(user.id).toString("base64url"),
+    userName: user.email,
+    userDisplayName: user.displayName ?? user.email,
+    allAcceptedCredentialIDs: passkeys.map(({ credentialId }) => credentialId),
+  };
+}

@@ -1,0 +1,26 @@
+import { Button, buttonClass } from "../ui/button.tsx";
+import { useNonce } from "../ui/nonce.ts";
+import scriptUrl from "./browser/register.ts?worker&url";
+
+/** The button that makes a passkey of this account, and the way back. Its script enables it where the browser can. */
+export function PasskeyRegistration({ back }: { back: string }) {
+  const nonce = useNonce();
+  return (
+    <div data-passkey-register className="space-y-4">
+      <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
+      <div className="flex flex-wrap gap-3">
+        <Button type="button" disabled aria-describedby="passkey-note">
+          Add passkey
+        </Button>
+        <a href={back} className={buttonClass("secondary")}>
+          Cancel
+        </a>
+      </div>
+      <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-muted text-small">
+        <span data-note />
+        <noscript>Adding a passkey needs JavaScript, which is switched off here.</noscript>
+      </p>
+      <script type="module" src={scriptUrl} nonce={nonce} suppressHydrationWarning />
+    </div>
+  );
+}

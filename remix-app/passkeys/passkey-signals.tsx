@@ -1,0 +1,15 @@
+import { useNonce } from "../ui/nonce.ts";
+import type { Signals } from "./browser/signals.ts";
+import scriptUrl from "./browser/signals.ts?worker&url";
+
+/** Brings the browser's own list of this account's passkeys up to date. For pages that show or change what it holds. */
+export function PasskeySignals({ signals }: { signals: Signals | null }) {
+  const nonce = useNonce();
+  if (!signals) return null;
+  return (
+    <>
+      <div hidden data-passkey-signals={JSON.stringify(signals)} />
+      <script type="module" src={scriptUrl} nonce={nonce} suppressHydrationWarning />
+    </>
+  );
+}

@@ -1,0 +1,366 @@
+import { createClient } from "@supabase/supabase-js";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { Authenticator, type Quirks } from "../../scripts/local-stack/contract/support/authenticator.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+import { maxPasskeyNameBytes, maxPasskeys } from "./limits.ts";
+
+const { base, supabase } = readStack();
+const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
+const password = "correct horse battery";
+const quirks: Quirks = { origin: base, rpId: new URL(base).hostname };
+const registration = "/settings/security/passkeys";
+const signIn = "/login/passkey";
+const userIds: string[] = [];
+
+let owner: { id: string; email: string; browser: Browser };
+
+beforeEach(async () => {
+  owner = await newOwner();
+});
+afterEach(async () => {
+  await Promise.all(userIds.splice(0).map((id) => service.auth.admin.deleteUser(id)));
+});
+
+/** Somebody with an account, signed in by password. */
+async function newOwner() {
+  const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+  const { data, error } = await service.auth.admin.createUser({ email, password, email_confirm: true });
+  if (error) throw error;
+  userIds.push(data.user.id);
+  const browser = openBrowser(base);
+  expect((await browser.post("/login", { email, password })).location).toBe("/");
+  return { id: data.user.id, email, browser };
+}
+
+const stranger = () => openBrowser(base);
+
+async function creationOptions(browser: Browser) {
+  const answer = await browser.postJson(`${registration}/options`, {});
+  expect(answer.status, answer.text).toBe(200);
+  return JSON.parse(answer.text);
+}
+
+async function register(browser: Browser, authenticator = new Authenticator()) {
+  const { challengeId, options } = await creationOptions(browser);
+  const credential = authenticator.create(options, quirks);
+  return { authenticator, ...(await browser.postJson(registration, { challengeId, credential })) };
+}
+
+async function requestOptions(browser: Browser) {
+  const answer = await browser.postJson(`${signIn}/options`, {});
+  expect(answer.status, answer.text).toBe(200);
+  return JSON.parse(answer.text);
+}
+
+/** A browser's answer to a fresh challenge. */
+async function answerOf(browser: Browser, { authenticator, ...more }: Quirks & { authenticator: Authenticator }) {
+  const { challengeId, options } = await requestOptions(browser);
+  return { challengeId, credential: authenticator.get(options, { ...quirks, ...more }) };
+}
+
+async function passkeys(userId: string): Promise<{ id: string; name: string }[]> {
+  const { data, error } = await service.schema("private").rpc("passkeys_of", { user_id: userId });
+  if (error) throw error;
+  return data;
+}
+
+async function events(userId: string) {
+  const { data, error } = await service.from("security_events").select("kind, method").eq("user_id", userId);
+  if (error) throw error;
+  return data;
+}
+
+const expectMail = (subject: string) =>
+  expect
+    .poll(async () => (await mailsTo(owner.email)).map((mail) => mail.subject), { timeout: 10_000 })
+    .toContain(subject);
+
+const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
+
+describe("a passkey", () => {
+  test("is registered for the account, which is told, and signs in to where its owner was going", async () => {
+    const { authenticator, status, text } = await register(owner.browser);
+    expect([status, JSON.parse(text)]).toEqual([200, { redirectTo: "/settings/security#passkeys" }]);
+    expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
+    await expectMail("A passkey was added");
+    expect((await owner.browser.get("/settings/security")).text).toContain(authenticator.credentialId);
+
+    const browser = stranger();
+    const answer = await answerOf(browser, { authenticator });
+    const signedIn = await browser.postJson(signIn, { ...answer, returnUrl: "/workspaces?sort=name" });
+    expect([signedIn.status, JSON.parse(signedIn.text)]).toEqual([200, { redirectTo: "/workspaces?sort=name" }]);
+    expect(await sessionOf(browser)).toMatchObject({ user: { email: owner.email }, aal: "aal1" });
+    expect(await events(owner.id)).toEqual(
+      expect.arrayContaining([
+        { kind: "passkey_added", method: null },
+        { kind: "sign_in", method: "passkey" },
+      ]),
+    );
+  });
+
+  test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
+    "does not lead to %s",
+    async (returnUrl) => {
+      const { authenticator } = await register(owner.browser);
+      const browser = stranger();
+      const answer = await browser.postJson(signIn, { ...(await answerOf(browser, { authenticator })), returnUrl });
+      expect(JSON.parse(answer.text)).toEqual({ redirectTo: "/" });
+    },
+  );
+
+  test("signs in once for a challenge, however many try at the same moment", async () => {
+    const { authenticator } = await register(owner.browser);
+    const answer = await answerOf(stranger(), { authenticator });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => stranger().postJson(signIn, answer)));
+    const statuses = answers.map(({ status }) => status).sort();
+    expect(statuses).toEqual([200, ...Array.from({ length: 49 }, () => 410)]);
+    expect(JSON.parse((await stranger().postJson(signIn, answer)).text)).toMatchObject({ code: "GONE" });
+  });
+
+  test("is kept once for a challenge, however many try at the same moment", async () => {
+    const { challengeId, options } = await creationOptions(owner.browser);
+    const body = { challengeId, credential: new Authenticator().create(options, quirks) };
+    const answers = await Promise.all(Array.from({ length: 50 }, () => owner.browser.postJson(registration, body)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 49 }, () => 410)]);
+    expect(await passkeys(owner.id)).toHaveLength(1);
+  });
+
+  test("that no account has is told apart from one that was wrong", async () => {
+    const { authenticator } = await register(owner.browser);
+    const [passkey] = await passkeys(owner.id);
+    const browser = stranger();
+    const wrong = await browser.postJson(signIn, await answerOf(browser, { authenticator, challenge: "AAAA" }));
+    expect([wrong.status, JSON.parse(wrong.text).unknownPasskey]).toEqual([400, undefined]);
+    const nameless = await browser.postJson(signIn, await answerOf(browser, { authenticator, userHandle: null }));
+    expect([nameless.status, JSON.parse(nameless.text).unknownPasskey]).toEqual([400, undefined]);
+
+    await register(owner.browser);
+    expect((await owner.browser.post(`${registration}/${passkey?.id}/delete`, {})).location).toBe(
+      "/settings/security#passkeys",
+    );
+    const gone = await browser.postJson(signIn, await answerOf(browser, { authenticator }));
+    expect([gone.status, JSON.parse(gone.text)]).toMatchObject([400, { unknownPasskey: true }]);
+    expect(browser.cookie()).not.toContain("auth-token");
+  });
+
+  test("of a banned account does not sign in", async () => {
+    const { authenticator } = await register(owner.browser);
+    await service.auth.admin.updateUserById(owner.id, { ban_duration: "1h" });
+    const browser = stranger();
+    const answer = await browser.postJson(signIn, await answerOf(browser, { authenticator }));
+    expect([answer.status, JSON.parse(answer.text).code]).toEqual([403, "FORBIDDEN"]);
+  });
+
+  test("replaces the session that the browser came with, which ends", async () => {
+    const { authenticator } = await register(owner.browser);
+    const other = await newOwner();
+    const before = other.browser.cookie();
+    const answer = await answerOf(other.browser, { authenticator });
+    expect((await other.browser.postJson(signIn, answer)).status).toBe(200);
+    expect(await sessionOf(other.browser)).toMatchObject({ user: { email: owner.email } });
+    const replay = await fetch(new URL("/api/v1/auth/session", base), { headers: { cookie: before } });
+    expect(replay.status).toBe(401);
+  });
+});
+
+describe("a registration", () => {
+  test("is not ended with another account's challenge", async () => {
+    const other = await newOwner();
+    const { challengeId, options } = await creationOptions(other.browser);
+    const credential = new Authenticator().create(options, quirks);
+    const answer = await owner.browser.postJson(registration, { challengeId, credential });
+    expect([answer.status, JSON.parse(answer.text).code]).toEqual([410, "GONE"]);
+    expect(await passkeys(owner.id)).toEqual([]);
+    expect((await other.browser.postJson(registration, { challengeId, credential })).status).toBe(200);
+  });
+
+  test("is not ended with a sign-in's challenge, nor a sign-in with a registration's", async () => {
+    const { authenticator } = await register(owner.browser);
+    const asked = await requestOptions(owner.browser);
+    const credential = new Authenticator().create({ ...asked.options, user: { id: "AAAA" } }, quirks);
+    const kept = await owner.browser.postJson(registration, { challengeId: asked.challengeId, credential });
+    expect(kept.status).toBe(410);
+    const { challengeId, options } = await creationOptions(owner.browser);
+    const answer = { challengeId, credential: authenticator.get(options, quirks) };
+    expect((await stranger().postJson(signIn, answer)).status).toBe(410);
+  });
+
+  test("of a passkey that is registered already says so", async () => {
+    const { authenticator } = await register(owner.browser);
+    const { status, text } = await register(owner.browser, authenticator);
+    expect([status, JSON.parse(text)]).toMatchObject([409, { detail: expect.stringContaining("registered already") }]);
+    const other = await newOwner();
+    expect((await register(other.browser, authenticator)).status).toBe(409);
+  });
+
+  test(`is possible ${maxPasskeys} times an account`, async () => {
+    for (let count = 0; count < maxPasskeys; count += 1) expect((await register(owner.browser)).status).toBe(200);
+    const refused = await owner.browser.postJson(`${registration}/options`, {});
+    expect([refused.status, JSON.parse(refused.text).code]).toEqual([409, "CONFLICT"]);
+    expect((await owner.browser.get(`${registration}/new`)).text).toContain("the most it can have");
+    expect((await owner.browser.get("/settings/security")).text).not.toContain(`href="${registration}/new"`);
+  });
+
+  test("needs a session", async () => {
+    for (const path of [registration, `${registration}/options`]) {
+      const { status, location } = await stranger().postJson(path, {});
+      expect([status, location]).toEqual([302, expect.stringMatching(/^\/login/)]);
+    }
+    expect((await stranger().get(`${registration}/new`)).location).toContain("/login?returnUrl=");
+  });
+});
+
+describe("a passkey's name", () => {
+  const rename = async (name: string, { browser = owner.browser } = {}) => {
+    const [passkey] = await passkeys(owner.id);
+    return browser.post(`${registration}/${passkey?.id}/rename`, { name });
+  };
+  beforeEach(async () => {
+    await register(owner.browser);
+  });
+
+  test("is changed by its owner, by a form", async () => {
+    expect((await rename("  Ada’s laptop  ")).location).toBe("/settings/security#passkeys");
+    expect(await passkeys(owner.id)).toMatchObject([{ name: "Ada’s laptop" }]);
+    expect(await events(owner.id)).toContainEqual({ kind: "passkey_renamed", method: null });
+  });
+
+  test(`has at most ${maxPasskeyNameBytes} bytes`, async () => {
+    expect((await rename(`${"é".repeat(60)}x`)).status).toBe(400);
+    expect((await rename("é".repeat(60))).status).toBe(302);
+    expect((await rename("x".repeat(maxPasskeyNameBytes + 1))).status).toBe(400);
+    expect((await rename("x".repeat(maxPasskeyNameBytes))).status).toBe(302);
+  });
+
+  test.each(["", "   ", "two\nlines", "bell\u0007"])("is not %j", async (name) => {
+    const { status, text } = await rename(name);
+    expect(status).toBe(400);
+    expect(text).toContain('aria-invalid="true"');
+    expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
+  });
+
+  test("is nobody else's to change", async () => {
+    const other = await newOwner();
+    expect((await rename("Mine", { browser: other.browser })).status).toBe(404);
+    expect((await rename("Mine", { browser: stranger() })).location).toContain("/login");
+    for (const id of ["nothing", "..%2F..%2Fuser", crypto.randomUUID()]) {
+      expect((await owner.browser.post(`${registration}/${id}/rename`, { name: "x" })).status).toBe(404);
+    }
+    expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
+  });
+});
+
+describe("a passkey's end", () => {
+  const remove = async ({ browser = owner.browser } = {}) => {
+    const [passkey] = await passkeys(owner.id);
+    return browser.post(`${registration}/${passkey?.id}/delete`, {});
+  };
+
+  test("is confirmed by a form, and told to the owner", async () => {
+    await register(owner.browser);
+    const [passkey] = await passkeys(owner.id);
+    expect((await owner.browser.get(`${registration}/${passkey?.id}/delete`)).text).toContain("Delete passkey");
+    expect(await passkeys(owner.id)).toHaveLength(1);
+    expect((await remove()).location).toBe("/settings/security#passkeys");
+    expect(await passkeys(owner.id)).toEqual([]);
+    await expectMail("A passkey was removed");
+    expect((await owner.browser.post(`${registration}/${passkey?.id}/delete`, {})).status).toBe(404);
+  });
+
+  test("is nobody else's to bring", async () => {
+    await register(owner.browser);
+    const other = await newOwner();
+    expect((await remove({ browser: other.browser })).status).toBe(404);
+    expect(await passkeys(owner.id)).toHaveLength(1);
+  });
+});
+
+describe("what is no ceremony", () => {
+  const paths = [signIn, `${signIn}/options`, registration, `${registration}/options`];
+  const send = (path: string, init: RequestInit & { headers: Record<string, string> }) =>
+    fetch(new URL(path, base), { method: "POST", redirect: "manual", body: "{}", ...init });
+  const json = { "content-type": "application/json" };
+
+  test.each(paths)("is refused from another origin at %s", async (path) => {
+    const cookie = owner.browser.cookie();
+    const origins: Record<string, string>[] = [
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "none" },
+      { origin: "https://evil.example" },
+      { origin: "null" },
+      {},
+    ];
+    for (const headers of origins) {
+      const answer = await send(path, { headers: { ...json, cookie, ...headers } });
+      expect([answer.status, await answer.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+    }
+  });
+
+  test.each(paths)("is refused with a bearer token at %s", async (path) => {
+    const authorization = "Bearer aaaa.bbbb.cccc";
+    expect((await send(path, { headers: { ...json, authorization } })).status).toBe(403);
+  });
+
+  test.each(paths)("is refused by another method at %s", async (path) => {
+    const answer = await fetch(new URL(path, base), { method: "PUT" });
+    expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
+  });
+
+  test.each([signIn, `${signIn}/options`, registration])("is refused as another type at %s", async (path) => {
+    const cookie = owner.browser.cookie();
+    for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"]) {
+      const headers = { "sec-fetch-site": "same-origin", cookie, "content-type": type };
+      expect((await send(path, { headers })).status).toBe(415);
+    }
+  });
+
+  test.each(paths)("is refused where it is too large at %s", async (path) => {
+    const cookie = owner.browser.cookie();
+    const headers = { ...json, "sec-fetch-site": "same-origin", cookie };
+    expect((await send(path, { headers, body: " ".repeat(65_537) })).status).toBe(413);
+    expect((await send(path, { headers, body: `${" ".repeat(65_534)}{}` })).status).not.toBe(413);
+  });
+
+  test("is refused where it has another shape, never with a 500", async () => {
+    const { authenticator } = await register(owner.browser);
+    const whole = await answerOf(owner.browser, { authenticator });
+    const { credential } = whole;
+    const bodies: unknown[] = [
+      null,
+      [],
+      "text",
+      {},
+      { ...whole, challengeId: "1" },
+      { ...whole, challengeId: "../user" },
+      { ...whole, credential: null },
+      { ...whole, credential: { ...credential, id: "" } },
+      { ...whole, credential: { ...credential, id: "a b" } },
+      { ...whole, credential: { ...credential, id: "a".repeat(1_365) } },
+      { ...whole, credential: { ...credential, type: "password" } },
+      { ...whole, credential: { ...credential, response: {} } },
+      { ...whole, credential: { ...credential, response: { ...credential.response, signature: 1 } } },
+      { ...whole, returnUrl: 7 },
+    ];
+    for (const body of bodies) {
+      const statuses = [
+        (await owner.browser.postJson(signIn, body)).status,
+        (await owner.browser.postJson(registration, body)).status,
+      ];
+      expect(statuses, JSON.stringify(body)?.slice(0, 200)).toEqual([400, 400]);
+    }
+    // None of that has used the challenge.
+    expect((await owner.browser.postJson(signIn, whole)).status).toBe(200);
+  });
+});
+
+test("where passkeys are made and looked after is where password managers look for it", async () => {
+  const answer = await fetch(new URL("/.well-known/passkey-endpoints", base), { redirect: "manual" });
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
+  expect(await answer.json()).toEqual({
+    enroll: `${base}/settings/security/passkeys/new`,
+    manage: `${base}/settings/security#passkeys`,
+  });
+});

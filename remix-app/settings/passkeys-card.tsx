@@ -1,0 +1,87 @@
+import { KeyRound } from "lucide-react";
+import { maxPasskeys } from "../passkeys/limits.ts";
+import type { PasskeysOverview } from "../passkeys/overview.ts";
+import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
+import type { Passkey } from "../passkeys/passkeys.ts";
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { CardNotice } from "../ui/card-notice.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { SettingsNotice } from "./settings-notice.ts";
+
+const words = {
+  added: "Your passkey is added. It can sign in from now on.",
+  renamed: "Your passkey has its new name.",
+  deleted: "Your passkey is deleted. It no longer signs in.",
+};
+
+/** The passkeys of the account: what there is, and the way to each change. */
+export function PasskeysCard({ passkeys, signals, notice }: PasskeysOverview & { notice: SettingsNotice | null }) {
+  const full = passkeys !== null && passkeys.length >= maxPasskeys;
+  return (
+    <Card
+      id="passkeys"
+      title="Passkeys"
+      lead="Sign in by fingerprint, face or security key instead of a password."
+      action={
+        full ? null : (
+          <a href="/settings/security/passkeys/new" className={buttonClass("secondary")}>
+            Add passkey
+          </a>
+        )
+      }
+    >
+      <CardNotice notice={notice} card="passkeys" words={words} />
+      <div className="space-y-4">
+        {passkeys === null ? (
+          <Notice tone="warn">We cannot read your passkeys right now. They still work. Try again in a moment.</Notice>
+        ) : null}
+        {full ? (
+          <Notice>You have {maxPasskeys} passkeys, the most an account can have. Delete one to add another.</Notice>
+        ) : null}
+        {passkeys?.length === 0 ? (
+          <p className="text-muted">No passkey yet. Add one on each device that you sign in from.</p>
+        ) : null}
+        {passkeys && passkeys.length > 0 ? (
+          <ul className="-my-3 divide-y divide-line">
+            {passkeys.map((passkey) => (
+              <PasskeyItem key={passkey.id} passkey={passkey} />
+            ))}
+          </ul>
+        ) : null}
+      </div>
+      <PasskeySignals signals={signals} />
+    </Card>
+  );
+}
+
+function PasskeyItem({ passkey: { id, name, createdAt, lastUsedAt } }: { passkey: Passkey }) {
+  const address = `/settings/security/passkeys/${id}`;
+  return (
+    <li className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3">
+      <KeyRound aria-hidden="true" className="size-5 shrink-0 text-muted" />
+      <div className="min-w-40 flex-1">
+        <p className="break-words font-medium">{name}</p>
+        <p className="text-muted text-small">
+          Added <RelativeTime at={createdAt} /> ·{" "}
+          {lastUsedAt ? (
+            <>
+              last used <RelativeTime at={lastUsedAt} />
+            </>
+          ) : (
+            "never used"
+          )}
+        </p>
+      </div>
+      <div className="-mx-4 flex">
+        <a href={`${address}/rename`} className={buttonClass("quiet")}>
+          Rename<span className="sr-only"> {name}</span>
+        </a>
+        <a href={`${address}/delete`} className={buttonClass("quiet")}>
+          Delete<span className="sr-only"> {name}</span>
+        </a>
+      </div>
+    </li>
+  );
+}

@@ -19,6 +19,7 @@ from (
     ('demo-error-500', 'Demo: answers 500'),
     ('demo-error-503', 'Demo: answers 503'),
     ('demo-error-midway', 'Demo: stream ends in an error'),
+    ('demo-error-later', 'Demo: fails after a tool''s result'),
     ('demo-redirect', 'Demo: redirects'),
     ('demo-reset', 'Demo: resets the connection'),
     ('demo-hang', 'Demo: never answers'),
@@ -34,6 +35,7 @@ from (
     ('demo-length', 'Demo: stops at the limit'),
     ('demo-filtered', 'Demo: stops at a filter'),
     ('demo-tools', 'Demo: always calls a tool'),
+    ('demo-stubborn', 'Demo: calls tools for ever'),
     ('demo-bad-schema', 'Demo: breaks its schema'),
     ('demo-fallback', 'Demo: first route fails'),
     ('demo-all-fail', 'Demo: every route fails')

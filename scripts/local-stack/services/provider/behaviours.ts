@@ -14,6 +14,12 @@ export type Behaviour = {
   finish?: "length" | "content_filter";
   /** Calls the first tool whatever the prompt says. */
   callsTools: boolean;
+  /** Calls a tool whatever `tool_choice` and earlier results say. */
+  stubborn: boolean;
+  /** Fails once it has been told a tool's result. */
+  failsLater: boolean;
+  /** Calls of a tool that the prompt asks for, one after the other. */
+  calls?: number;
   /** Does not keep to the JSON schema that was asked for. */
   breaksSchema: boolean;
   /** Words of the answer; as many as the prompt gives reason for where absent. */
@@ -27,6 +33,8 @@ const plain: Behaviour = {
   cachedInput: false,
   reasoning: false,
   callsTools: false,
+  stubborn: false,
+  failsLater: false,
   breaksSchema: false,
 };
 
@@ -41,6 +49,7 @@ export const models: Record<string, Partial<Behaviour>> = {
   "demo-error-500": { failure: 500 },
   "demo-error-503": { failure: 503 },
   "demo-error-midway": { midway: "error" },
+  "demo-error-later": { failsLater: true },
   "demo-redirect": { failure: "redirect" },
   "demo-reset": { failure: "reset" },
   "demo-hang": { failure: "hang" },
@@ -56,14 +65,15 @@ export const models: Record<string, Partial<Behaviour>> = {
   "demo-length": { finish: "length" },
   "demo-filtered": { finish: "content_filter" },
   "demo-tools": { callsTools: true },
+  "demo-stubborn": { callsTools: true, stubborn: true },
   "demo-bad-schema": { breaksSchema: true },
   "demo-embedding": {},
   "demo-speech": {},
 };
 
 /**
- * What to do for a model and the last thing the user said, where `[[words=40 pace=25 first=300]]` (counts and
- * milliseconds) refines it.
+ * What to do for a model and the last thing the user said, where `[[words=40 pace=25 first=300 calls=2]]`
+ * (counts and milliseconds) refines it.
  * @returns undefined for a model that there is not
  */
 export function behaviourOf(model: string, prompt = ""): Behaviour | undefined {
@@ -77,6 +87,6 @@ function readDirective(prompt: string): Partial<Behaviour> {
     const digits = directive.match(new RegExp(`\\b${name}=(\\d{1,5})\\b`))?.[1];
     return digits === undefined ? undefined : Number(digits);
   };
-  const settings = { words: count("words"), paceMs: count("pace"), firstByteMs: count("first") };
+  const settings = { words: count("words"), paceMs: count("pace"), firstByteMs: count("first"), calls: count("calls") };
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }

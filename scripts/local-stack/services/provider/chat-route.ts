@@ -17,8 +17,10 @@ export function chatRoute(log: TruthLog) {
       return invalidRequest("The body is no chat.", String(parsed.error.issues[0]?.path[0] ?? "") || null);
     }
     const request = parsed.data;
-    const behaviour = behaviourOf(request.model, lastPrompt(request));
-    if (!behaviour) return unknownModel(request.model);
+    const named = behaviourOf(request.model, lastPrompt(request));
+    if (!named) return unknownModel(request.model);
+    const fails = named.failsLater && request.messages.some(({ role }) => role === "tool");
+    const behaviour: Behaviour = fails ? { ...named, failure: 500 } : named;
     const stream = request.stream === true;
     const requestId = c.req.header("x-request-id") ?? null;
     const truth = log.begin({ requestId, path: c.req.path, model: request.model, stream });

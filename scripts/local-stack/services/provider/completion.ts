@@ -67,25 +67,26 @@ function answerText(request: ChatRequest, behaviour: Behaviour, index: number): 
 
 /**
  * Whether the answer is a tool call: where one is required or named by `tool_choice`, where the prompt says
- * `call <name>`, or where the model is made for it; never straight after a tool's result.
+ * `call <name>` (with `{"…"}` for its arguments, where they matter), or where the model is made for it; not straight
+ * after a tool's result, unless the prompt wants more calls than there were.
  */
 function chooseTool(request: ChatRequest, behaviour: Behaviour, index: number): ToolCall | undefined {
-  const { tools, tool_choice: choice } = request;
-  if (!tools || tools.length === 0 || choice === "none") return undefined;
+  const { tools, tool_choice: choice, messages } = request;
+  if (!tools || tools.length === 0 || (choice === "none" && !behaviour.stubborn)) return undefined;
+  const prompt = lastPrompt(request);
   const named = typeof choice === "object" ? choice?.function?.name : undefined;
-  const asked = tools.find(({ function: { name } }) => lastPrompt(request).includes(`call ${name}`));
-  const afterResult = request.messages.at(-1)?.role === "tool";
+  const asked = tools.find(({ function: { name } }) => prompt.includes(`call ${name}`));
+  const results = messages.filter(({ role }) => role === "tool").length;
+  const isAnswered = messages.at(-1)?.role === "tool" && results >= (behaviour.calls ?? 1) && !behaviour.stubborn;
   const eager = choice === "required" || behaviour.callsTools ? tools[0] : undefined;
   const tool =
-    tools.find((candidate) => candidate.function.name === named) ?? (afterResult ? undefined : (asked ?? eager));
+    tools.find((candidate) => candidate.function.name === named) ?? (isAnswered ? undefined : (asked ?? eager));
   if (!tool) return undefined;
   const { name, parameters } = tool.function;
+  const given = prompt.match(new RegExp(`call ${name} with (\\{[^}]*\\})`))?.[1];
   const id = `call_demo_${fingerprint({ request, index })}`;
-  return {
-    id,
-    type: "function",
-    function: { name, arguments: JSON.stringify(sampleOf(parameters ?? { type: "object" })) },
-  };
+  const sample = () => JSON.stringify(sampleOf(parameters ?? { type: "object" }));
+  return { id, type: "function", function: { name, arguments: given ?? sample() } };
 }
 
 function beforeStop(text: string, stop: ChatRequest["stop"]): string {

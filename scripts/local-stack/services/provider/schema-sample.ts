@@ -14,6 +14,7 @@ function sample(schema: unknown, context: Context): unknown {
   if (!isObject(schema)) return null;
   if (typeof schema.$ref === "string") return sample(resolve(schema.$ref, context.root), deeper(context));
   if ("const" in schema) return schema.const;
+  if (Array.isArray(schema.examples) && schema.examples.length > 0) return schema.examples[0];
   if (Array.isArray(schema.enum)) return schema.enum[0];
   const union = schema.anyOf ?? schema.oneOf;
   if (Array.isArray(union)) return sample(context.depth >= maxDepth ? shallowest(union) : union[0], deeper(context));

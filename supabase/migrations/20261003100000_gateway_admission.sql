@@ -126,8 +126,43 @@ comment on function ai.priced_routes(text, text[]) is
   'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null when none does.';
 revoke execute on function ai.priced_routes(text, text[]) from public, anon, authenticated;
 
+create function ai.reserved_input_tokens(call jsonb) returns bigint
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select ceil((call ->> 'input_bytes')::numeric / 3)::bigint + 1500 * coalesce((call ->> 'images')::bigint, 0)
+$$;
+comment on function ai.reserved_input_tokens(jsonb) is 'What a call''s input may count at most: a third of its bytes, and 1,500 an image.';
+revoke execute on function ai.reserved_input_tokens(jsonb) from public, anon, authenticated;
+
+create function ai.dearest_usd(routes jsonb, input_tokens bigint, output_tokens bigint, audio boolean) returns numeric
+  language plpgsql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  return (
+    select max(
+      (
+        input_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'audio_input')::numeric * audio::integer)
+        + output_tokens * (tier ->> 'output')::numeric
+      ) * 0.000001
+    )
+    from jsonb_array_elements(routes) as route
+    cross join jsonb_array_elements(route -> 'prices') as tier
+    where (tier ->> 'min_input_tokens')::bigint <= input_tokens
+  );
+end
+$$;
+comment on function ai.dearest_usd(jsonb, bigint, bigint, boolean) is
+  'The dearest that a provider call can get: the whole output, nothing cached, at any route, at any tier that the input may reach.';
+revoke execute on function ai.dearest_usd(jsonb, bigint, bigint, boolean) from public, anon, authenticated;
+
 create function ai.take_rate(
-  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint,
+  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1,
   out admitted boolean, out limits jsonb
 )
   language plpgsql
@@ -148,12 +183,15 @@ begin
     -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
     update ai.rate_windows w
     set
-      requests = case when w.window_start < minute then 0 else w.requests end + 1,
+      requests = case when w.window_start < minute then 0 else w.requests end + take_rate.requests,
       tokens = case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens,
       window_start = greatest(w.window_start, minute)
     where w.scope = take_rate.scope
       and w.subject_id = subject
-      and (request_limit is null or case when w.window_start < minute then 0 else w.requests end < request_limit)
+      and (
+        request_limit is null
+        or case when w.window_start < minute then 0 else w.requests end + take_rate.requests <= request_limit
+      )
       and (
         token_limit is null
         or case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens <= token_limit
@@ -182,7 +220,8 @@ begin
 end
 $$;
 comment on function ai.take_rate is
-  'Counts a request and its reserved tokens in the subject''s current minute, unless either limit would be passed.';
+  'Counts a request and its reserved tokens in the subject''s current minute, unless either limit would be passed. A '
+  'request that goes on counts no second time.';
 revoke execute on function ai.take_rate from public, anon, authenticated;
 
 create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
@@ -209,6 +248,20 @@ $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
   'Holds an amount of a monthly budget, unless that would pass its limit.';
 revoke execute on function ai.reserve_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
+
+create function ai.release_budgets(scopes text[], lineage uuid, app uuid, workspace uuid, amount_usd numeric) returns void
+  language sql
+  volatile
+  security invoker
+as $$
+  update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
+  where b.workspace_id = workspace
+    and b.scope = any (scopes)
+    and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
+$$;
+comment on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) is
+  'Gives back what budgets hold for a call that is refused after all.';
+revoke execute on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) from public, anon, authenticated;
 
 create function ai.reserve_credits(plan ai.plans, owner_id uuid, credits numeric) returns uuid
   language plpgsql

@@ -15,7 +15,7 @@ declare
   principal uuid;
   model ai.models;
   offered jsonb;
-  input_tokens bigint := ceil((call ->> 'input_bytes')::numeric / 3) + 1500 * coalesce((call ->> 'images')::bigint, 0);
+  input_tokens bigint := ai.reserved_input_tokens(call);
   output_tokens bigint := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
   dearest_usd numeric(24, 12);
   dearest_credits numeric(24, 8);
@@ -71,17 +71,7 @@ begin
     return ai.refusal('unsupported_parameter', '{"param": "messages"}');
   end if;
 
-  -- The dearest it can get: the whole output, nothing cached, at any route, at any tier that the input may reach.
-  select max(
-    (
-      input_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'audio_input')::numeric * (call ->> 'audio')::boolean::int)
-      + output_tokens * (tier ->> 'output')::numeric
-    ) * 0.000001
-  )
-  into dearest_usd
-  from jsonb_array_elements(offered) as route
-  cross join jsonb_array_elements(route -> 'prices') as tier
-  where (tier ->> 'min_input_tokens')::bigint <= input_tokens;
+  dearest_usd := ai.dearest_usd(offered, input_tokens, output_tokens, coalesce((call ->> 'audio')::boolean, false));
   if dearest_usd is null then
     return ai.refusal('service_unavailable');
   end if;
@@ -147,11 +137,7 @@ begin
     refused := case when account is null then 'insufficient_credits' end;
   end if;
   if refused is not null then
-    -- What an earlier budget holds goes back.
-    update ai.budgets b set reserved_usd = greatest(b.reserved_usd - dearest_usd, 0)
-    where b.workspace_id = caller.workspace_id
-      and b.scope = any (held)
-      and b.subject_id = ai.budget_subject(b.scope, caller.lineage_id, caller.app_id, caller.workspace_id);
+    perform ai.release_budgets(held, caller.lineage_id, caller.app_id, caller.workspace_id, dearest_usd);
     return ai.refusal(refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object('limits', limits) end);
   end if;
 

@@ -3,8 +3,9 @@ import { GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
 import { relayStream } from "./relay.ts";
+import type { CallUse } from "./run.ts";
 import type { Asked } from "./surface.ts";
-import { relayWholeAnswer } from "./whole-answer.ts";
+import { type ReadAnswer, readWholeAnswer, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
 export async function answerCall<Request extends Asked>(
@@ -12,14 +13,20 @@ export async function answerCall<Request extends Asked>(
   call: AdmittedCall<Request>,
 ): Promise<Response> {
   try {
-    const answer = await ask(gateway, call);
-    return call.asked.stream ? streamed(gateway, call, answer) : await whole(call, answer);
+    const answer = await askProvider(gateway, call);
+    if (call.asked.stream) return streamed(gateway, call, answer);
+    const read = await readAnswer(call, answer);
+    return wholeResponse(call, withPlatform(read, endWhole(call, answer, read.use)));
   } catch (error) {
     throw settleFailure(error, call);
   }
 }
 
-async function ask<Request extends Asked>(gateway: Gateway, call: AdmittedCall<Request>): Promise<ProviderAnswer> {
+/** Asks the run's routes in order. @throws ProviderFailure or ClientLeft */
+export async function askProvider<Request extends Asked>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+): Promise<ProviderAnswer> {
   const { surface, asked, open, request } = call;
   const answer = await callProvider(
     {
@@ -34,7 +41,7 @@ async function ask<Request extends Asked>(gateway: Gateway, call: AdmittedCall<R
       deadline: call.deadline,
       now: gateway.now,
       onAttempt: (route) => {
-        call.dispatched ||= !request.signal.aborted;
+        open.dispatched ||= !request.signal.aborted;
         open.progress.route = route.position;
       },
     },
@@ -53,54 +60,84 @@ function streamed<Request extends Asked>(
   call: AdmittedCall<Request>,
   answer: ProviderAnswer,
 ): Response {
-  const { surface, asked, open, request, requestId, usageBound, guessedInputTokens, headers } = call;
+  const { surface, asked, open, request, requestId, usageBound, guessedInputTokens } = call;
   const reader = surface.createReader?.(asked, { usageBound, runId: open.run.run_id });
   if (!reader) throw new Error(`${surface.feature} are never streamed`);
-  const stream = relayStream({
-    answer,
-    reader,
-    open,
-    requestId,
-    guessedInputTokens,
-    name: asked.model,
-    clientLeft: request.signal,
-    waitUntil,
-  });
-  return new Response(stream, { headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" } });
+  return streamedResponse(
+    call,
+    relayStream({
+      step: { answer, reader, guessedInputTokens },
+      open,
+      requestId,
+      name: asked.model,
+      clientLeft: request.signal,
+      waitUntil,
+    }),
+  );
 }
 
-async function whole<Request extends Asked>(call: AdmittedCall<Request>, answer: ProviderAnswer): Promise<Response> {
-  const { surface, asked, open, request, usageBound, guessedInputTokens, headers } = call;
+/** Reads a whole answer and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
+export async function readAnswer<Request extends Asked>(
+  call: AdmittedCall<Request>,
+  answer: ProviderAnswer,
+): Promise<ReadAnswer> {
+  const { surface, asked, open, usageBound, guessedInputTokens } = call;
+  const step = { type: "model", name: asked.model } as const;
   try {
-    const text = await relayWholeAnswer({
-      answer,
-      open,
+    const read = await readWholeAnswer(answer, {
       readAnswer: surface.readAnswer,
       guessedInputTokens,
       usageBound,
-      name: asked.model,
-      clientLeft: request.signal,
     });
-    return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
+    open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
+    return read;
   } catch (error) {
-    const status = error instanceof ClientLeft ? "aborted" : "failed";
-    open.addStep({ type: "model", name: asked.model, status }, answer.startedAt);
+    open.addStep({ ...step, status: error instanceof ClientLeft ? "aborted" : "failed" }, answer.startedAt);
     throw error;
   }
 }
 
-/** Ends the run of a call that brought nothing, for whatever reason. @returns what the client is told */
-function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): unknown {
-  const { open, dispatched, guessedInputTokens } = call;
+/** Settles a run whose last answer was read whole. @returns its `platform` metadata */
+export function endWhole<Request extends Asked>(
+  { open, request }: AdmittedCall<Request>,
+  answer: ProviderAnswer,
+  use: CallUse,
+): Record<string, unknown> {
+  return open.end({
+    // A provider that is paid for all of it was read to the end, though nobody hears it.
+    ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
+    use,
+    firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
+  });
+}
+
+/** A whole answer as a response. */
+export function wholeResponse({ headers }: Pick<AdmittedCall, "headers">, text: string): Response {
+  return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
+}
+
+/** A stream of events as a response. */
+export function streamedResponse(
+  { headers }: Pick<AdmittedCall, "headers">,
+  stream: ReadableStream<Uint8Array>,
+): Response {
+  return new Response(stream, { headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" } });
+}
+
+/** What the call under way used by a guess, where it was made at all. */
+export function guessedUse<Request extends Asked>({ open, guessedInputTokens }: AdmittedCall<Request>) {
   const route = open.progress.route;
+  if (!open.dispatched || route === undefined) return undefined;
+  return { route, usage: { input_tokens: guessedInputTokens, output_tokens: 0 }, basis: "guess" } as const;
+}
+
+/** Ends the run of a call that brought nothing, for whatever reason. @returns what the client is told */
+export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): unknown {
+  const { open } = call;
+  const { dispatched } = open;
   if (error instanceof ClientLeft) {
-    const usage = { input_tokens: guessedInputTokens, output_tokens: 0 };
-    open.end({
-      status: "cancelled",
-      httpStatus: 499,
-      use: dispatched && route !== undefined ? { route, usage, basis: "guess" } : undefined,
-      keyUnused: !dispatched,
-    });
+    const use = error.use ?? guessedUse(call);
+    open.end({ status: "cancelled", httpStatus: 499, use, keyUnused: !dispatched });
     return new GatewayError("provider_error");
   }
   const failure = error instanceof ProviderFailure ? error : undefined;

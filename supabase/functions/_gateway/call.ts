@@ -14,6 +14,4 @@ export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" |
   deadline: number;
   /** What every good answer says: the rate limits. */
   headers: Record<string, string>;
-  /** A provider was asked: from here on it may charge. */
-  dispatched: boolean;
 };

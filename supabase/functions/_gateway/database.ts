@@ -42,6 +42,7 @@ const begunRun = z.object({
   cost_visible: z.boolean(),
   limits,
 });
+const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: limits.optional() });
 
@@ -72,9 +73,17 @@ export type RunRequest = {
   choices: number;
 };
 
+/** What `ai.extend_run` is asked. */
+type RunStep = Pick<RunRequest, "input_bytes" | "images" | "audio" | "output_limit"> & {
+  created_at: string;
+  id: string;
+};
+
 /** The gateway's database: one statement a method, each one network flight. */
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run>;
+  /** Reserves a further provider call of a run. @throws GatewayError where it is refused */
+  extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
   touchRuns: (counts: readonly object[]) => Promise<void>;
   /**
@@ -127,6 +136,9 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   return {
     async beginRun(request) {
       return begunRun.parse(admitted(await call("select ai.begin_run($1)::text as answer", request)));
+    },
+    async extendRun(step) {
+      return extendedRun.parse(admitted(await call("select ai.extend_run($1)::text as answer", step)));
     },
     async settleRuns(outcomes) {
       await call("select ai.settle_runs($1)::text as answer", outcomes);

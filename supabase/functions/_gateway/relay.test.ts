@@ -53,6 +53,9 @@ async function relay(
     },
     steps: [],
     progress: { input_tokens: 0, output_tokens: 0 },
+    dispatched: true,
+    finishCall: () => {},
+    usedSoFar: () => ({}),
     addStep: ({ type, status }) => tried.push(`${type} ${status}`),
     end: (end) => {
       ends.push(end);
@@ -77,15 +80,17 @@ async function relay(
   );
   const kept: Promise<unknown>[] = [];
   const stream = relayStream({
-    answer,
-    reader: createChatReader({
-      keepUsageChunk: false,
-      usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
-      unnamed: { id: "run", model: "m" },
-    }),
+    step: {
+      answer,
+      reader: createChatReader({
+        keepUsageChunk: false,
+        usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
+        unnamed: { id: "run", model: "m" },
+      }),
+      guessedInputTokens: 9,
+    },
     open,
     requestId: "r",
-    guessedInputTokens: 9,
     name: "m",
     clientLeft,
     waitUntil: (work) => kept.push(work),

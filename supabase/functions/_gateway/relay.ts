@@ -10,72 +10,84 @@ const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "abort
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 
+/** One provider call of a streamed answer. */
+export type StreamStep = { answer: ProviderAnswer; reader: StreamReader; guessedInputTokens: number };
+
 /**
  * Passes a provider's stream on as it comes, at the client's pace, and ends it with the surface's completion; or, when
  * it fails, with one error event. A client that leaves cancels the provider call, or has it read to its end where the
  * provider is paid for all of it. However it ends, the run is settled once.
  */
 export function relayStream(options: {
-  answer: ProviderAnswer;
-  reader: StreamReader;
+  step: StreamStep;
+  /**
+   * Asked when a call has ended well: the call that follows it, or that none does. What the ended one used is only to be
+   * kept where another follows.
+   */
+  next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
   requestId: string;
-  guessedInputTokens: number;
   name: string;
   clientLeft: AbortSignal;
   waitUntil: (work: Promise<unknown>) => void;
 }): ReadableStream<Uint8Array> {
-  const { answer, reader, open } = options;
-  const { facts } = reader;
+  const { open } = options;
+  const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
+  let step = options.step;
+  /** Between two calls there is none to be ended. */
+  let between = false;
   let over = false;
   let reading = false;
   let left = false;
 
-  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode">): Record<string, unknown> {
+  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Record<string, unknown> {
     over = true;
-    open.addStep({ type: "model", name: options.name, status: stepStatus[how.status] }, answer.startedAt);
-    return open.end({
-      ...how,
-      use: usedAtEnd(how.status),
-      firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
-    });
-  }
-
-  function usedAtEnd(status: RunEnd["status"]): CallUse | undefined {
-    const route = answer.route.position;
-    if (facts.usage) {
-      const basis = status === "succeeded" || facts.usageIsFinal ? "final" : "partial";
-      return { route, usage: facts.usage, basis };
+    if (!between) {
+      const status = stepStatus[how.status];
+      open.addStep({ type: "model", name: options.name, status }, step.answer.startedAt);
     }
-    // A failure that brought nothing is free, as it is where no stream was asked for.
-    if (status === "failed" && facts.events === 0) return undefined;
-    const usage = { input_tokens: options.guessedInputTokens, output_tokens: facts.guessedOutputTokens };
-    return { route, usage, basis: "guess" };
+    return open.end({ ...how, use: between ? how.use : usedBy(step, how.status), firstByteMs });
   }
 
   /** Reads once. @returns what to pass on, and whether that was all */
   async function advance(): Promise<{ passed: Uint8Array[]; state: "open" | "done" | "failed" }> {
+    const { answer, reader, guessedInputTokens } = step;
     reading = true;
     const bytes = await answer.read().finally(() => {
       reading = false;
     });
     const passed = bytes ? reader.push(bytes) : reader.end();
-    open.progress.input_tokens = facts.usage?.input_tokens ?? options.guessedInputTokens;
+    const { facts } = reader;
+    open.progress.input_tokens = facts.usage?.input_tokens ?? guessedInputTokens;
     open.progress.output_tokens = facts.usage?.output_tokens ?? facts.guessedOutputTokens;
     if (facts.done || (!bytes && facts.usageIsFinal && !facts.failed)) return { passed, state: "done" };
     return { passed, state: facts.failed || !bytes ? "failed" : "open" };
   }
 
-  function complete(controller: Controller): void {
-    const platform = end({ status: "succeeded", httpStatus: 200 });
-    controller.enqueue(encoder.encode(reader.completion(platform)));
-    controller.close();
-    options.waitUntil(finish(answer));
+  /** @returns whether another call follows */
+  async function goOn(controller: Controller): Promise<boolean> {
+    if (!options.next) return false;
+    const ended = step;
+    between = true;
+    const next = await options.next(ended, usedBy(ended, "succeeded"));
+    between = false;
+    if (!next) return false;
+    options.waitUntil(finish(ended.answer));
+    step = next;
+    watch(controller);
+    return true;
   }
 
-  function fail(controller: Controller, error: GatewayError): void {
-    end({ status: "failed", httpStatus: 200, errorCode: error.code });
-    answer.cancel();
+  function complete(controller: Controller): void {
+    const platform = end({ status: "succeeded", httpStatus: 200 });
+    controller.enqueue(encoder.encode(step.reader.completion(platform)));
+    controller.close();
+    options.waitUntil(finish(step.answer));
+  }
+
+  function fail(controller: Controller, error: GatewayError, use?: CallUse): void {
+    end({ status: "failed", httpStatus: 200, errorCode: error.code, use });
+    step.answer.cancel();
     controller.enqueue(encoder.encode(`data: ${JSON.stringify(errorBody(error, options.requestId))}\n\n`));
     controller.close();
   }
@@ -87,8 +99,12 @@ export function relayStream(options: {
       if (over) return;
       if (left) return state === "open" ? drain() : endUnheard();
       for (const each of passed) controller.enqueue(each);
-      if (state === "done") return complete(controller);
       if (state === "failed") return fail(controller, new GatewayError("provider_error"));
+      if (state === "done" && !(await goOn(controller))) {
+        if (left) return endUnheard();
+        return complete(controller);
+      }
+      if (left) return step.answer.drains ? drain() : endUnheard();
       if (passed.length > 0) return;
     }
   }
@@ -96,7 +112,9 @@ export function relayStream(options: {
   function leave(): void {
     if (over || left) return;
     left = true;
-    if (!answer.drains) endUnheard();
+    // Whoever is between two calls finds out by itself.
+    if (between) return;
+    if (!step.answer.drains) endUnheard();
     else if (!reading) options.waitUntil(drain());
   }
 
@@ -110,41 +128,66 @@ export function relayStream(options: {
     endUnheard();
   }
 
-  function endUnheard(): void {
+  function endUnheard(use?: CallUse): void {
     if (over) return;
-    end({ status: "cancelled", httpStatus: 499 });
-    answer.cancel();
+    end({ status: "cancelled", httpStatus: 499, use });
+    step.answer.cancel();
+  }
+
+  /** A client that has stopped reading does not keep its run open for ever. */
+  function watch(controller: Controller): void {
+    const watched = step;
+    watched.answer.ended.addEventListener("abort", () => {
+      if (over || reading || between || step !== watched) return;
+      if (left || options.clientLeft.aborted) endUnheard();
+      else fail(controller, new GatewayError("provider_timeout"));
+    });
   }
 
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        if (answer.drains) options.clientLeft.addEventListener("abort", leave, { once: true });
-        // A client that has stopped reading does not keep its run open for ever.
-        answer.ended.addEventListener("abort", () => {
-          if (over || reading) return;
-          if (left || options.clientLeft.aborted) endUnheard();
-          else fail(controller, new GatewayError("provider_timeout"));
-        });
+        options.clientLeft.addEventListener("abort", leave, { once: true });
+        watch(controller);
       },
       async pull(controller) {
         const pulling = pull(controller);
-        if (answer.drains) options.waitUntil(pulling.catch(() => {}));
+        if (options.next || step.answer.drains) options.waitUntil(pulling.catch(() => {}));
         try {
           await pulling;
         } catch (error) {
-          if (over) return;
           if (error instanceof ClientLeft || left) {
-            endUnheard();
+            endUnheard(error instanceof ClientLeft ? error.use : undefined);
             return controller.error(error);
           }
-          fail(controller, new GatewayError(error instanceof ProviderFailure ? error.code : "internal_error"));
+          if (over) return;
+          const failure = error instanceof ProviderFailure ? error : undefined;
+          const told = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
+          fail(controller, told, failure?.use);
         }
       },
       cancel: leave,
     },
     { highWaterMark: 0 },
   );
+}
+
+/** What a call has used, by what its stream has said. */
+function usedBy(step: StreamStep, status: "succeeded"): CallUse;
+function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
+function usedBy(
+  { answer, reader: { facts }, guessedInputTokens }: StreamStep,
+  status: RunEnd["status"],
+): CallUse | undefined {
+  const route = answer.route.position;
+  if (facts.usage) {
+    const basis = status === "succeeded" || facts.usageIsFinal ? "final" : "partial";
+    return { route, usage: facts.usage, basis };
+  }
+  // A failure that brought nothing is free, as it is where no stream was asked for.
+  if (status === "failed" && facts.events === 0) return undefined;
+  const usage = { input_tokens: guessedInputTokens, output_tokens: facts.guessedOutputTokens };
+  return { route, usage, basis: "guess" };
 }
 
 /** Reads on to the end, so that the connection stays good; not for long. */

@@ -27,8 +27,14 @@ export type OpenRun = {
   steps: Step[];
   /** Counts of the call under way; kept up to date by whoever passes the answer on, read by the heartbeat. */
   progress: CountsSoFar;
+  /** A provider was asked: from here on it may charge. */
+  dispatched: boolean;
   /** Adds to the step trace what began at a moment and has just ended. */
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number) => void;
+  /** Takes note of what a call used after which others follow. */
+  finishCall: (use: CallUse) => void;
+  /** What the finished calls used together. */
+  usedSoFar: () => TokenCounts;
   /** Settles the run behind the answer and returns its `platform` metadata. Only the first end counts. */
   end: (end: RunEnd) => Record<string, unknown>;
 };
@@ -37,20 +43,35 @@ export type OpenRun = {
 export function openRun({ openRuns, settlements, now }: Gateway, run: Run, startedAt: number): OpenRun {
   const steps: Step[] = [];
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
-  const release = openRuns.track(run, () => progress);
+  const finished: CallUse[] = [];
+  const release = openRuns.track(run, () => {
+    const { input_tokens = 0, output_tokens = 0 } = sumOf(finished);
+    return {
+      route: progress.route,
+      input_tokens: input_tokens + progress.input_tokens,
+      output_tokens: output_tokens + progress.output_tokens,
+    };
+  });
   let platform: Record<string, unknown> | undefined;
   return {
     run,
     steps,
     progress,
+    dispatched: false,
     addStep(step, stepStartedAt) {
       steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(now() - stepStartedAt) });
     },
+    finishCall(use) {
+      finished.push(use);
+      progress.input_tokens = 0;
+      progress.output_tokens = 0;
+    },
+    usedSoFar: () => sumOf(finished),
     end(end) {
       if (platform) return platform;
       release();
       const latencyMs = Math.round(now() - startedAt);
-      const calls = end.use ? [end.use] : [];
+      const calls = [...finished, ...(end.use ? [end.use] : [])];
       const source = usageSource(calls, end);
       settlements.add({
         created_at: run.created_at,

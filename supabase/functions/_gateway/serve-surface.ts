@@ -7,7 +7,7 @@ import type { Call, Handler } from "./http.ts";
 import { namedWorkspace, readLabels } from "./labels.ts";
 import { openRun } from "./run.ts";
 import type { Asked, Surface } from "./surface.ts";
-import { guessInputTokens, ImplausibleUsage, type UsageBound, usageBound } from "./usage.ts";
+import { boundUsage, guessInputTokens, ImplausibleUsage } from "./usage.ts";
 
 /**
  * Serves a surface (api.md, Text): credential's syntax, body, schema, admission with its reservation, provider,
@@ -57,17 +57,17 @@ async function admit<Request extends Asked>(
     output_limit: asked.outputLimit,
     choices: asked.choices,
   });
-  const answering = answerCall(gateway, {
+  const answer = surface.answer ?? answerCall;
+  const answering = answer(gateway, {
     surface,
     asked,
     open: openRun(gateway, run, startedAt),
     request,
     requestId,
-    usageBound: boundOf(gateway, { asked, requestId }),
+    usageBound: boundUsage(asked, () => gateway.report(new ImplausibleUsage(), requestId)),
     guessedInputTokens: guessInputTokens(asked),
     deadline: startedAt + gateway.limits.totalMs,
     headers: rateLimitHeaders(run.limits),
-    dispatched: false,
   });
   // A client that leaves does not take the run's end with it.
   gateway.waitUntil(answering.catch(() => {}));
@@ -82,15 +82,6 @@ async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: (
     await check();
     throw error;
   }
-}
-
-function boundOf({ report }: Gateway, { asked, requestId }: { asked: Asked; requestId: string }): UsageBound {
-  let told = false;
-  const exceeded = () => {
-    if (!told) report(new ImplausibleUsage(), requestId);
-    told = true;
-  };
-  return { ...usageBound(asked), exceeded };
 }
 
 /** What an idempotency key is bound to: SHA-256 of path and raw body. */

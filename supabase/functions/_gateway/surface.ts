@@ -1,5 +1,7 @@
 import type { TokenCounts } from "../_shared/money.ts";
+import type { AdmittedCall } from "./call.ts";
 import type { RunRoute } from "./database.ts";
+import type { Gateway } from "./gateway.ts";
 import type { StreamReader } from "./stream-reader.ts";
 import type { UsageBound } from "./usage.ts";
 
@@ -39,4 +41,6 @@ export type Surface<Call extends Asked> = {
   readAnswer: (value: unknown, bound: UsageBound) => WholeAnswer | undefined;
   /** Reads a streamed answer; absent where there is none. */
   createReader?: (call: Call, options: { usageBound: UsageBound; runId: string }) => StreamReader;
+  /** Answers a call in another way than by one provider call. */
+  answer?: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
 };

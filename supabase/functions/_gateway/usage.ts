@@ -7,16 +7,22 @@ export type UsageBound = { inputTokens: number; outputTokens: number; exceeded: 
 /** A provider's own prompts; an image at its dearest; and answers that outrun their limit, thoughts not counted in it. */
 const allowance = { inputTokens: 10_000, tokensPerImage: 100_000, outputTokens: 100_000, outputFactor: 4 } as const;
 
-/** No token has less than a byte, so that nothing honest comes near this; what does not is a fault, and is not charged. */
-export function usageBound(asked: {
-  inputBytes: number;
-  images: number;
-  outputLimit: number;
-  choices: number;
-}): Omit<UsageBound, "exceeded"> {
+/**
+ * No token has less than a byte, so that nothing honest comes near this; what does not is a fault, and is not charged.
+ * @param tell is told of the first such fault
+ */
+export function boundUsage(
+  asked: { inputBytes: number; images: number; outputLimit: number; choices: number },
+  tell: () => void,
+): UsageBound {
+  let told = false;
   return {
     inputTokens: asked.inputBytes + asked.images * allowance.tokensPerImage + allowance.inputTokens,
     outputTokens: asked.choices * (asked.outputLimit * allowance.outputFactor + allowance.outputTokens),
+    exceeded() {
+      if (!told) tell();
+      told = true;
+    },
   };
 }
 

@@ -13,7 +13,8 @@ const chunkShape = z.looseObject({
 
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
-const output = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"((?:[^"\\]|\\.)*)"/g;
+/** The texts of a chunk that are output. */
+export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"((?:[^"\\]|\\.)*)"/g;
 
 /**
  * Reads a stream of chat completion chunks on its way through, and ends it with `response.completed`, whose data is a
@@ -44,7 +45,7 @@ export function createChatReader(options: {
   return createStreamReader({
     content,
     telling,
-    output,
+    output: outputTexts,
     read,
     completion: (platform) => completedEvent({ ...name, platform }),
   });

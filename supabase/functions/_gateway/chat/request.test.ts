@@ -78,8 +78,6 @@ describe("what is not offered", () => {
     [{ web_search_options: {} }, "web_search_options"],
     [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
     [{ tools: [{ type: "mcp" }] }, "tools.0.type"],
-    [{ platform: { max_steps: 2 } }, "platform"],
-    [{ max_steps: 2 }, "max_steps"],
     [
       { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "f" } }] }] },
       "messages.0.content.0.type",
@@ -105,6 +103,60 @@ describe("what is not offered", () => {
       expect(refusal(body as object).code).toBe("invalid_request");
     },
   );
+});
+
+describe("the gateway's own tools", () => {
+  const serverTools = (fields: object) => readChat({ ...hello, ...fields }, 100).serverTools;
+  const tool = { type: "function", function: { name: "weather" } };
+
+  test("are asked for in either spelling, in 4 steps unless told otherwise", () => {
+    expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
+    expect(serverTools({ tools: ["calculator", "calculator"], max_steps: 8 })).toEqual({
+      maxSteps: 8,
+      tools: ["calculator"],
+    });
+    expect(serverTools({ platform: { max_steps: 1, tools: ["current_time", "calculator"] } })).toEqual({
+      maxSteps: 1,
+      tools: ["current_time", "calculator"],
+    });
+  });
+
+  test("are described to the model, and count as input", () => {
+    const { request, inputBytes } = readChat({ ...hello, tools: ["calculator"], max_steps: 2 }, 100);
+    expect(request).toEqual({
+      ...hello,
+      tools: [{ type: "function", function: expect.objectContaining({ name: "calculator" }) }],
+    });
+    expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
+  });
+
+  test("max_steps alone changes nothing", () => {
+    for (const fields of [
+      { max_steps: 8 },
+      { platform: { max_steps: 1 } },
+      { platform: { tools: [] } },
+      { platform: {} },
+    ]) {
+      expect(readChat({ ...hello, ...fields }, 100)).toMatchObject({ request: hello, serverTools: undefined });
+    }
+  });
+
+  test.for([
+    [{ max_steps: 0 }, "max_steps"],
+    [{ max_steps: 9 }, "max_steps"],
+    [{ platform: { max_steps: 9, tools: ["calculator"] } }, "platform.max_steps"],
+    [{ tools: ["fetch"] }, "tools.0"],
+    [{ tools: ["constructor"] }, "tools.0"],
+    [{ platform: { tools: ["calculator", "exec"] } }, "platform.tools.1"],
+    [{ platform: { url: "http://x" } }, "platform.url"],
+    [{ tools: ["calculator", tool] }, "tools"],
+    [{ tools: [tool], platform: { tools: ["calculator"] } }, "tools"],
+    [{ tools: ["calculator"], platform: { tools: ["calculator"] } }, "platform.tools"],
+    [{ tools: ["calculator"], max_steps: 2, platform: { max_steps: 2 } }, "max_steps"],
+    [{ tools: ["calculator"], n: 2 }, "n"],
+  ] as const)("%j is invalid", ([fields, param]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
+  });
 });
 
 describe("the provider's body", () => {

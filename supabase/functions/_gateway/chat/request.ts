@@ -3,10 +3,18 @@ import { GatewayError } from "../errors.ts";
 import { refuseBody } from "../refused-body.ts";
 import type { Asked } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
+import { toolDefinition } from "../tools/server-tools.ts";
 import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
+import { readServerTools, type ServerTools } from "./tool-request.ts";
 
 /** What a chat asks for, and what it may cost at most. */
-export type Chat = Asked & { request: ChatRequest };
+export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
+
+/** The fields that a provider gets; what is ours alone is read before. */
+type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
+  messages: readonly object[];
+  tools?: readonly object[];
+};
 
 /**
  * Checks a parsed body against the allow-list.
@@ -22,6 +30,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
       message: "max_tokens and max_completion_tokens mean the same: send one.",
     });
   }
+  const serverTools = readServerTools(request);
   let images = 0;
   let imageBytes = 0;
   let audio = false;
@@ -34,15 +43,20 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
       } else if (part.type === "input_audio") audio = true;
     }
   }
+  const { platform, max_steps, tools, ...fields } = request;
+  const functions = serverTools
+    ? serverTools.tools.map(toolDefinition)
+    : tools?.filter((tool) => typeof tool === "object");
   return {
-    request,
+    request: functions ? { ...fields, tools: functions } : fields,
+    serverTools,
     model: request.model,
     stream: request.stream === true,
     outputLimit: request.max_completion_tokens ?? request.max_tokens ?? outputLimits.default,
     choices: request.n ?? 1,
     images,
     audio,
-    inputBytes: bodyBytes - imageBytes,
+    inputBytes: bodyBytes - imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
   };
 }
 

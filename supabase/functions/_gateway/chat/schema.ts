@@ -15,6 +15,7 @@ import {
 } from "../text-fields.ts";
 
 const maxChoices = 8;
+const maxSteps = z.number().int().min(1).max(8);
 
 const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.strictObject({
@@ -102,7 +103,16 @@ export const chatSchema = z.strictObject({
   stop: z.union([z.string(), z.array(z.string()).max(4)]).nullish(),
   reasoning_effort: reasoningEffort.nullish(),
   verbosity: verbosity.nullish(),
-  tools: z.array(functionTool).min(1).max(128).optional(),
+  // A text names a server tool.
+  tools: z
+    .array(z.union([functionTool, z.string().max(64)]))
+    .min(1)
+    .max(128)
+    .optional(),
+  max_steps: maxSteps.optional(),
+  platform: z
+    .strictObject({ max_steps: maxSteps.optional(), tools: z.array(z.string().max(64)).max(128).optional() })
+    .optional(),
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),
@@ -129,10 +139,8 @@ export const unsupportedFields: ReadonlySet<string> = new Set([
   "conversation",
   "function_call",
   "functions",
-  "max_steps",
   "moderation",
   "modalities",
-  "platform",
   "prediction",
   "previous_response_id",
   "prompt_cache_options",

@@ -53,7 +53,10 @@ export class ProviderFailure extends Error {
 }
 
 /** The client has left: neither an answer nor a failure. */
-export class ClientLeft extends Error {}
+export class ClientLeft extends Error {
+  /** What the call that it left used by a guess, where one was made. */
+  use?: CallUse;
+}
 
 export type ProviderCall = {
   path: string;

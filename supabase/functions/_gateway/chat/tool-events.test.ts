@@ -1,0 +1,122 @@
+import { describe, expect, test } from "vitest";
+import { type AnswerName, createStepReader } from "./tool-events.ts";
+
+const encoder = new TextEncoder();
+const chunk = (delta: object, finish_reason: string | null = null) =>
+  event({
+    id: "c2",
+    object: "chat.completion.chunk",
+    created: 2,
+    model: "m",
+    choices: [{ index: 0, delta, finish_reason }],
+  });
+const event = (data: object) => `data: ${JSON.stringify(data)}\n\n`;
+const call = (part: object) => chunk({ tool_calls: [{ index: 0, ...part }] });
+const calls = [
+  chunk({
+    role: "assistant",
+    content: null,
+    tool_calls: [{ index: 0, id: "t", function: { name: "calculator", arguments: "" } }],
+  }),
+  call({ function: { arguments: '{"expression"' } }),
+  call({ function: { arguments: ':"1"}' } }),
+];
+const usage = event({ id: "c2", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 } });
+const done = "data: [DONE]\n\n";
+
+function scan(stream: string[], options: Partial<Parameters<typeof createStepReader>[0]> = {}) {
+  const name: AnswerName = { created: 0, model: "asked" };
+  const reader = createStepReader({
+    name,
+    first: true,
+    last: false,
+    keepUsageChunk: false,
+    earlier: {},
+    usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
+    ...options,
+  });
+  const passed = reader.push(encoder.encode(stream.join("")));
+  const events = Buffer.concat(passed)
+    .toString()
+    .split("\n\n")
+    .filter(Boolean)
+    .map((each) => JSON.parse(each.slice("data: ".length)));
+  return { reader, deltas: events.map(({ choices }) => choices[0]), events };
+}
+
+describe("a step that calls tools", () => {
+  test("shows the client its role and text, and neither calls nor an end", () => {
+    const { reader, deltas } = scan([
+      chunk({ role: "assistant", content: "" }),
+      chunk({ content: "Let me see. " }),
+      ...calls.slice(1),
+      chunk({}, "tool_calls"),
+      usage,
+      done,
+    ]);
+    expect(deltas.map(({ delta, finish_reason }) => [delta, finish_reason])).toEqual([
+      [{ role: "assistant", content: "" }, null],
+      [{ content: "Let me see. " }, null],
+    ]);
+    expect(reader.facts).toMatchObject({
+      done: true,
+      usage: { input_tokens: 3, output_tokens: 2 },
+      usageIsFinal: true,
+    });
+  });
+
+  test("says what was called, in how many pieces it came", () => {
+    const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
+    expect(reader.message()).toEqual({
+      content: null,
+      toolCalls: [{ id: "t", name: "calculator", arguments: '{"expression":"1"}' }],
+    });
+  });
+
+  test("does so even where its end is called otherwise", () => {
+    const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
+    expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
+    expect(reader.message().toolCalls).toHaveLength(1);
+  });
+
+  test("that is the last has all of it shown", () => {
+    const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
+    expect(deltas).toHaveLength(4);
+    expect(deltas.at(-1).finish_reason).toBe("tool_calls");
+  });
+});
+
+describe("a later step", () => {
+  const name = { id: "c1", created: 1, model: "m1" };
+
+  test("goes on under the first one's name, without opening again", () => {
+    const { deltas, events, reader } = scan(
+      [chunk({ role: "assistant", content: "" }), chunk({ content: "42" }), chunk({}, "stop"), usage, done],
+      { first: false, name },
+    );
+    expect(deltas.map(({ delta, finish_reason }) => [delta, finish_reason])).toEqual([
+      [{ content: "42" }, null],
+      [{}, "stop"],
+    ]);
+    for (const each of events) expect(each).toMatchObject({ ...name, object: "chat.completion.chunk" });
+    expect(reader.completion({})).toContain('"id":"c1"');
+    expect(reader.message()).toEqual({ content: "42", toolCalls: [] });
+  });
+
+  test("states the usage of all steps where it is asked for", () => {
+    const earlier = { input_tokens: 10, output_tokens: 20 };
+    const { events } = scan([chunk({ content: "x" }), usage, done], {
+      first: false,
+      name,
+      keepUsageChunk: true,
+      earlier,
+    });
+    expect(events.at(-1).usage).toEqual({ prompt_tokens: 13, completion_tokens: 22, total_tokens: 35 });
+  });
+});
+
+test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\n"])("%j is a failure", (garbage) => {
+  const { reader, events } = scan([chunk({ content: "a" }), garbage, chunk({ content: "b" })]);
+  expect(events).toHaveLength(1);
+  expect(reader.facts).toMatchObject({ failed: true, events: 1 });
+});

@@ -1,0 +1,40 @@
+import { GatewayError } from "../errors.ts";
+import { isServerTool, type ServerToolName } from "../tools/server-tools.ts";
+import type { ChatRequest } from "./schema.ts";
+
+const defaultMaxSteps = 4;
+
+/** The gateway's own tools that a chat may use, and in how many model calls at most (api.md, Text). */
+export type ServerTools = { maxSteps: number; tools: readonly ServerToolName[] };
+
+/**
+ * Reads the tool loop of a chat, under either of its spellings.
+ * @returns undefined where no server tool is asked for; `max_steps` alone changes nothing
+ * @throws GatewayError `invalid_request` for tools that there are not, and for what cannot go together
+ */
+export function readServerTools({ platform, tools = [], max_steps, n }: ChatRequest): ServerTools | undefined {
+  const listed = tools.flatMap((tool, index) =>
+    typeof tool === "string" ? [{ name: tool, param: `tools.${index}` }] : [],
+  );
+  const native = (platform?.tools ?? []).map((name, index) => ({ name, param: `platform.tools.${index}` }));
+  if (listed.length > 0 && native.length > 0) {
+    throw invalid("platform.tools", "Server tools stand in tools or in platform.tools: send one.");
+  }
+  if (max_steps !== undefined && platform?.max_steps !== undefined) {
+    throw invalid("max_steps", "max_steps and platform.max_steps mean the same: send one.");
+  }
+  const names = [...listed, ...native].map(({ name, param }) => {
+    if (!isServerTool(name)) throw invalid(param, "There is no such server tool.");
+    return name;
+  });
+  if (names.length === 0) return undefined;
+  if (tools.some((tool) => typeof tool !== "string")) {
+    throw invalid("tools", "Server tools and functions of the client's do not mix.");
+  }
+  if ((n ?? 1) > 1) throw invalid("n", "With server tools there is one choice.");
+  return { maxSteps: max_steps ?? platform?.max_steps ?? defaultMaxSteps, tools: [...new Set(names)] };
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError("invalid_request", { param, message });
+}

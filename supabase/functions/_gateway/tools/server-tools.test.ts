@@ -1,0 +1,42 @@
+import { describe, expect, test } from "vitest";
+import { runTool } from "./server-tools.ts";
+
+const context = { time: new Date("2026-07-01T12:34:56.789Z") };
+const offered = ["calculator", "current_time"] as const;
+const run = (name: string, args: string) => {
+  const { succeeded, content } = runTool({ name, arguments: args, offered }, context);
+  return { succeeded, ...JSON.parse(content) };
+};
+
+describe("a server tool", () => {
+  test("calculates", () => {
+    expect(run("calculator", '{"expression":"6 * 7"}')).toEqual({ succeeded: true, expression: "6 * 7", result: 42 });
+  });
+
+  test("tells the time that it is given, here and elsewhere", () => {
+    const utc = "2026-07-01T12:34:56.789Z";
+    const time = (timezone?: string) => run("current_time", JSON.stringify({ timezone }));
+    expect(time()).toEqual({ succeeded: true, utc, timezone: "UTC", local: "2026-07-01T12:34:56+00:00" });
+    expect(time("Europe/Rome")).toMatchObject({ local: "2026-07-01T14:34:56+02:00" });
+    expect(time("Asia/Kolkata")).toMatchObject({ local: "2026-07-01T18:04:56+05:30" });
+    expect(time("Mars/Base")).toEqual({ succeeded: false, error: "There is no such time zone." });
+    expect(run("current_time", "")).toMatchObject({ succeeded: true, utc });
+  });
+
+  test.for([
+    ["calculator", "{", "The arguments are no JSON."],
+    ["calculator", "{}", "The arguments are not what the tool takes."],
+    ["calculator", '{"expression":"1","url":"http://x"}', "The arguments are not what the tool takes."],
+    ["calculator", '{"expression":"1/0"}', "The result is no finite number."],
+    ["calculator", JSON.stringify({ expression: "1".repeat(1_001) }), "The arguments are not what the tool takes."],
+    ["fetch", "{}", "There is no such tool."],
+    ["constructor", "{}", "There is no such tool."],
+  ])("%s with %s fails, and says why to the model", ([name = "", args = "", error]) => {
+    expect(run(name, args)).toEqual({ succeeded: false, error });
+  });
+
+  test("that was not offered is none", () => {
+    const call = { name: "calculator", arguments: '{"expression":"1"}', offered: ["current_time" as const] };
+    expect(runTool(call, context).succeeded).toBe(false);
+  });
+});

@@ -1,0 +1,232 @@
+import { randomUUID } from "node:crypto";
+import type OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+type Step = { type: string; name: string; status: string };
+type Platform = {
+  steps: (Step & { step: number; latency_ms: number })[];
+  billed_credits: number;
+  usage_source: string;
+};
+type Chunk = OpenAI.ChatCompletionChunk & { platform?: Platform };
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+const newId = () => `it-${randomUUID()}`;
+const named = (requestId: string) => ({ headers: { "x-request-id": requestId } });
+/** Fields of ours that the client's types do not know. */
+const body = (prompt: string, fields: object = {}) =>
+  ({
+    model: "demo-chat",
+    messages: [{ role: "user", content: prompt }],
+    tools: ["calculator", "current_time"],
+    ...fields,
+  }) as unknown as OpenAI.ChatCompletionCreateParamsNonStreaming;
+
+const model = (status = "succeeded", name = "demo-chat") => ({ type: "model", name, status });
+const tool = (name: string, status = "succeeded") => ({ type: "tool", name, status });
+const bare = (steps: readonly Step[] = []) => steps.map(({ type, name, status }) => ({ type, name, status }));
+
+async function whole(requestId: string, request: OpenAI.ChatCompletionCreateParamsNonStreaming) {
+  const answer = await tenant.client.chat.completions.create(request, named(requestId));
+  return { answer, platform: (answer as unknown as { platform: Platform }).platform };
+}
+
+async function stream(requestId: string, request: OpenAI.ChatCompletionCreateParamsNonStreaming) {
+  const events = await tenant.client.chat.completions.create({ ...request, stream: true }, named(requestId));
+  const chunks: Chunk[] = [];
+  let failure: unknown;
+  try {
+    for await (const chunk of events) chunks.push(chunk);
+  } catch (error) {
+    failure = error;
+  }
+  const text = chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
+  return { chunks, text, failure, platform: chunks.at(-1)?.platform };
+}
+
+/** Reads a stream to its end; any other answer is there already. */
+async function drained(answer: object): Promise<void> {
+  if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
+}
+
+/** Calls that the provider has seen of a request. */
+async function callsOf(requestId: string): Promise<number> {
+  const response = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
+  return ((await response.json()) as { calls: unknown[] }).calls.length;
+}
+
+/** The run counts what all the provider's calls used together. */
+function expectSum({ run, charged, truth, steps }: Account, modelCalls: number): void {
+  const sum = (key: "input" | "output") => truth.reduce((total, { usage }) => total + usage[key], 0);
+  expect(truth).toHaveLength(modelCalls);
+  expect(run).toMatchObject({ usage_source: "provider", input_tokens: sum("input"), output_tokens: sum("output") });
+  expect(charged).toBe(run.billed_credits);
+  expect(steps.map(({ step }) => step)).toEqual(steps.map((_, index) => index + 1));
+}
+
+describe("a chat with server tools", () => {
+  test("calls them, and answers with what they said", async () => {
+    const requestId = newId();
+    const { answer, platform } = await whole(requestId, body('call calculator with {"expression":"6*7"}'));
+    expect(answer.choices[0]).toMatchObject({ finish_reason: "stop", message: { role: "assistant" } });
+    expect(answer.choices[0]?.message.content).toContain('"result":42');
+    expect(answer.choices[0]?.message.tool_calls).toBeUndefined();
+    const steps = [model(), tool("calculator"), model()];
+    expect(bare(platform.steps)).toEqual(steps);
+    for (const [index, step] of platform.steps.entries()) {
+      expect(step).toEqual({ ...steps[index], step: index + 1, latency_ms: expect.any(Number) });
+    }
+    const account = await tenant.accountOf(requestId);
+    expectSum(account, 2);
+    expect(bare(account.steps)).toEqual(steps);
+    expect(answer.usage).toMatchObject({
+      prompt_tokens: account.run.input_tokens,
+      completion_tokens: account.run.output_tokens,
+    });
+    expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
+  });
+
+  test("streamed is one answer under one name, metered alike", async () => {
+    const requestId = newId();
+    const { chunks, text, platform, failure } = await stream(
+      requestId,
+      body('call calculator with {"expression":"6*7"}', { stream_options: { include_usage: true } }),
+    );
+    expect(failure).toBeUndefined();
+    expect(text).toContain('"result":42');
+    expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
+    expect(chunks.filter(({ choices }) => choices[0]?.delta.role)).toHaveLength(1);
+    expect(chunks.flatMap(({ choices }) => choices[0]?.finish_reason ?? [])).toEqual(["stop"]);
+    expect(chunks.some(({ choices }) => choices[0]?.delta.tool_calls)).toBe(false);
+    expect(bare(platform?.steps)).toEqual([model(), tool("calculator"), model()]);
+    const account = await tenant.accountOf(requestId);
+    expectSum(account, 2);
+    const usage = chunks.at(-2)?.usage;
+    expect([usage?.prompt_tokens, usage?.completion_tokens]).toEqual([
+      account.run.input_tokens,
+      account.run.output_tokens,
+    ]);
+  });
+
+  test("takes the native spelling, tells the time, and works with the client's helper", async () => {
+    const { tools, ...request } = body("call current_time");
+    const native = { ...request, platform: { max_steps: 2, tools: ["current_time"] } };
+    const { answer } = await whole(newId(), native);
+    expect(answer.choices[0]?.message.content).toContain(`"utc":"${new Date().toISOString().slice(0, 11)}`);
+    const helper = tenant.client.chat.completions.stream({ ...native, stream: true });
+    expect((await helper.finalChatCompletion()).choices[0]?.message.content).toContain('"timezone":"Europe/Rome"');
+  });
+
+  test.for([false, true])("ends with its steps, whatever the model wants: streamed %s", async (streamed) => {
+    const limited = (model: string) => body("go on", { model, tools: ["calculator"], max_steps: 3 });
+    const ask = async (model: string) => {
+      const requestId = newId();
+      const { platform } = await (streamed ? stream : whole)(requestId, limited(model));
+      return { steps: bare(platform?.steps), account: await tenant.accountOf(requestId) };
+    };
+    const stubborn = await ask("demo-stubborn");
+    const one = [model("succeeded", "demo-stubborn"), tool("calculator")];
+    expect(stubborn.steps).toEqual([...one, ...one, one[0]]);
+    expectSum(stubborn.account, 3);
+  });
+
+  test("its last step may call no tool: as many calls as there are steps before it", async () => {
+    const request = body('[[calls=9]] call calculator with {"expression":"1+1"}', { max_steps: 3 });
+    const { answer, platform } = await whole(newId(), request);
+    expect(bare(platform.steps)).toEqual([model(), tool("calculator"), model(), tool("calculator"), model()]);
+    expect(answer.choices[0]).toMatchObject({ finish_reason: "stop" });
+    const single = await whole(newId(), { ...request, max_steps: 1 } as typeof request);
+    expect(bare(single.platform.steps)).toEqual([model()]);
+  });
+
+  test("a tool that fails is told to the model, and is no failure of the run", async () => {
+    const { answer, platform } = await whole(newId(), body('call calculator with {"expression":"1/0"}'));
+    expect(bare(platform.steps)).toEqual([model(), tool("calculator", "failed"), model()]);
+    expect(answer.choices[0]?.message.content).toContain("no finite number");
+  });
+
+  test("max_steps alone changes nothing", async () => {
+    const { answer, platform } = await whole(newId(), body("hello", { tools: undefined, max_steps: 8 }));
+    expect(answer.choices[0]?.message.content).toContain("hello");
+    expect(bare(platform.steps)).toEqual([model()]);
+  });
+});
+
+describe("a further step", () => {
+  /** A tenant whose balance covers the first step alone. */
+  async function poorTenant() {
+    const poor = await createGatewayTenant({ credits: "1.5" });
+    const ask = body('call calculator with {"expression":"6*7"}', { max_completion_tokens: 100 });
+    return { poor, ask };
+  }
+
+  test("that the balance does not cover is refused, and what was used by then is charged", async () => {
+    const { poor, ask } = await poorTenant();
+    const requestId = newId();
+    await expect(poor.client.chat.completions.create(ask, named(requestId))).rejects.toMatchObject({
+      status: 402,
+      code: "insufficient_credits",
+    });
+    const { run, charged, truth, steps } = await poor.accountOf(requestId);
+    expect(truth).toHaveLength(1);
+    expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", http_status: 402 });
+    expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
+    expect(Number(charged)).toBeGreaterThan(0);
+    expect(bare(steps)).toEqual([model(), tool("calculator")]);
+    expect((await poor.books()).reserved).toBe("0.00000000");
+    await poor.close();
+  });
+
+  test("that is refused in a stream ends it with one error", async () => {
+    const { poor, ask } = await poorTenant();
+    const requestId = newId();
+    const events = await poor.client.chat.completions.create({ ...ask, stream: true }, named(requestId));
+    await expect(drained(events)).rejects.toMatchObject({ code: "insufficient_credits" });
+    const { run } = await poor.accountOf(requestId);
+    expect(run).toMatchObject({
+      status: "failed",
+      usage_source: "provider_partial",
+      error_code: "insufficient_credits",
+    });
+    await poor.close();
+  });
+
+  test.for([false, true])("that fails leaves the completed ones charged: streamed %s", async (streamed) => {
+    const requestId = newId();
+    const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
+    const call = tenant.client.chat.completions.create(ask, named(requestId));
+    await expect(call.then(drained)).rejects.toMatchObject({ code: "provider_error" });
+    const { run, truth, steps } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", error_code: "provider_error" });
+    expect(truth.map(({ status }) => status)).toEqual([200, 500]);
+    expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
+    const name = "demo-error-later";
+    expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
+  });
+
+  test.for([false, true])(
+    "that the client leaves is charged by a guess beside what is known: streamed %s",
+    async (streamed) => {
+      const requestId = newId();
+      const leaving = new AbortController();
+      const ask = body('[[first=1000]] call calculator with {"expression":"6*7"}', { stream: streamed });
+      const call = tenant.client.chat.completions.create(ask, { ...named(requestId), signal: leaving.signal });
+      const ended = call.then(drained).catch(() => {});
+      await expect.poll(() => callsOf(requestId), { timeout: 10_000, interval: 50 }).toBe(2);
+      leaving.abort();
+      await ended;
+      const { run, truth, steps } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+      expect(truth).toMatchObject([{ aborted: false }, { aborted: true }]);
+      expect(run.input_tokens).toBeGreaterThan(truth[0]?.usage.input ?? 0);
+      expect(bare(steps)).toEqual([model(), tool("calculator"), model("aborted")]);
+    },
+  );
+});

@@ -1,0 +1,110 @@
+import { describe, expect } from "vitest";
+import { type Begun, begin, books, chatCall, createTenant, openPool, outcome, runRow, settle } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+type Extended = { refused?: string; reserved_usd: string; reserved_credits: string };
+
+/** Calls ai.extend_run: 300 bytes and 100 output tokens, at prices of 1 a million 2 credits. */
+async function extend(db: Database, run: Begun, changes: object = {}): Promise<Extended> {
+  const step = { created_at: run.created_at, id: run.run_id, input_bytes: 300, output_limit: 100, ...changes };
+  const row = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });
+  return row.answer as Extended;
+}
+
+const prices = { input: "1", output: "1" };
+
+describe("a further step of a run", () => {
+  test("is reserved beside the steps before it, and all of it goes back when the run ends", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", markup: "1.2", prices });
+    const run = await begin(db, chatCall(tenant));
+    expect(run.reserved_credits).toBe("2.40000000");
+    expect(await extend(db, run)).toEqual({ reserved_usd: "0.000400000000", reserved_credits: "4.80000000" });
+    expect(await extend(db, run, { input_bytes: 600, images: 1 })).toEqual({
+      reserved_usd: "0.002200000000",
+      reserved_credits: "26.40000000",
+    });
+    expect(await books(db, tenant)).toMatchObject({ balance: "100.00000000", reserved: "26.40000000" });
+    await settle(db, [outcome(run)]);
+    expect(await books(db, tenant)).toMatchObject({ balance: "99.76000000", reserved: "0.00000000" });
+  });
+
+  test("needs what the balance still covers, exactly", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "4", prices });
+    const run = await begin(db, chatCall(tenant));
+    expect(await extend(db, run, { output_limit: 101 })).toEqual({ refused: "insufficient_credits" });
+    expect(await extend(db, run)).not.toHaveProperty("refused");
+    expect(await extend(db, run, { input_bytes: 1, output_limit: 0 })).toEqual({ refused: "insufficient_credits" });
+    expect(await books(db, tenant)).toMatchObject({ reserved: "4.00000000" });
+  });
+
+  test("needs every budget, and holds none of them where it is refused", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "4", prices, key: { monthlyBudgetUsd: "1" } });
+    const run = await begin(db, chatCall(tenant));
+    const held = () =>
+      one(db, {
+        sql: "select reserved_usd::text as usd from ai.budgets where scope = 'key' and subject_id = $1",
+        values: [tenant.keyId],
+      });
+    expect(await extend(db, run, { output_limit: 101 })).toEqual({ refused: "insufficient_credits" });
+    expect(await held()).toEqual({ usd: "0.000200000000" });
+    await db.query("update ai.budgets set limit_usd = 0.0003999 where subject_id = $1", [tenant.keyId]);
+    expect(await extend(db, run)).toEqual({ refused: "budget_exceeded" });
+    await db.query("update ai.budgets set limit_usd = 0.0004 where subject_id = $1", [tenant.keyId]);
+    expect(await extend(db, run)).not.toHaveProperty("refused");
+    expect(await held()).toEqual({ usd: "0.000400000000" });
+    await settle(db, [outcome(run)]);
+    expect(await held()).toEqual({ usd: "0.000000000000" });
+  });
+
+  test("counts its tokens, and no request, against the limits of the minute", async ({ db }) => {
+    const tenant = await createTenant(db, {
+      credits: "100",
+      prices,
+      key: { requestsPerMinute: 1, tokensPerMinute: 400 },
+    });
+    const run = await begin(db, chatCall(tenant));
+    expect(await extend(db, run)).not.toHaveProperty("refused");
+    expect(await extend(db, run, { input_bytes: 1, output_limit: 0 })).toMatchObject({
+      refused: "rate_limit_exceeded",
+      limits: { limit_tokens: 400, remaining_tokens: 0 },
+    });
+  });
+
+  test("is refused once the key is revoked, and once the run has ended", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", prices });
+    const run = await begin(db, chatCall(tenant));
+    await db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
+    expect(await extend(db, run)).toEqual({ refused: "invalid_api_key" });
+    await settle(db, [outcome(run)]);
+    expect(await extend(db, run)).toEqual({ refused: "service_unavailable" });
+  });
+
+  test("keeps a guess within all that was reserved", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", prices });
+    const run = await begin(db, chatCall(tenant));
+    await extend(db, run);
+    const usage = { input_tokens: 5_000, output_tokens: 0 };
+    await settle(db, [outcome(run, { usage, estimated: true, usage_source: "estimated_partial" })]);
+    expect(await runRow(db, run)).toMatchObject({ billed_credits: "4.00000000" });
+  });
+
+  test("of 50 at once on a balance for 5, exactly 5 are admitted", async () => {
+    const { db, close } = openPool(20);
+    try {
+      const tenant = await createTenant(db, { credits: "20", prices });
+      const runs = await Promise.all(Array.from({ length: 5 }, () => begin(db, chatCall(tenant))));
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, n) => extend(db, runs[n % runs.length] as Begun)),
+      );
+      expect(answers.filter(({ refused }) => !refused)).toHaveLength(5);
+      expect(await books(db, tenant)).toMatchObject({ balance: "20.00000000", reserved: "20.00000000" });
+      await settle(
+        db,
+        runs.map((run) => outcome(run)),
+      );
+      expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+    } finally {
+      await close();
+    }
+  });
+});

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
+import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { type KeySummary, keySummary, type NewKey } from "./key-schema.ts";
@@ -27,21 +28,6 @@ const listed = z.union([
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
-
-/** Where the next page of keys begins. */
-const cursorSchema = z.object({ createdAt: z.iso.datetime({ offset: true }), id: z.uuid() });
-
-function writeCursor({ createdAt, id }: z.infer<typeof cursorSchema>): string {
-  return Buffer.from(JSON.stringify({ createdAt, id })).toString("base64url");
-}
-
-function readCursor(cursor: string): z.infer<typeof cursorSchema> | null {
-  try {
-    return cursorSchema.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
-  } catch {
-    return null;
-  }
-}
 
 type Refusal = Exclude<z.infer<typeof issued>["outcome"], "issued">;
 

@@ -1,0 +1,93 @@
+import { Link, type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RunSummary } from "../studio/run-schema.ts";
+import { readRun } from "../studio/runs.ts";
+import { Card } from "../ui/card.tsx";
+import { Moment } from "../ui/moment.tsx";
+import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const meta: MetaFunction = () => [{ title: "Run · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const found = await readRun(context, { userId: user.id, workspaceId: workspace.id, runId: params.runId ?? "" });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, ...found, now: new Date().toISOString() };
+}
+
+const sources = {
+  provider: "reported by the provider",
+  provider_partial: "reported for some steps",
+  estimated_partial: "estimated: the stream ended early",
+  unavailable: "not available",
+} as const;
+
+function factsOf(run: RunSummary): [string, string][] {
+  const facts: [string, string | number | null][] = [
+    ["Status", run.errorCode ? `${run.status} (${run.errorCode})` : run.status],
+    ["Model", run.model],
+    ["Feature", run.feature],
+    ["About", run.entityId],
+    ["Asked by", run.credentialSource.replace("_", " ")],
+    ["Tokens in", `${run.inputTokens} (${run.cachedInputTokens} cached)`],
+    ["Tokens out", `${run.outputTokens} (${run.reasoningTokens} reasoning)`],
+    ["Usage", run.usageSource && sources[run.usageSource]],
+    ["Provider's cost", run.costUsd && `$${run.costUsd}`],
+    ["Billed credits", run.billedCredits],
+    ["Unmetered credits", run.unmeteredCredits],
+    ["First byte", run.firstByteMs === null ? null : `${run.firstByteMs} ms`],
+    ["In all", run.latencyMs === null ? null : `${run.latencyMs} ms`],
+    ["Request id", run.requestId],
+    ["Run id", run.id],
+  ];
+  return facts.flatMap(([name, value]) => (value === null || value === "" ? [] : [[name, String(value)]]));
+}
+
+export default function RunPage() {
+  const { user, workspace, run, steps, now } = useLoaderData<typeof loader>();
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      <Card
+        title="Run"
+        lead={<Moment at={run.createdAt} now={now} />}
+        action={
+          <Link className="link" to={`/workspaces/${workspace.id}/ai/runs`}>
+            All runs
+          </Link>
+        }
+      >
+        <dl className="grid grid-cols-1 gap-x-8 gap-y-2 sm:grid-cols-[auto_1fr]">
+          {factsOf(run).map(([name, value]) => (
+            <div key={name} className="sm:contents">
+              <dt className="text-muted">{name}</dt>
+              <dd className="break-all tabular-nums">{value}</dd>
+            </div>
+          ))}
+        </dl>
+      </Card>
+      <Card title="Steps" lead="What the call did, in order.">
+        {steps.length === 0 ? <p className="text-muted">No step is recorded yet.</p> : null}
+        <ol>
+          {steps.map(({ step, type, name, status, latencyMs }) => (
+            <li
+              key={step}
+              className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t"
+            >
+              <span>
+                {step}. {type}: {name}
+              </span>
+              <span className={`tabular-nums ${status === "failed" ? "text-bad" : "text-muted"}`}>
+                {status} · {latencyMs} ms
+              </span>
+            </li>
+          ))}
+        </ol>
+      </Card>
+    </WorkspacePage>
+  );
+}

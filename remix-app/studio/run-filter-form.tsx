@@ -1,0 +1,43 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../ui/button.tsx";
+import { Field } from "../ui/field.tsx";
+import { Select } from "../ui/select.tsx";
+
+const statuses = ["running", "succeeded", "failed", "cancelled"] as const;
+
+/** Narrows the list of runs; what was asked for is in the address. */
+export function RunFilterForm({ asked }: { asked: Record<string, string> }) {
+  return (
+    <Form className="flex flex-wrap items-end gap-3">
+      <Select id="status" name="status" label="Status" defaultValue={asked.status ?? ""} className="basis-36">
+        <option value="">Any</option>
+        {statuses.map((status) => (
+          <option key={status} value={status}>
+            {status}
+          </option>
+        ))}
+      </Select>
+      {(
+        [
+          ["model", "Model"],
+          ["feature", "Feature"],
+          ["requestId", "Request id"],
+        ] as const
+      ).map(([name, label]) => (
+        <div key={name} className="min-w-0 flex-1 basis-36">
+          <Field
+            id={name}
+            name={name}
+            label={label}
+            autoComplete="off"
+            spellCheck={false}
+            defaultValue={asked[name]}
+            errorId={`${name}-error`}
+            errors={undefined}
+          />
+        </div>
+      ))}
+      <Button variant="secondary">Filter</Button>
+    </Form>
+  );
+}

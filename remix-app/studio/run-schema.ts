@@ -1,0 +1,69 @@
+import { z } from "zod";
+
+const count = z.number().int();
+/** An amount as exact text. */
+const amount = z.string().regex(/^-?\d+(\.\d+)?$/);
+
+/** A run as its workspace's members see it; the answer of `ai.run_summary`. */
+export const runSummary = z.object({
+  id: z.uuid(),
+  requestId: z.string(),
+  createdAt: z.string(),
+  settledAt: z.string().nullable(),
+  model: z.string(),
+  feature: z.string(),
+  entityId: z.string().nullable(),
+  credentialSource: z.enum(["key", "app_token", "session"]),
+  executionMode: z.enum(["interactive", "background"]),
+  keyId: z.uuid().nullable(),
+  appId: z.uuid().nullable(),
+  userId: z.uuid().nullable(),
+  streamed: z.boolean(),
+  status: z.enum(["running", "succeeded", "failed", "cancelled"]),
+  httpStatus: count.nullable(),
+  errorCode: z.string().nullable(),
+  usageSource: z.enum(["provider", "provider_partial", "estimated_partial", "unavailable"]).nullable(),
+  inputTokens: count,
+  cachedInputTokens: count,
+  outputTokens: count,
+  reasoningTokens: count,
+  audioInputTokens: count,
+  audioOutputTokens: count,
+  billedCredits: amount,
+  unmeteredCredits: amount,
+  costUsd: amount.nullable(),
+  firstByteMs: count.nullable(),
+  latencyMs: count.nullable(),
+});
+
+export type RunSummary = z.infer<typeof runSummary>;
+
+/** One step of a run: what kind, how it went, how long it took; never what was said. */
+export const runStep = z.object({
+  step: count,
+  type: z.enum(["model", "tool", "retry"]),
+  name: z.string(),
+  status: z.enum(["succeeded", "failed", "aborted"]),
+  latencyMs: count,
+});
+
+export type RunStep = z.infer<typeof runStep>;
+
+const moment = z.union([z.iso.datetime({ offset: true }), z.iso.date().transform((day) => `${day}T00:00:00Z`)]);
+
+/** Which runs are asked for, by query (api.md, `/ai/runs?…`). Ranges are half-open. */
+export const runFilter = z.object({
+  from: moment.optional(),
+  to: moment.optional(),
+  model: z.string().min(1).max(128).optional(),
+  feature: z.string().min(1).max(128).optional(),
+  status: z.enum(["running", "succeeded", "failed", "cancelled"]).optional(),
+  keyId: z.uuid().optional(),
+  appId: z.uuid().optional(),
+  requestId: z
+    .string()
+    .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
+    .optional(),
+});
+
+export type RunFilter = z.infer<typeof runFilter>;

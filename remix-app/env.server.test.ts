@@ -37,6 +37,13 @@ describe("the environment", () => {
     ["WEB_ALLOWED_ORIGINS", "https://a.example, nonsense"],
     ["SMTP_URL", "https://mail.example.com"],
     ["MAIL_FROM", "Gatehouse"],
+    ["OAUTH_PROVIDERS", "google,facebook"],
+    ["OAUTH_FORM_TARGETS", "sso.example.com"],
+    ["MICROSOFT_TENANT", "common"],
+    ["MICROSOFT_TENANT", "organizations"],
+    ["MICROSOFT_TENANT", "consumers"],
+    ["MICROSOFT_TENANT", "9188040d-6c67-4c5b-b112-36a304b66dad"],
+    ["MICROSOFT_LOGIN_URL", "login.microsoftonline.com"],
     ["MAIL_FROM", "a@example.com\r\nBcc: b@example.com"],
   ])("is refused with %s=%s, naming it", (name, value) => {
     expect(() => parseEnv({ ...whole, [name]: value })).toThrow(`${name} is not valid`);
@@ -47,6 +54,24 @@ describe("the environment", () => {
     expect(() => parseEnv({ ...whole, SMTP_URL })).toThrow(/^MAIL_FROM is missing/);
     for (const MAIL_FROM of ["a@example.com", "Gatehouse <no-reply@example.com>"])
       expect(parseEnv({ ...whole, SMTP_URL, MAIL_FROM })).toMatchObject({ SMTP_URL, MAIL_FROM });
+  });
+
+  test("names the providers that are on, each once", () => {
+    expect(parseEnv(whole).OAUTH_PROVIDERS).toEqual([]);
+    expect(parseEnv({ ...whole, OAUTH_PROVIDERS: "github, google,github" }).OAUTH_PROVIDERS).toEqual([
+      "github",
+      "google",
+    ]);
+  });
+
+  test("has one tenant where Microsoft is on", () => {
+    const given = { ...whole, OAUTH_PROVIDERS: "google,azure" };
+    expect(() => parseEnv(given)).toThrow(/^MICROSOFT_TENANT is missing/);
+    expect(() => parseEnv({ ...given, MICROSOFT_TENANT: "common" })).toThrow(
+      /^MICROSOFT_TENANT is not valid: .*one tenant/,
+    );
+    for (const MICROSOFT_TENANT of ["8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01", "contoso.onmicrosoft.com"])
+      expect(parseEnv({ ...given, MICROSOFT_TENANT })).toMatchObject({ MICROSOFT_TENANT });
   });
 
   test("is refused in production with an example's secret, and taken elsewhere", () => {

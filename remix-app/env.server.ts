@@ -1,6 +1,9 @@
 import { z } from "zod";
+import { microsoftTenant } from "./identity/microsoft-tenant.ts";
+import { oauthProviderNames } from "./identity/oauth-providers.ts";
 
 const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 
 /** The web server's settings. What each is for, and its fallback: docs/settings.md. */
@@ -8,11 +11,7 @@ const schema = z
   .object({
     NODE_ENV: z.enum(["development", "test", "production"]).default("production"),
     BASE_URL: origin,
-    WEB_ALLOWED_ORIGINS: z
-      .string()
-      .transform((list) => list.split(",").map((entry) => entry.trim()))
-      .pipe(z.array(origin))
-      .optional(),
+    WEB_ALLOWED_ORIGINS: list.pipe(z.array(origin)).optional(),
     HOST: z.string().default("127.0.0.1"),
     PORT: z.coerce.number().int().min(0).max(65_535).default(3000),
     APP_NAME: z.string().default("web"),
@@ -29,6 +28,16 @@ const schema = z
       .string()
       .min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`")
       .optional(),
+    OAUTH_PROVIDERS: list
+      .pipe(z.array(z.enum(oauthProviderNames, `may name ${oauthProviderNames.join(", ")}`)))
+      .transform((names) => [...new Set(names)])
+      .default([]),
+    OAUTH_FORM_TARGETS: list.pipe(z.array(origin)).default([]),
+    MICROSOFT_TENANT: microsoftTenant.optional(),
+    MICROSOFT_LOGIN_URL: z
+      .url({ protocol: /^https?$/ })
+      .transform((text) => text.replace(/\/+$/, ""))
+      .default("https://login.microsoftonline.com"),
     MAILBOX_URL: z.url().optional(),
     SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
     MAIL_FROM: z
@@ -42,6 +51,10 @@ const schema = z
   .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
     path: ["MAIL_FROM"],
     error: "must be set where SMTP_URL is",
+  })
+  .refine((env) => !env.OAUTH_PROVIDERS.includes("azure") || env.MICROSOFT_TENANT !== undefined, {
+    path: ["MICROSOFT_TENANT"],
+    error: "must name one tenant where OAUTH_PROVIDERS has azure",
   })
   .transform((env) => ({ ...env, AI_URL: env.AI_URL ?? `${env.SUPABASE_URL}/functions` }));
 

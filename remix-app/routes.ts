@@ -13,6 +13,8 @@ export default [
   route("forgot-password", "routes/forgot-password.tsx"),
   route("reset-password", "routes/reset-password.tsx"),
   route("auth/confirm", "routes/confirm.tsx"),
+  route("auth/oauth/:provider", "routes/oauth.ts"),
+  route("auth/callback", "routes/oauth-callback.tsx"),
   route("theme", "routes/theme.ts"),
 
   route("settings/security", "routes/settings.security.tsx"),
@@ -27,6 +29,7 @@ export default [
   route("settings/security/passkeys/new", "routes/settings.security.passkeys.new.tsx"),
   route("settings/security/passkeys/:passkeyId/rename", "routes/settings.security.passkeys.rename.tsx"),
   route("settings/security/passkeys/:passkeyId/delete", "routes/settings.security.passkeys.delete.tsx"),
+  route("settings/security/linked-accounts/:identityId", "routes/settings.unlink-account.tsx"),
 
   route("mfa", "routes/mfa.tsx"),
   route("mfa/enroll", "routes/mfa.enroll.tsx"),
@@ -56,6 +59,9 @@ export default [
   route("api/v1/workspaces/:workspaceId/ai/keys", "routes/api.ai-keys.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId", "routes/api.ai-key.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/api.ai-key-rotation.ts"),
+  route("api/v1/users/me/identities", "routes/api.identities.ts"),
+  route("api/v1/users/me/identities/:identityId", "routes/api.identity.ts"),
+  route("api/v1/users/me/identities/link/:provider", "routes/api.identity-link.ts"),
 
   route(".well-known/passkey-endpoints", "routes/well-known.passkey-endpoints.ts"),
 

@@ -11,10 +11,10 @@ import { waitInWords } from "./wait-in-words.ts";
 /**
  * What is tried; the numbers for each are in `private.attempt_limits()` (20261001110000_attempt_limits.sql).
  * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
- * `mail`: resend, reset, magic link. `passkey`: sign-in by passkey. `credential`: a signed-in user's changes that hash
+ * `mail`: resend, reset, magic link. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a signed-in user's changes that hash
  * a password or send a mail.
  */
-export type AttemptAction = "password" | "code" | "mail" | "sign_up" | "passkey" | "credential";
+export type AttemptAction = "password" | "code" | "mail" | "sign_up" | "passkey" | "oauth" | "credential";
 
 /**
  * What became of it. `succeeded`: given back, and this account's failures from this address are forgotten. `failed`: the

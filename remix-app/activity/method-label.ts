@@ -1,3 +1,5 @@
+import { providerLabel } from "../identity/oauth-providers.ts";
+
 const labels: Record<string, string> = {
   password: "Password",
   passkey: "Passkey",
@@ -11,11 +13,9 @@ const labels: Record<string, string> = {
   mobile_approval: "Approval on a phone",
 };
 
-const providers: Record<string, string> = { google: "Google", github: "GitHub", apple: "Apple", azure: "Microsoft" };
-
 /** What a method of `public.security_events` is called: "Password", "GitHub". */
 export function methodLabel(method: string): string {
   const [, provider] = /^oauth:(.+)$/.exec(method) ?? [];
-  if (provider) return providers[provider] ?? `${provider[0]?.toUpperCase()}${provider.slice(1)}`;
+  if (provider) return providerLabel(provider);
   return labels[method] ?? method.replaceAll("_", " ");
 }

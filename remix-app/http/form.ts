@@ -8,13 +8,18 @@ const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*
 const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 const maxFields = 50;
 
+/** Whether a request says that its body is a form. */
+export function isForm(request: Request): boolean {
+  return formTypes.test(request.headers.get("content-type") ?? "");
+}
+
 /**
  * Reads the form that a request posts.
  * @throws Response 415 where its content type is no form's, 400 where its body does not parse, has a field twice, too
  * many, or one whose name is not plain
  */
 export async function readForm(request: Request, { requestId }: { requestId: string }): Promise<FormData> {
-  if (!formTypes.test(request.headers.get("content-type") ?? "")) {
+  if (!isForm(request)) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });
   }
   const form = await request.formData().catch(() => null);

@@ -1,5 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { recordEvent } from "../activity/record-event.ts";
+import { rememberMethod } from "./last-used-method.ts";
 import { requireKeptSession } from "./request-session.ts";
 import { revokeSession } from "./revoke-session.ts";
 import { mfaFactsOf, secondStepPath } from "./second-step.ts";
@@ -22,6 +23,7 @@ export async function completeSignIn(
   { method, destination }: CompletedSignIn,
 ): Promise<Response> {
   const { sub, session_id } = await requireKeptSession(context);
+  rememberMethod(context, method);
   const [state] = await Promise.all([
     context.session.issuedState(),
     revokeSession(context),

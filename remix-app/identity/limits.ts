@@ -15,3 +15,8 @@ export const jwksRetryAfterMs = 5_000;
 
 /** How long a sign-in counts as fresh for changes that matter (design.md, Sessions, step-up). */
 export const freshSignInMs = 10 * 60 * 1000;
+
+/** How long a visit to an identity provider may take; `private.oauth_attempts` says the same. */
+export const oauthAttemptSeconds = 10 * 60;
+/** How long the lookup of a Microsoft tenant may take. */
+export const discoveryTimeoutMs = 3_000;

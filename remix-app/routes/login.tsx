@@ -7,10 +7,13 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { allowProviderPages } from "../identity/begin-oauth.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { failureIn } from "../identity/oauth-failures.ts";
+import { offeredProviders } from "../identity/offered-providers.ts";
 import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
@@ -21,6 +24,7 @@ import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
+import { WaysIn } from "../ui/ways-in.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -32,12 +36,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
   const dropped = given !== null && returnUrl === "";
+  allowProviderPages(context);
   return {
     returnUrl,
     dropped,
     signedOutHereOnly: searchParams.has("signedOutHereOnly"),
     deleted: searchParams.has("accountDeleted"),
     challenge: showBotChallenge(context),
+    oauthFailure: failureIn(searchParams, context.env),
+    offered: offeredProviders(context),
   };
 }
 
@@ -75,13 +82,16 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function SignInPage() {
-  const { returnUrl, dropped, signedOutHereOnly, deleted, challenge } = useLoaderData<typeof loader>();
+  const { returnUrl, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered } =
+    useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
+  // Of the way over a provider; a form that was sent since has errors of its own.
+  const oauthErrors = oauthFailure && !lastResult ? [oauthFailure] : undefined;
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   return (
     <EntryPage title="Sign in">
-      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
+      <ErrorSummary id={form.errorId} form={form.errors ?? oauthErrors} fields={fieldErrors({ email, password })} />
       {signedOutHereOnly ? (
         <Notice tone="warn">
           You are signed out in this browser. The sign-in service did not answer, so a copy of this session that someone
@@ -96,35 +106,37 @@ export default function SignInPage() {
       {dropped ? (
         <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
       ) : null}
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
-        <input type="hidden" name="returnUrl" value={returnUrl} />
-        <EmailField
-          id={email.id}
-          name={email.name}
-          autoComplete="username webauthn"
-          required
-          defaultValue={email.initialValue}
-          errorId={email.errorId}
-          errors={email.errors}
-        />
-        <PasswordField
-          id={password.id}
-          name={password.name}
-          label="Password"
-          autoComplete="current-password"
-          required
-          aside={
-            <a className="link text-small" href="/forgot-password">
-              Forgot password?
-            </a>
-          }
-          errorId={password.errorId}
-          errors={password.errors}
-        />
-        <BotChallenge challenge={challenge} />
-        <Button className="w-full">Sign in</Button>
-      </Form>
-      <PasskeySignIn returnUrl={returnUrl} />
+      <WaysIn {...offered} returnUrl={returnUrl}>
+        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <input type="hidden" name="returnUrl" value={returnUrl} />
+          <EmailField
+            id={email.id}
+            name={email.name}
+            autoComplete="username webauthn"
+            required
+            defaultValue={email.initialValue}
+            errorId={email.errorId}
+            errors={email.errors}
+          />
+          <PasswordField
+            id={password.id}
+            name={password.name}
+            label="Password"
+            autoComplete="current-password"
+            required
+            aside={
+              <a className="link text-small" href="/forgot-password">
+                Forgot password?
+              </a>
+            }
+            errorId={password.errorId}
+            errors={password.errors}
+          />
+          <BotChallenge challenge={challenge} />
+          <Button className="w-full">Sign in</Button>
+        </Form>
+        <PasskeySignIn returnUrl={returnUrl} />
+      </WaysIn>
       <p className="text-muted">
         New here?{" "}
         <a className="link" href={`/signup${query}`}>

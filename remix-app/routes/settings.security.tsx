@@ -10,6 +10,8 @@ import { readPasskeysOverview } from "../passkeys/overview.ts";
 import { listSessions } from "../sessions/account-sessions.ts";
 import { AuthenticatorsCard } from "../settings/authenticators-card.tsx";
 import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
+import { readLinkedAccounts } from "../settings/linked-accounts.ts";
+import { LinkedAccountsCard } from "../settings/linked-accounts-card.tsx";
 import { PasskeysCard } from "../settings/passkeys-card.tsx";
 import { PasswordCard } from "../settings/password-card.tsx";
 import { RecentActivityCard } from "../settings/recent-activity-card.tsx";
@@ -27,14 +29,16 @@ const eventsShown = 5;
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const [passwordExists, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
-    hasPassword(context, user.id),
-    readPasskeysOverview(context, user),
-    listAuthenticators(context),
-    recoveryState(context, user),
-    listSessions(context, user),
-    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
-  ]);
+  const [passwordExists, passkeys, authenticators, recoveryCodes, linkedAccounts, sessions, activity] =
+    await Promise.all([
+      hasPassword(context, user.id),
+      readPasskeysOverview(context, user),
+      listAuthenticators(context),
+      recoveryState(context, user),
+      readLinkedAccounts(context, user),
+      listSessions(context, user),
+      listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+    ]);
   return {
     user: { email: user.email, displayName: user.displayName },
     notice: takeNotice(context),
@@ -42,6 +46,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     passkeys,
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
+    linkedAccounts,
     sessions,
     activity,
   };
@@ -57,6 +62,7 @@ export default function SecurityPage() {
       <PasskeysCard {...page.passkeys} notice={notice} />
       <AuthenticatorsCard authenticators={authenticators} />
       {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
+      <LinkedAccountsCard {...page.linkedAccounts} />
       <SessionsCard sessions={page.sessions} notice={notice} />
       <RecentActivityCard events={page.activity.events} />
       <DangerZoneCard />

@@ -7,10 +7,12 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
+import { allowProviderPages } from "../identity/begin-oauth.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signUpSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { offeredProviders } from "../identity/offered-providers.ts";
 import { keepsPassword, rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
@@ -19,6 +21,7 @@ import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../ui/field.tsx";
+import { WaysIn } from "../ui/ways-in.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -28,7 +31,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");
   await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
-  return { returnUrl, challenge: showBotChallenge(context) };
+  allowProviderPages(context);
+  return { returnUrl, challenge: showBotChallenge(context), offered: offeredProviders(context) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -82,36 +86,38 @@ function saysWhetherAccountExists(code: string | undefined): boolean {
 }
 
 export default function SignUpPage() {
-  const { returnUrl, challenge } = useLoaderData<typeof loader>();
+  const { returnUrl, challenge, offered } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-up", lastResult });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   return (
     <EntryPage title="Create an account">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
-        <input type="hidden" name="returnUrl" value={returnUrl} />
-        <EmailField
-          id={email.id}
-          name={email.name}
-          required
-          defaultValue={email.initialValue}
-          errorId={email.errorId}
-          errors={email.errors}
-        />
-        <PasswordField
-          id={password.id}
-          name={password.name}
-          label="Password"
-          hint="At least 8 characters. A few unrelated words make a good one."
-          autoComplete="new-password"
-          required
-          errorId={password.errorId}
-          errors={password.errors}
-        />
-        <BotChallenge challenge={challenge} />
-        <Button className="w-full">Create account</Button>
-      </Form>
+      <WaysIn {...offered} returnUrl={returnUrl}>
+        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <input type="hidden" name="returnUrl" value={returnUrl} />
+          <EmailField
+            id={email.id}
+            name={email.name}
+            required
+            defaultValue={email.initialValue}
+            errorId={email.errorId}
+            errors={email.errors}
+          />
+          <PasswordField
+            id={password.id}
+            name={password.name}
+            label="Password"
+            hint="At least 8 characters. A few unrelated words make a good one."
+            autoComplete="new-password"
+            required
+            errorId={password.errorId}
+            errors={password.errors}
+          />
+          <BotChallenge challenge={challenge} />
+          <Button className="w-full">Create account</Button>
+        </Form>
+      </WaysIn>
       <p className="text-muted">
         Have an account?{" "}
         <a className="link" href={`/login${query}`}>

@@ -2,7 +2,7 @@ import type { Addresses } from "./addresses.ts";
 import { host } from "./addresses.ts";
 import type { Ports } from "./ports.ts";
 import { oidcClientSecret, type Secrets } from "./secrets.ts";
-import { type StandInName, standInIssuer, standInNames } from "./services/oidc/stand-ins.ts";
+import { type StandInName, standInBase, standInNames } from "./services/oidc/stand-ins.ts";
 
 type ProviderOptions = {
   addresses: Addresses;
@@ -30,7 +30,7 @@ function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptio
   const client = oidcClient(addresses, secrets);
   const standIns = standInNames
     .filter((name) => !(isBinary && fixedAddresses.includes(name)))
-    .map((name) => ({ name, url: standInIssuer(addresses.oidc, name) }));
+    .map((name) => ({ name, url: standInBase(addresses.oidc, name) }));
   return Object.fromEntries(
     [{ name: "keycloak", url: addresses.oidc }, ...standIns].flatMap(({ name, url }) => {
       const prefix = `GOTRUE_EXTERNAL_${name.toUpperCase()}`;

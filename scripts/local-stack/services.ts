@@ -9,6 +9,7 @@ import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
 import type { Secrets } from "./secrets.ts";
 import { denoArguments } from "./services/functions/deno-arguments.ts";
+import { demoTenant } from "./services/oidc/stand-ins.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
 import type { Placement } from "./services/postgres/placement.ts";
 
@@ -247,6 +248,11 @@ function webEnvironment(context: ServiceContext): Record<string, string> {
   const { addresses, ports, secrets, environment } = context;
   const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
   return {
+    // Supabase Auth's own binary asks Google and Apple themselves, whatever its settings say.
+    OAUTH_PROVIDERS: environment.settings.IDENTITY_BIN ? "github,azure,keycloak" : "google,github,apple,azure",
+    OAUTH_FORM_TARGETS: addresses.oidc,
+    MICROSOFT_TENANT: demoTenant,
+    MICROSOFT_LOGIN_URL: `${addresses.oidc}/azure`,
     ...environment.all,
     ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,

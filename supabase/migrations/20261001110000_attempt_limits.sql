@@ -116,6 +116,8 @@ as $$
 
     -- Nothing to guess here; this spares the identity backend.
     ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Visits to providers, counted where they begin: none is given back when somebody returns.
+    ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
     -- Changes by somebody who is signed in: each hashes a password or sends a mail.
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),

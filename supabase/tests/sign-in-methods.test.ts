@@ -27,8 +27,8 @@ async function createAccount(db: Database, { password, confirmed = true, passkey
       [user.id],
     );
   const identities: string[] = [];
-  for (const provider of providers)
-    identities.push(await createIdentity(db, { userId: user.id, email: user.email, provider }));
+  for (const [createdIn, provider] of providers.entries())
+    identities.push(await createIdentity(db, { userId: user.id, email: user.email, provider, createdIn }));
   return { ...user, identities };
 }
 

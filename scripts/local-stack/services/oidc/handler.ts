@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import { createOidcProvider, type OidcClient } from "./provider.ts";
-import { demoProvider, standInIssuer, standInNames, standIns } from "./stand-ins.ts";
+import { demoProvider, type Shape, standInBase, standInNames, standInPath, standIns } from "./stand-ins.ts";
 
 type Options = {
   /** The origin that browsers and the identity backend reach the server at; the demo provider's issuer. */
@@ -11,18 +11,30 @@ type Options = {
 
 /** The demo provider at the root, and each stand-in below its name. */
 export async function createOidcHandler({ origin, client, log }: Options): Promise<RequestListener> {
-  const create = async (issuer: string, shape: Parameters<typeof createOidcProvider>[0]["shape"]) => {
-    const provider = await createOidcProvider({ issuer, client, shape });
-    provider.on("server_error", (_ctx, error: Error) => log(`${issuer}: ${error.stack ?? error.message}`));
+  const create = async (base: string, shape: Shape) => {
+    const provider = await createOidcProvider({ base, client, shape });
+    provider.on("server_error", (_ctx, error: Error) => log(`${base}: ${error.stack ?? error.message}`));
     return provider.callback();
   };
   const root = await create(origin, demoProvider);
-  const mounted = new Map<string, typeof root>();
-  for (const name of standInNames) mounted.set(name, await create(standInIssuer(origin, name), standIns[name]));
+  const mounted = await Promise.all(
+    standInNames.map(async (name) => ({
+      path: standInPath(name),
+      issuerPath: `${standIns[name].issuerPath}/.well-known/`,
+      handle: await create(standInBase(origin, name), standIns[name]),
+    })),
+  );
   return (request, response) => {
-    const [, name = "", rest = ""] = /^\/([a-z]+)(\/.*)$/.exec(request.url ?? "") ?? [];
-    const standIn = mounted.get(name);
-    if (standIn) request.url = rest;
-    void (standIn ?? root)(request, response);
+    const { url = "" } = request;
+    const standIn = mounted.find(({ path }) => url.startsWith(`${path}/`));
+    if (!standIn) {
+      void root(request, response);
+      return;
+    }
+    const rest = url.slice(standIn.path.length);
+    // Discovery is at the issuer (OpenID Connect Discovery 1.0 section 4), everything else at the base.
+    const { issuerPath } = standIn;
+    request.url = rest.startsWith(issuerPath) ? `/.well-known/${rest.slice(issuerPath.length)}` : rest;
+    void standIn.handle(request, response);
   };
 }

@@ -18,15 +18,16 @@ const lifetimes = { codeSeconds: 60, accessTokenSeconds: 3_600, signInSeconds: 6
  * a restart. Below a path it must be reached with the path taken off.
  */
 export async function createOidcProvider(options: {
-  issuer: string;
+  /** The base of its addresses. */
+  base: string;
   client: OidcClient;
   shape: Shape;
 }): Promise<Provider> {
-  const { issuer, client, shape } = options;
-  const mountPath = new URL(issuer).pathname.replace(/\/$/, "");
+  const { base, client, shape } = options;
+  const mountPath = new URL(base).pathname.replace(/\/$/, "");
   const people = rememberPeople(mountPath);
   const { privateKey } = await generateKeyPair("ES256", { extractable: true });
-  const provider = new Provider(issuer, {
+  const provider = new Provider(`${base}${shape.issuerPath}`, {
     clients: [
       {
         client_id: client.id,
@@ -84,6 +85,12 @@ export async function createOidcProvider(options: {
   provider.use(async (ctx, next) => {
     const cookies = ctx.req.headers.cookie?.split("; ").filter((cookie) => !cookie.startsWith("_session"));
     if (cookies) ctx.req.headers.cookie = cookies.join("; ");
+    await next();
+  });
+  // Each sign-in asks who it is, so choosing an account is nothing more; the library knows no such prompt.
+  provider.use(async (ctx, next) => {
+    const { prompt, ...query } = ctx.query;
+    if (ctx.path === shape.paths.authorization && prompt === "select_account") ctx.query = query;
     await next();
   });
   if (shape.alwaysOpenId) {

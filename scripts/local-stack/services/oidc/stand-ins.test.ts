@@ -1,6 +1,6 @@
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type StandInName, standInIssuer, standInNames, standIns } from "./stand-ins.ts";
+import { demoTenant, type StandInName, standInBase, standInIssuer, standInNames, standIns } from "./stand-ins.ts";
 import { client, openBrowser, type RunningServer, startOidcServer } from "./test-server.ts";
 
 let server: RunningServer;
@@ -11,6 +11,7 @@ afterAll(() => server.stop());
 
 /** Scopes that Supabase Auth asks each for. */
 const scopes = { google: "email profile", apple: "email name", azure: "openid email", github: "user:email" };
+const baseOf = (name: StandInName) => standInBase(server.origin, name);
 const issuerOf = (name: StandInName) => standInIssuer(server.origin, name);
 const basic = `Basic ${btoa(`${encodeURIComponent(client.id)}:${encodeURIComponent(client.secret)}`)}`;
 
@@ -26,7 +27,7 @@ async function signInPage(name: StandInName, query: Record<string, string> = {})
     ...query,
   };
   const page = await (
-    await open(`${issuerOf(name)}${standIns[name].paths.authorization}?${new URLSearchParams(parameters)}`)
+    await open(`${baseOf(name)}${standIns[name].paths.authorization}?${new URLSearchParams(parameters)}`)
   ).text();
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
   if (!action) throw new Error(`There is no form on the page: ${page}`);
@@ -52,7 +53,7 @@ async function signIn(name: StandInName, form: Record<string, string>): Promise<
 async function exchange(name: StandInName, code = "") {
   const form = { grant_type: "authorization_code", code, redirect_uri: client.redirectUri };
   const inBody = standIns[name].clientAuthentication === "client_secret_post";
-  const response = await fetch(`${issuerOf(name)}${standIns[name].paths.token}`, {
+  const response = await fetch(`${baseOf(name)}${standIns[name].paths.token}`, {
     method: "POST",
     headers: inBody ? {} : { Authorization: basic },
     body: new URLSearchParams(inBody ? { ...form, client_id: client.id, client_secret: client.secret } : form),
@@ -97,6 +98,11 @@ describe.each(standInNames)("the stand-in for %s", (name) => {
     expect(await signIn(name, { cancel: "yes" })).toMatchObject({ error: "access_denied", state: "a-state" });
   });
 
+  test("asks for an account where a client wants one chosen, as it always does", async () => {
+    const { page } = await signInPage(name, { prompt: "select_account" });
+    expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
+  });
+
   test("takes no code of another", async () => {
     const other = standInNames.find((candidate) => candidate !== name) ?? name;
     const { code } = await signIn(other, { person: "verified" });
@@ -112,6 +118,13 @@ describe.each(["google", "apple", "azure"] as const)("the ID token of %s", (name
   ])("says of %o %o", async (form, expected) => {
     expect(await claimsOf(name, form as Record<string, string>)).toMatchObject(expected);
   });
+});
+
+test("Microsoft's is of one tenant: its addresses and its issuer name it, and no other is there", async () => {
+  expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
+  expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
+  const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);
+  expect(elsewhere.status).toBe(404);
 });
 
 test("one person has another subject with each", async () => {

@@ -2,6 +2,8 @@
 export type Shape = {
   /** Whose place it takes, as people know it; the demo provider itself takes nobody's. */
   company?: string;
+  /** What its issuer has beyond the base of its addresses. */
+  issuerPath: string;
   paths: { authorization: string; token: string; userinfo: string; jwks: string };
   clientAuthentication: "client_secret_basic" | "client_secret_post";
   /** Whether it says who somebody is without being asked for OpenID. */
@@ -15,6 +17,7 @@ export type Shape = {
 };
 
 const common = {
+  issuerPath: "",
   paths: { authorization: "/auth", token: "/token", userinfo: "/userinfo", jwks: "/certs" },
   clientAuthentication: "client_secret_basic",
   alwaysOpenId: false,
@@ -36,6 +39,7 @@ export const standIns = {
   azure: {
     ...common,
     company: "Microsoft",
+    issuerPath: "/v2.0",
     paths: { ...common.paths, authorization: "/oauth2/v2.0/authorize", token: "/oauth2/v2.0/token" },
   },
   github: {
@@ -51,9 +55,22 @@ export const standIns = {
 export type StandInName = keyof typeof standIns;
 export const standInNames = Object.keys(standIns) as StandInName[];
 
-/** Where a stand-in is: its issuer, and the base of its addresses. */
+/** At Microsoft each organisation has a tenant, with addresses and an issuer of its own. This is the demo's. */
+export const demoTenant = "8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01";
+
+/** Below which path a stand-in is. */
+export function standInPath(name: StandInName): string {
+  return name === "azure" ? `/azure/${demoTenant}` : `/${name}`;
+}
+
+/** Where a stand-in is: the base of its addresses. */
+export function standInBase(origin: string, name: StandInName): string {
+  return `${origin}${standInPath(name)}`;
+}
+
+/** A stand-in's issuer. */
 export function standInIssuer(origin: string, name: StandInName): string {
-  return `${origin}/${name}`;
+  return `${standInBase(origin, name)}${standIns[name].issuerPath}`;
 }
 
 const endpoint = (name: string) => `/protocol/openid-connect/${name}`;

@@ -1,0 +1,9 @@
+import { hkdfSync } from "node:crypto";
+import type { Env } from "../env.server.ts";
+
+const keyBytes = 32;
+
+/** A key of our server's own for one purpose (HKDF, RFC 5869), so that what one purpose signs is worth nothing to another. */
+export function derivedKey({ SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_SECRET_KEY">, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", SUPABASE_SECRET_KEY, "", `gatehouse ${purpose}`, keyBytes));
+}

@@ -1,0 +1,44 @@
+import { describe, expect, test } from "vitest";
+import { createCookieJar } from "../http/cookies.ts";
+import { lastUsedFirst, readLastUsedMethod, rememberMethod } from "./last-used-method.ts";
+
+const https = "https://app.example.com";
+
+function remember(...methods: string[]) {
+  const jar = createCookieJar(null);
+  for (const method of methods) rememberMethod({ jar, origin: https }, method);
+  return { jar, last: readLastUsedMethod({ jar, origin: https }) };
+}
+
+describe("the method that was used last", () => {
+  test.each([
+    [["password"], "password"],
+    [["passkey"], "passkey"],
+    [["oauth:google"], "oauth:google"],
+    [["sign_up"], "password"],
+    [["password_reset"], "password"],
+    [["oauth:google", "email_link"], "oauth:google"],
+    [["email_link"], null],
+    [["passkey", "password"], "password"],
+  ])("after %j is %s", (methods, last) => {
+    expect(remember(...methods).last).toBe(last);
+  });
+
+  test("is a name in a cookie of the host alone, which scripts do not read", () => {
+    const { jar } = remember("oauth:google");
+    expect(jar.setCookieHeaders()).toEqual([
+      "__Host-gh_last_method=oauth%3Agoogle; Max-Age=31536000; Path=/; HttpOnly; Secure; SameSite=Lax",
+    ]);
+  });
+
+  test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])("is not read from %j", (value) => {
+    const jar = createCookieJar(null);
+    jar.set("__Host-gh_last_method", value);
+    expect(readLastUsedMethod({ jar, origin: https })).toBeNull();
+  });
+
+  test("comes first, and nothing else moves", () => {
+    expect(lastUsedFirst(["a", "b", "c"], (item) => item === "c")).toEqual(["c", "a", "b"]);
+    expect(lastUsedFirst(["a", "b", "c"], () => false)).toEqual(["a", "b", "c"]);
+  });
+});

@@ -1,0 +1,307 @@
+import { describe, expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { oauthJourney } from "../testing/oauth-journey.ts";
+
+const journey = oauthJourney(readStack());
+const { base } = journey;
+
+const cookieNamed = (header: string, name: string) =>
+  header.split("; ").find((cookie) => cookie.startsWith(`${name}=`));
+/** A browser with other cookies than those that it was given. */
+const withCookies = (path: string, cookie: string, init: RequestInit = {}) =>
+  fetch(new URL(path, base), {
+    redirect: "manual",
+    ...init,
+    headers: { "user-agent": "Test browser", accept: "text/html", "sec-fetch-site": "same-origin", cookie },
+  });
+
+describe("a sign-in by a provider", () => {
+  test("makes an account, and finds it again", async () => {
+    const email = journey.newEmail();
+    const first = openBrowser(base);
+    expect((await first.get("/workspaces")).location).toContain("/login");
+    const made = await journey.signIn(first, { email }, { returnUrl: "/workspaces" });
+    expect(made).toMatchObject({ status: 302, location: "/workspaces" });
+    expect((await first.get("/workspaces")).status).toBe(200);
+    expect(cookieNamed(first.cookie(), "gh_oauth")).toBeUndefined();
+    expect(cookieNamed(first.cookie(), "gh_last_method")).toBe(`gh_last_method=oauth%3A${journey.provider}`);
+
+    const second = openBrowser(base);
+    expect(await journey.signIn(second, { email })).toMatchObject({ location: "/" });
+    expect(await journey.sessionsOf(email)).toHaveLength(2);
+    const id = (await journey.accountOf(email)) ?? "";
+    expect(await journey.eventsOf(id)).toMatchObject([
+      { kind: "sign_in", method: `oauth:${journey.provider}` },
+      { kind: "sign_in", method: `oauth:${journey.provider}` },
+    ]);
+  });
+
+  test("joins the account of its verified address", async () => {
+    const { email, id } = await journey.member();
+    expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
+    expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
+    expect((await journey.eventsOf(id)).map(({ kind }) => kind)).toEqual(["sign_in", "sign_in"]);
+  });
+
+  test("leads to no other site in the end", async () => {
+    const answer = await journey.signIn(
+      openBrowser(base),
+      { email: journey.newEmail() },
+      { returnUrl: "//evil.example" },
+    );
+    expect(answer.location).toBe("/");
+  });
+
+  test("begins by a form of our own alone, with a provider that is on", async () => {
+    const path = `/auth/oauth/${journey.provider}`;
+    const form = { method: "POST", body: new URLSearchParams() };
+    for (const site of ["cross-site", "same-site"]) {
+      const headers = { "sec-fetch-site": site, "user-agent": "Test browser" };
+      expect((await fetch(new URL(path, base), { ...form, headers, redirect: "manual" })).status).toBe(403);
+    }
+    expect((await openBrowser(base).post("/auth/oauth/facebook", {})).status).toBe(404);
+    expect((await openBrowser(base).get(path)).location).toBe("/login");
+  });
+
+  test("by a program that has no name is refused", async () => {
+    expect((await openBrowser(base, { userAgent: "" }).post(`/auth/oauth/${journey.provider}`, {})).status).toBe(403);
+  });
+});
+
+describe("before the code is exchanged, refused is", () => {
+  async function onTheWayBack() {
+    const email = journey.newEmail();
+    const browser = openBrowser(base);
+    const back = await journey.comeBack(await journey.setOut(browser), { email });
+    return { email, browser, back, state: new URL(back).searchParams.get("state") ?? "" };
+  }
+  type Way = Awaited<ReturnType<typeof onTheWayBack>>;
+
+  async function expectRefused({ email, back }: Way, address: string, cookie: string) {
+    const response = await withCookies(address, cookie);
+    expect(response.status).toBe(403);
+    expect(await response.text()).toContain("This sign-in did not begin here");
+    expect(await journey.codeIsGood(back)).toBe(true);
+    expect(await journey.sessionsOf(email)).toEqual([]);
+    expect(response.headers.getSetCookie().some((header) => header.startsWith("sb-"))).toBe(false);
+  }
+
+  test("a visit without a state", async () => {
+    const way = await onTheWayBack();
+    const address = new URL(way.back);
+    address.searchParams.delete("state");
+    await expectRefused(way, address.href, way.browser.cookie());
+  });
+
+  test("a visit with another state", async () => {
+    const [way, other] = [await onTheWayBack(), await onTheWayBack()];
+    await expectRefused(way, way.back.replace(way.state, other.state), way.browser.cookie());
+  });
+
+  test("a visit from another browser", async () => {
+    const [way, other] = [await onTheWayBack(), await onTheWayBack()];
+    await expectRefused(way, way.back, "");
+    await expectRefused(way, way.back, other.browser.cookie());
+  });
+
+  test("a visit whose cookie somebody else wrote", async () => {
+    const way = await onTheWayBack();
+    const cookie = cookieNamed(way.browser.cookie(), "gh_oauth") ?? "";
+    const [start, header, payload, signature = ""] = cookie.split(".");
+    const flipped = `${signature.startsWith("A") ? "B" : "A"}${signature.slice(1)}`;
+    await expectRefused(way, way.back, [start, header, payload, flipped].join("."));
+    const forged = Buffer.from(JSON.stringify({ purpose: "sign_in", provider: journey.provider, returnTo: "/" }));
+    await expectRefused(way, way.back, [start, header, forged.toString("base64url"), signature].join("."));
+    await expectRefused(way, way.back, `gh_oauth=${way.state}`);
+    // And the right one is still good.
+    expect((await way.browser.get(way.back)).location).toBe("/");
+  });
+
+  test("a visit that took too long", async () => {
+    const way = await onTheWayBack();
+    await journey.query(
+      `update private.oauth_attempts set created_at = now() - interval '10 minutes', expires_at = now()
+       where state_hash = sha256($1)`,
+      Buffer.from(way.state),
+    );
+    expect((await way.browser.get(way.back)).location).toMatch(/^\/login\?oauth=expired/);
+    expect(await journey.codeIsGood(way.back)).toBe(true);
+    expect(await journey.sessionsOf(way.email)).toEqual([]);
+  });
+
+  test("a visit that is over", async () => {
+    const way = await onTheWayBack();
+    const cookie = way.browser.cookie();
+    expect((await way.browser.get(way.back)).location).toBe("/");
+    const again = await withCookies(way.back, cookie);
+    expect(again.headers.get("location")).toMatch(/^\/login\?oauth=expired/);
+    expect(await journey.sessionsOf(way.email)).toHaveLength(1);
+  });
+
+  test("all but one of 50 who come back at once", async () => {
+    const way = await onTheWayBack();
+    const cookie = way.browser.cookie();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => withCookies(way.back, cookie)));
+    const locations = answers.map((answer) => answer.headers.get("location"));
+    expect(locations.filter((location) => location === "/")).toHaveLength(1);
+    expect(locations.filter((location) => location?.startsWith("/login?oauth=expired"))).toHaveLength(49);
+    expect(await journey.sessionsOf(way.email)).toHaveLength(1);
+  });
+
+  test("a HEAD, which changes nothing", async () => {
+    const way = await onTheWayBack();
+    const response = await withCookies(way.back, way.browser.cookie(), { method: "HEAD" });
+    expect(response.status).toBe(405);
+    expect(await journey.codeIsGood(way.back)).toBe(true);
+    expect((await way.browser.get(way.back)).location).toBe("/");
+  });
+
+  test("a code that belongs to another visit", async () => {
+    const [way, other] = [await onTheWayBack(), await onTheWayBack()];
+    const code = new URL(other.back).searchParams.get("code") ?? "";
+    const mixed = new URL(way.back);
+    mixed.searchParams.set("code", code);
+    expect((await way.browser.get(mixed.href)).location).toMatch(/^\/login\?oauth=expired/);
+    expect(await journey.codeIsGood(other.back)).toBe(true);
+    expect(await journey.sessionsOf(other.email)).toEqual([]);
+  });
+});
+
+describe("a visit that the provider or the backend ended", () => {
+  const words = async (location: string | null) => (await openBrowser(base).get(location ?? "")).text;
+
+  test("by turning back is no failure of anybody's", async () => {
+    const browser = openBrowser(base);
+    const answer = await journey.signIn(
+      browser,
+      { email: journey.newEmail(), cancel: true },
+      { returnUrl: "/workspaces" },
+    );
+    expect(answer.location).toBe(`/login?oauth=cancelled&provider=${journey.provider}&returnUrl=%2Fworkspaces`);
+    expect(await words(answer.location)).toContain("You came back without signing in");
+    expect(cookieNamed(browser.cookie(), "gh_oauth")).toBeUndefined();
+  });
+
+  test("by an address that is not verified signs nobody in", async () => {
+    const email = journey.newEmail();
+    const answer = await journey.signIn(openBrowser(base), { email, verified: false });
+    expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
+    expect(await words(answer.location)).toContain("has not confirmed that your email address is yours");
+    expect(await journey.sessionsOf(email)).toEqual([]);
+  });
+
+  test("by an unverified address of somebody's account gives the same answer", async () => {
+    const { email } = await journey.member();
+    const answer = await journey.signIn(openBrowser(base), { email, verified: false });
+    expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
+    expect(await journey.sessionsOf(email)).toHaveLength(1);
+  });
+
+  test("by a ban says that the account is closed", async () => {
+    const email = journey.newEmail();
+    await journey.signIn(openBrowser(base), { email });
+    const id = (await journey.accountOf(email)) ?? "";
+    await journey.service.auth.admin.updateUserById(id, { ban_duration: "1h" });
+    const answer = await journey.signIn(openBrowser(base), { email });
+    expect(answer.location).toMatch(/^\/login\?oauth=closed/);
+    expect(await words(answer.location)).toContain("This account cannot be signed in to");
+    expect(await journey.sessionsOf(email)).toHaveLength(1);
+  });
+
+  test("by a ban since then, too, though the backend does not look at it again", async () => {
+    const email = journey.newEmail();
+    await journey.signIn(openBrowser(base), { email });
+    const browser = openBrowser(base);
+    const back = await journey.comeBack(await journey.setOut(browser), { email });
+    await journey.query("update auth.users set banned_until = now() + interval '1 hour' where email = $1", email);
+    expect((await browser.get(back)).location).toMatch(/^\/login\?oauth=closed/);
+    expect(await journey.sessionsOf(email)).toHaveLength(1);
+    expect(await journey.codeIsGood(back)).toBe(false);
+  });
+});
+
+describe("somebody who is signed in", () => {
+  test("keeps their place until they give it up", async () => {
+    const member = await journey.member();
+    const visitor = openBrowser(base);
+    const email = journey.newEmail();
+    const back = await journey.comeBack(await journey.setOut(visitor), { email });
+    // In another tab they have signed in since.
+    const { email: own, password } = member;
+    expect((await visitor.post("/login", { email: own, password })).location).toBe("/");
+
+    const asked = await visitor.get(back);
+    expect(asked.status).toBe(200);
+    expect(asked.text).toContain(`Continue as ${email}?`);
+    expect(asked.text).toContain(`You are signed in here as ${own}`);
+    expect(await journey.sessionsOf(email)).toEqual([]);
+    expect((await visitor.get("/")).status).toBe(200);
+
+    const { searchParams } = new URL(back);
+    const form = { code: searchParams.get("code") ?? "", state: searchParams.get("state") ?? "" };
+    const before = (await journey.sessionsOf(own)).length;
+    const foreign = { "sec-fetch-site": "cross-site", "user-agent": "Test browser", cookie: visitor.cookie() };
+    const forced = await fetch(new URL("/auth/callback", base), {
+      method: "POST",
+      body: new URLSearchParams(form),
+      headers: foreign,
+      redirect: "manual",
+    });
+    expect(forced.status).toBe(403);
+    expect(await journey.sessionsOf(email)).toEqual([]);
+
+    expect((await visitor.post("/auth/callback", form)).location).toBe("/");
+    expect(await journey.sessionsOf(email)).toHaveLength(1);
+    expect(await journey.sessionsOf(own)).toHaveLength(before - 1);
+  });
+
+  test("is not asked where it is their own account", async () => {
+    const { email, password } = await journey.member();
+    const visitor = openBrowser(base);
+    const back = await journey.comeBack(await journey.setOut(visitor), { email });
+    expect((await visitor.post("/login", { email, password })).location).toBe("/");
+    expect((await visitor.get(back)).location).toBe("/");
+  });
+
+  test("proves by a provider that it is still them, in a new session", async () => {
+    const { email, browser } = await journey.member();
+    const [before] = await journey.sessionsOf(email);
+    expect(await journey.signIn(browser, { email }, { returnUrl: "/settings/security" })).toMatchObject({
+      status: 302,
+      location: "/settings/security",
+    });
+    const after = await journey.sessionsOf(email);
+    expect(after).toHaveLength(1);
+    expect(after).not.toContain(before);
+    expect((await browser.get("/settings/security")).status).toBe(200);
+  });
+
+  test("does not become another by it, and no account comes of it", async () => {
+    const { email, browser } = await journey.member();
+    const [before] = await journey.sessionsOf(email);
+    const cookie = browser.cookie();
+    const stranger = journey.newEmail();
+    const answer = await journey.signIn(browser, { email: stranger });
+    expect(answer.status).toBe(403);
+    expect(answer.text).toContain("belongs to another account here");
+    expect(await journey.accountOf(stranger)).toBeUndefined();
+    expect(await journey.sessionsOf(email)).toEqual([before]);
+    expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));
+  });
+
+  test("leaves another's account as it was", async () => {
+    const [mine, theirs] = [await journey.member(), await journey.member()];
+    expect((await journey.signIn(mine.browser, { email: theirs.email })).status).toBe(403);
+    expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
+    expect(await journey.sessionsOf(theirs.email)).toHaveLength(1);
+  });
+
+  test("who has signed out since proves nothing", async () => {
+    const { email, browser } = await journey.member();
+    const back = await journey.comeBack(await journey.setOut(browser), { email });
+    await browser.post("/logout", {});
+    expect((await browser.get(back)).location).toMatch(/^\/login\?oauth=expired/);
+    expect(await journey.sessionsOf(email)).toEqual([]);
+  });
+});

@@ -1,0 +1,60 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
+import { problem } from "../http/problem.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { providerLabel } from "../identity/oauth-providers.ts";
+import { listIdentities, unlinkIdentity } from "../identity/sign-in-methods.ts";
+import { requireFreshUser } from "../identity/user.ts";
+import { leaveUnlinkResult } from "../settings/link-result.ts";
+import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { SettingsPage } from "../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Unlink an account · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const identity = (await listIdentities(context, user)).find(({ id }) => id === params.identityId);
+  if (!identity) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    identity: { email: identity.email, label: providerLabel(identity.provider), unlinkable: identity.unlinkable },
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  await readForm(request, context);
+  const identity = (await listIdentities(context, user)).find(({ id }) => id === params.identityId);
+  if (!identity) throw problem("NOT_FOUND", { requestId: context.requestId });
+  await unlinkIdentity(context, { user, id: identity.id });
+  leaveUnlinkResult(context, identity.provider);
+  throw redirect(linkedAccountsPath);
+}
+
+export default function UnlinkAccountPage() {
+  const { user, identity } = useLoaderData<typeof loader>();
+  const { email, label, unlinkable } = identity;
+  return (
+    <SettingsPage user={user} title={`Unlink ${label}`}>
+      <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
+        <form method="post" data-once className="flex flex-wrap gap-3">
+          {unlinkable ? <Button>Unlink</Button> : null}
+          <a href={linkedAccountsPath} className={buttonClass("secondary")}>
+            {unlinkable ? "Keep it" : "Back"}
+          </a>
+        </form>
+      </Card>
+    </SettingsPage>
+  );
+}
+
+const whatHappens = (label: string) =>
+  `It no longer signs you in here. Your account at ${label} stays as it is, and you can link it again.`;
+
+const lastWay = "This is the only way to sign in to your account. Add a password, a passkey or another account first.";

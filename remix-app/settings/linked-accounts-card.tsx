@@ -1,0 +1,84 @@
+import type { LinkedIdentity } from "../identity/sign-in-methods.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { ProviderIcon } from "../ui/provider-icon.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { LinkNotice } from "./link-result.ts";
+import type { LinkableProvider } from "./linked-accounts.ts";
+
+export interface LinkedAccountsCardProps {
+  providers: readonly LinkableProvider[];
+  notice: LinkNotice | null;
+}
+
+/** The providers that can be signed in with, and which accounts there are linked to this one. */
+export function LinkedAccountsCard({ providers, notice }: LinkedAccountsCardProps) {
+  if (providers.length === 0) return null;
+  return (
+    <Card id="linked-accounts" title="Linked accounts" lead="Accounts elsewhere that you can sign in with.">
+      {notice ? (
+        <div className="mb-4">
+          <Notice tone={notice.tone}>{notice.text}</Notice>
+        </div>
+      ) : null}
+      <ul className="divide-y divide-line">
+        {providers.map((provider) => (
+          <ProviderLine key={provider.name} {...provider} />
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
+  return (
+    <li className="py-3 first:pt-0 last:pb-0">
+      <div className="flex min-h-10 flex-wrap items-center justify-between gap-x-4 gap-y-2">
+        <p className="flex items-center gap-2.5 font-medium">
+          <ProviderIcon provider={name} />
+          {label}
+        </p>
+        {offered ? (
+          <form method="post" action={`/auth/oauth/${name}`} data-once>
+            <input type="hidden" name="intent" value="link" />
+            <Button variant="secondary">
+              {identities.length > 0 ? "Link another" : "Link"}
+              <span className="sr-only"> {label} account</span>
+            </Button>
+          </form>
+        ) : null}
+      </div>
+      {identities.length > 0 ? (
+        <ul className="space-y-2 pl-6.5">
+          {identities.map((identity) => (
+            <IdentityLine key={identity.id} identity={identity} label={label} />
+          ))}
+        </ul>
+      ) : null}
+      {offered ? null : <p className="pl-6.5 text-muted">Signing in with {label} is switched off here.</p>}
+    </li>
+  );
+}
+
+function IdentityLine({ identity, label }: { identity: LinkedIdentity; label: string }) {
+  const { id, email, createdAt, unlinkable } = identity;
+  const name = email ?? `An account at ${label}`;
+  return (
+    <li className="flex min-h-10 flex-wrap items-center justify-between gap-x-4 gap-y-1">
+      <div className="min-w-0">
+        <p className="break-words">{name}</p>
+        <p className="text-muted text-small">
+          Linked <RelativeTime at={createdAt} />
+        </p>
+      </div>
+      {unlinkable ? (
+        <a href={`/settings/security/linked-accounts/${id}`} className={buttonClass("secondary")}>
+          Unlink<span className="sr-only"> {name}</span>
+        </a>
+      ) : (
+        <p className="text-muted text-small">Your only way to sign in</p>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,2 @@
+/** Where linked accounts are shown. */
+export const linkedAccountsPath = "/settings/security#linked-accounts";

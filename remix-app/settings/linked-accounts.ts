@@ -1,0 +1,38 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { allowProviderPages } from "../identity/begin-oauth.ts";
+import { configuredProviders, providerLabel } from "../identity/oauth-providers.ts";
+import { type LinkedIdentity, listIdentities } from "../identity/sign-in-methods.ts";
+import type { User } from "../identity/user.ts";
+import { type LinkNotice, takeLinkResult } from "./link-result.ts";
+
+/** A provider with the user's accounts there. */
+export interface LinkableProvider {
+  name: string;
+  label: string;
+  /** Whether it is on: an account may be linked to one that was, and can go. */
+  offered: boolean;
+  identities: LinkedIdentity[];
+}
+
+export interface LinkedAccounts {
+  providers: LinkableProvider[];
+  notice: LinkNotice | null;
+}
+
+/**
+ * What the linked-accounts card shows; lets its forms lead to the providers.
+ * @throws Response 503 UNAVAILABLE
+ */
+export async function readLinkedAccounts(context: AppLoadContext, user: User): Promise<LinkedAccounts> {
+  const identities = await listIdentities(context, user);
+  allowProviderPages(context);
+  const offered = configuredProviders(context.env).map(({ name }): string => name);
+  const linked = identities.map(({ provider }) => provider).filter((name) => name !== "email" && name !== "phone");
+  const providers = [...new Set([...offered, ...linked])].map((name) => ({
+    name,
+    label: providerLabel(name),
+    offered: offered.includes(name),
+    identities: identities.filter(({ provider }) => provider === name),
+  }));
+  return { providers, notice: takeLinkResult(context) };
+}

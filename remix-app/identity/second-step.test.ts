@@ -32,8 +32,8 @@ test.each(["/mfa", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
   },
 );
 
-test("a page whose name begins alike is one", () => {
-  expect(secondStepPath(facts({}), "/mfas")).toBe("/mfa?returnUrl=%2Fmfas");
+test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])("a way to %s is one", (destination) => {
+  expect(secondStepPath(facts({}), destination)).toBe(`/mfa?${new URLSearchParams({ returnUrl: destination })}`);
 });
 
 test.each([

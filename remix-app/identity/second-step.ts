@@ -24,9 +24,9 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
 
 /**
  * Where a session goes that has yet to satisfy its account: to the challenge, or to enrollment where there is nothing
- * to challenge. A destination on that way already is left as it is.
+ * to challenge. A destination that is on that way is left as it is.
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
-  if (/^\/mfa(\/|\?|$)/.test(destination)) return destination;
+  if (/^\/mfa(\/enroll|\/recovery)?(\?|$)/.test(destination)) return destination;
   return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
 }

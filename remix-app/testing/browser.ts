@@ -16,9 +16,15 @@ interface Answer {
   text: string;
 }
 
-/** Opens one on our origin, that comes from an address of its own. */
-export function openBrowser(base: string, { userAgent = "Test browser", address = newAddress() } = {}): Browser {
-  const cookies = new Map<string, string>();
+/**
+ * Opens one on our origin, that comes from an address of its own.
+ * @param options.cookie what it holds already, as its Cookie header has it
+ */
+export function openBrowser(
+  base: string,
+  { userAgent = "Test browser", address = newAddress(), cookie: held = "" } = {},
+): Browser {
+  const cookies = new Map(held.split("; ").flatMap((pair) => (pair ? [splitPair(pair)] : [])));
   const cookie = () => [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
     const visitor = { ...visitorHeaders(address), "user-agent": userAgent, cookie: cookie() };
@@ -42,4 +48,9 @@ export function openBrowser(base: string, { userAgent = "Test browser", address 
       }),
     cookie,
   };
+}
+
+function splitPair(pair: string): [string, string] {
+  const at = pair.indexOf("=");
+  return [pair.slice(0, at), pair.slice(at + 1)];
 }

@@ -1,0 +1,209 @@
+import { createClient } from "@supabase/supabase-js";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createPerson, deletePerson, type Person, signIn } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import routes from "../routes.ts";
+import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
+import { openBrowser } from "../testing/browser.ts";
+
+const { base, supabase } = readStack();
+let person: Person;
+let phone: AuthenticatorApp;
+let tablet: AuthenticatorApp;
+
+beforeEach(async () => {
+  person = await createPerson();
+  const [first, second] = await enrollApps(supabase, { ...person, names: ["Phone", "Tablet"] });
+  if (!first || !second) throw new Error("no apps");
+  phone = first;
+  tablet = second;
+});
+afterEach(() => deletePerson(person));
+
+const answerWith = ({ factorId }: AuthenticatorApp, code: string) => ({ factorId, code });
+
+describe("the challenge", () => {
+  test("comes straight after the sign-in, keeps the destination, and leads there", async () => {
+    const browser = await signIn(person, { returnUrl: "/workspaces?sort=name" });
+    expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
+    expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: false } });
+    const answer = await browser.post(browser.location ?? "", answerWith(phone, codeOf(phone)));
+    expect(answer).toMatchObject({ status: 302, location: "/workspaces?sort=name" });
+    expect(await browser.session()).toMatchObject({ aal: "aal2", mfa: { required: true, satisfied: true } });
+    expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/workspaces");
+  });
+
+  test("takes a code of the chosen app, as apps show it", async () => {
+    const browser = await signIn(person);
+    const code = codeOf(tablet);
+    expect((await browser.post("/mfa", answerWith(phone, code))).status).toBe(400);
+    const answer = await browser.post("/mfa", answerWith(tablet, ` ${code.slice(0, 3)} ${code.slice(3)} `));
+    expect(answer).toMatchObject({ status: 302, location: "/" });
+  });
+
+  test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
+    "leads to no address like %s",
+    async (target) => {
+      const browser = await signIn(person);
+      const page = `/mfa?${new URLSearchParams({ returnUrl: target })}`;
+      expect((await browser.get(page)).text).not.toMatch(/href="[^"]*(evil|javascript)/);
+      expect((await browser.post(page, answerWith(phone, codeOf(phone)))).location).toBe("/");
+    },
+  );
+
+  test("takes no code of another account's app", async () => {
+    const other = await createPerson();
+    try {
+      const [theirs] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      if (!theirs) throw new Error("no app");
+      const browser = await signIn(person);
+      expect((await browser.post("/mfa", answerWith(theirs, codeOf(theirs)))).status).toBe(400);
+      expect(await browser.session()).toMatchObject({ aal: "aal1" });
+    } finally {
+      await deletePerson(other);
+    }
+  });
+
+  test.each(["", "12345", "1234567", "abcdef", "１２３４５６"])("says what a code is, given %j", async (code) => {
+    const browser = await signIn(person);
+    const { status, text } = await browser.post("/mfa", answerWith(phone, code));
+    expect(status).toBe(400);
+    expect(text).toMatch(/Enter the (6 digits|code) that your app shows/);
+  });
+
+  test("of a visitor without a session leads to the sign-in, and keeps the destination", async () => {
+    const browser = openBrowser(base);
+    expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+  });
+
+  test("ends the user's other sessions that have not passed it", async () => {
+    const [one, other] = [await signIn(person), await signIn(person)];
+    expect((await one.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
+    expect((await other.get("/mfa")).location).toBe("/login");
+  });
+});
+
+describe("a code", () => {
+  test("that was used is refused to the next session, and the next code is taken", async () => {
+    const code = codeOf(phone);
+    expect((await (await signIn(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
+    const browser = await signIn(person);
+    const again = await browser.post("/mfa", answerWith(phone, code));
+    expect(again.status).toBe(400);
+    expect(again.text).toContain("That code was used already");
+    expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
+  });
+
+  test("brought 50 times at once by one session counts once", async () => {
+    const browser = await signIn(person);
+    const code = codeOf(phone);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => browser.post("/mfa", answerWith(phone, code))));
+    expect(answers.filter(({ status }) => status === 302)).toHaveLength(1);
+    for (const { status } of answers) expect([302, 400, 429]).toContain(status);
+  });
+
+  test("brought at once by many sessions opens one", async () => {
+    const browsers = await Promise.all(Array.from({ length: 10 }, () => signIn(person)));
+    const code = codeOf(phone);
+    await Promise.all(browsers.map((browser) => browser.post("/mfa", answerWith(phone, code))));
+    const open = await Promise.all(browsers.map(async (browser) => (await browser.session()).mfa?.satisfied === true));
+    expect(open.filter(Boolean)).toHaveLength(1);
+  });
+
+  test("is claimed once of 60 claims at once, whoever sends them", async () => {
+    const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
+    const code_hash = crypto.randomUUID().replaceAll("-", "").repeat(2);
+    const claims = await Promise.all(
+      Array.from({ length: 60 }, () =>
+        service.schema("private").rpc("claim_mfa_code", { code_hash, session_id: crypto.randomUUID() }),
+      ),
+    );
+    expect(claims.map(({ error }) => error)).toEqual(Array(60).fill(null));
+    expect(claims.filter(({ data }) => data === true)).toHaveLength(1);
+  });
+
+  test("that is wrong can be tried 5 times, and not a sixth, not even the right one", async () => {
+    const browser = await signIn(person);
+    const wrong = wrongCodesOf(phone);
+    for (const code of wrong.slice(0, 5)) {
+      const answer = await browser.post("/mfa", answerWith(phone, code));
+      expect(answer.status).toBe(400);
+      expect(answer.text).toContain("That code is not right");
+    }
+    for (const code of [wrong[5] ?? "", codeOf(phone)]) {
+      const answer = await browser.post("/mfa", answerWith(phone, code));
+      expect(answer.status).toBe(429);
+      expect(answer.text).toMatch(/Too many attempts.*Try again in/);
+    }
+  });
+
+  test("that is right after 4 wrong ones is taken", async () => {
+    const browser = await signIn(person);
+    for (const code of wrongCodesOf(phone).slice(0, 4)) await browser.post("/mfa", answerWith(phone, code));
+    expect((await browser.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
+  });
+});
+
+const toChallenge = /^\/mfa(\?returnUrl=|$)/;
+
+/** What a session that has yet to prove its second factor may open, and what it gets there. */
+const open: Record<string, string> = {
+  mfa: "the challenge itself",
+  "mfa/recovery": "the way out for who lost the app",
+  login: "to be somebody else",
+  logout: "the way out",
+  signup: "to be somebody else",
+  "signup/check-mail": "asks for a mail, and knows no session",
+  "forgot-password": "asks for a mail, and knows no session",
+  "auth/confirm": "its link is the credential",
+  theme: "appearance",
+  "api/v1/auth/session": "says that a second step is due",
+  "*": "nothing is there",
+};
+
+describe("a session that has yet to prove its second factor", () => {
+  const paths = routes.map((route) => ({ route: route.index ? "" : (route.path ?? "") }));
+
+  test.each(paths.filter(({ route }) => !(route in open)))("opens nothing at /$route", async ({ route }) => {
+    const path = `/${route.replaceAll(/:\w+/g, () => crypto.randomUUID())}`;
+    const browser = await signIn(person);
+    const api = path.startsWith("/api/");
+    let answer = await browser.get(path);
+    // An address may merely stand for another one, whose answer counts then.
+    for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
+      answer = await browser.get(answer.location);
+    }
+    for (const { status, location, text } of [answer, await browser.post(path, {})]) {
+      if (status === 405) continue;
+      if (api) expect([status, JSON.parse(text).code]).toEqual([403, "MFA_REQUIRED"]);
+      else expect([status, location]).toEqual([302, expect.stringMatching(toChallenge)]);
+    }
+  });
+
+  test("is told so by an API, with its rotated cookies kept", async () => {
+    const browser = await signIn(person);
+    const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {
+      method: "DELETE",
+      headers: { cookie: browser.cookie(), "sec-fetch-site": "same-origin" },
+    });
+    expect([response.status, await response.json()]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
+    expect(await browser.session()).toMatchObject({ aal: "aal1" });
+  });
+
+  test("may look at the sign-in page, and signs out", async () => {
+    const browser = await signIn(person);
+    expect((await browser.get("/login")).status).toBe(200);
+    expect((await browser.post("/logout", {})).location).toBe("/login");
+    expect((await browser.get("/api/v1/auth/session")).status).toBe(401);
+  });
+
+  test("reads nothing from the Data API either", async () => {
+    const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
+    const { data } = await auth.signInWithPassword(person);
+    const token = data.session?.access_token ?? "";
+    const rows = await fetch(`${supabase.url}/rest/v1/profiles?select=id`, {
+      headers: { apikey: supabase.publishableKey, Authorization: `Bearer ${token}` },
+    });
+    expect(await rows.json()).toEqual([]);
+  });
+});

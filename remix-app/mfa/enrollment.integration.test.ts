@@ -1,0 +1,279 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  requireMfa,
+  type SignedInBrowser,
+  signedInLongAgo,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
+
+const { supabase } = readStack();
+let person: Person;
+
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(() => deletePerson(person));
+
+async function start(browser: SignedInBrowser, { name = "", at = "/mfa/enroll" } = {}) {
+  const { status, text } = await browser.post(at, { step: "start", name });
+  const field = (of: string) => new RegExp(`name="${of}" value="([^"]+)"`).exec(text)?.[1] ?? "";
+  return { status, text, secret: field("secret"), factorId: field("factorId"), name: field("name") };
+}
+
+const verify = (
+  browser: SignedInBrowser,
+  {
+    secret,
+    factorId,
+    name,
+    code,
+    at = "/mfa/enroll",
+  }: Record<"secret" | "factorId" | "name" | "code", string> & { at?: string },
+) => browser.post(at, { step: "verify", secret, factorId, name, code });
+
+const factors = () =>
+  query<{ id: string; friendly_name: string; status: string }>(
+    "select id, friendly_name, status from auth.mfa_factors where user_id = $1 order by created_at",
+    [person.id],
+  );
+const codesLeft = async () =>
+  (await query("select from private.mfa_recovery_codes where user_id = $1 and used_at is null", [person.id])).length;
+
+describe("enrolling", () => {
+  test("raises the session, shows ten recovery codes, and asks for codes from then on", async () => {
+    const browser = await signIn(person);
+    const { sessionId } = await browser.session();
+    const begun = await start(browser, { name: "Work phone" });
+    expect(begun).toMatchObject({ status: 200, name: "Work phone" });
+    expect(begun.text).toContain(`otpauth://totp/Gatehouse:${encodeURIComponent(person.email)}`);
+    const done = await verify(browser, { ...begun, code: codeOf(begun) });
+    expect(done.text).toContain("Save your recovery codes");
+    expect(await codesLeft()).toBe(10);
+    expect(await browser.session()).toMatchObject({ sessionId, aal: "aal2", mfa: { required: true, satisfied: true } });
+    expect(await factors()).toMatchObject([{ friendly_name: "Work phone", status: "verified" }]);
+    expect((await signIn(person)).location).toBe("/mfa");
+  });
+
+  test("with a wrong code shows the same key again", async () => {
+    const browser = await signIn(person);
+    const begun = await start(browser);
+    const [wrong = ""] = wrongCodesOf(begun);
+    for (const code of [wrong, "12"]) {
+      const answer = await verify(browser, { ...begun, code });
+      expect(answer.status).toBe(400);
+      expect(answer.text).toContain(`name="secret" value="${begun.secret}"`);
+      expect(answer.text).toContain('<svg role="img"');
+    }
+    expect((await verify(browser, { ...begun, code: codeOf(begun) })).status).toBe(200);
+  });
+
+  test("uses its code up: the challenge does not take it again", async () => {
+    const browser = await signIn(person);
+    const begun = await start(browser);
+    const code = codeOf(begun);
+    await verify(browser, { ...begun, code });
+    const again = await (await signIn(person)).post("/mfa", { factorId: begun.factorId, code });
+    expect(again.text).toContain("That code was used already");
+  });
+
+  test("begun anew drops what was begun before", async () => {
+    const browser = await signIn(person);
+    const [first, second] = [await start(browser), await start(browser)];
+    expect(await factors()).toMatchObject([{ id: second.factorId, status: "unverified" }]);
+    const late = await verify(browser, { ...first, code: codeOf(first) });
+    expect([late.status, late.text]).toEqual([
+      400,
+      expect.stringContaining("This authenticator is not set up any more"),
+    ]);
+    expect((await verify(browser, { ...second, code: codeOf(second) })).status).toBe(200);
+  });
+
+  test("a second one keeps the recovery codes, leads back, and needs a name of its own", async () => {
+    const browser = await signIn(person);
+    const first = await start(browser, { name: "Phone" });
+    await verify(browser, { ...first, code: codeOf(first) });
+    const at = "/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity";
+    const taken = await start(browser, { name: "Phone", at });
+    expect([taken.status, taken.text]).toEqual([400, expect.stringContaining("Choose another name")]);
+    const second = await start(browser, { at });
+    expect(second.name).toBe("Authenticator app");
+    const done = await verify(browser, { ...second, code: codeOf(second), at });
+    expect(done.location).toBe("/settings/security");
+    expect(await codesLeft()).toBe(10);
+    expect((await factors()).map(({ friendly_name }) => friendly_name)).toEqual(["Phone", "Authenticator app"]);
+    expect((await start(browser, { at })).name).toBe("Authenticator app 2");
+  });
+
+  test.each([
+    { name: "N".repeat(60), status: 200 },
+    { name: "N".repeat(61), status: 400 },
+  ])("takes names of 60 characters and no longer ($status)", async ({ name, status }) => {
+    expect((await start(await signIn(person), { name })).status).toBe(status);
+  });
+
+  test("ten is as many as an account has", async () => {
+    const names = Array.from({ length: 9 }, (_, index) => `App ${index}`);
+    const [app] = await enrollApps(supabase, { ...person, names });
+    if (!app) throw new Error("no app");
+    const browser = await signIn(person);
+    await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app) });
+    const tenth = await start(browser);
+    expect(tenth.status).toBe(200);
+    await verify(browser, { ...tenth, code: codeOf(tenth) });
+    const eleventh = await start(browser);
+    expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticators")]);
+  });
+
+  test("is not open to who has an authenticator and has not proved it", async () => {
+    await enrollApps(supabase, { ...person, names: ["Phone"] });
+    const browser = await signIn(person);
+    expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect((await browser.post("/mfa/enroll", { step: "start" })).location).toBe("/mfa");
+    expect(await factors()).toHaveLength(1);
+  });
+
+  test("needs a proof of the last ten minutes, and comes back from it", async () => {
+    for (const [secondsAgo, status] of [
+      [590, 200],
+      [610, 302],
+    ] as const) {
+      const browser = await signedInLongAgo(person, { secondsAgo });
+      const { status: got, location } = await browser.get("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");
+      expect(got).toBe(status);
+      if (status === 302) {
+        const back = new URLSearchParams({ returnUrl: "/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity" });
+        expect(location).toBe(`/step-up?${back}`);
+      }
+    }
+  });
+});
+
+describe("an account that must have an authenticator and has none", () => {
+  beforeEach(() => requireMfa(person));
+
+  test("enrolls at the sign-in, and goes on to where it was going", async () => {
+    const browser = await signIn(person, { returnUrl: "/workspaces" });
+    expect(browser.location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
+    const at = browser.location ?? "";
+    expect((await browser.get("/workspaces")).location).toBe(at);
+    const page = await browser.get(at);
+    expect(page.text).toContain("This account must have one");
+    expect(page.text).toContain("Sign out");
+    expect(page.text).not.toContain("Not now");
+    const begun = await start(browser, { at });
+    const done = await verify(browser, { ...begun, code: codeOf(begun), at });
+    expect(done.text).toMatch(/href="\/workspaces"[^>]*>I have saved them/);
+    expect((await browser.get("/workspaces")).status).toBe(200);
+  });
+
+  test("on a session of long ago signs in again first, and then enrolls", async () => {
+    const browser = await signedInLongAgo(person, { secondsAgo: 610 });
+    const stepUp = (await browser.get("/workspaces")).location ?? "";
+    expect(stepUp).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
+    const { location = "" } = await browser.get(stepUp);
+    expect(location).toMatch(/^\/step-up\?returnUrl=%2Fmfa%2Fenroll/);
+    expect((await browser.get(location ?? "")).text).toContain("Confirm that it is you");
+    const back = await browser.post(location ?? "", { password: person.password });
+    expect(back.location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
+    expect((await browser.get(back.location ?? "")).status).toBe(200);
+  });
+});
+
+describe("removing", () => {
+  async function enrolled() {
+    const browser = await signIn(person);
+    const begun = await start(browser, { name: "Phone" });
+    await verify(browser, { ...begun, code: codeOf(begun) });
+    return { browser, phone: begun };
+  }
+  const remove = (browser: SignedInBrowser, factorId: string) =>
+    browser.post(`/mfa/remove?${new URLSearchParams({ factorId })}`, { factorId });
+
+  test("one of two leaves the other and the recovery codes", async () => {
+    const { browser, phone } = await enrolled();
+    const tablet = await start(browser, { name: "Tablet" });
+    await verify(browser, { ...tablet, code: codeOf(tablet) });
+    expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain("Remove Phone?");
+    expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
+    expect(await factors()).toMatchObject([{ id: tablet.factorId }]);
+    expect(await codesLeft()).toBe(10);
+    // Its last code was the tablet's, so the session goes on.
+    expect((await browser.get("/settings/security")).status).toBe(200);
+  });
+
+  test("the one that the session was proved by asks for the other", async () => {
+    const { browser, phone } = await enrolled();
+    const tablet = await start(browser, { name: "Tablet" });
+    await verify(browser, { ...tablet, code: codeOf(tablet) });
+    expect((await remove(browser, tablet.factorId)).location).toBe("/settings/security");
+    expect((await browser.get("/settings/security")).location).toBe("/mfa?returnUrl=%2Fsettings%2Fsecurity");
+    const code = codeOf(phone, 1);
+    const { location } = await browser.post("/mfa?returnUrl=%2Fsettings%2Fsecurity", {
+      factorId: phone.factorId,
+      code,
+    });
+    expect(location).toBe("/settings/security");
+  });
+
+  test("the last one takes the recovery codes along, and is in the log", async () => {
+    const { browser, phone } = await enrolled();
+    expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain("your last authenticator app");
+    expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
+    expect(await factors()).toEqual([]);
+    expect(await codesLeft()).toBe(0);
+    const session = await browser.session();
+    expect(session).toMatchObject({ aal: "aal1", mfa: { required: false, satisfied: true } });
+    const kinds = await query<{ kind: string; details: unknown }>(
+      "select kind, details from public.security_events where user_id = $1 and kind like 'authenticator%' order by created_at",
+      [person.id],
+    );
+    expect(kinds).toEqual([
+      { kind: "authenticator_added", details: { name: "Phone" } },
+      { kind: "authenticator_removed", details: { name: "Phone" } },
+    ]);
+    expect((await signIn(person)).location).toBe("/");
+  });
+
+  test("the last one of an account that must have one is refused", async () => {
+    const { browser, phone } = await enrolled();
+    await requireMfa(person);
+    const page = await browser.get(`/mfa/remove?factorId=${phone.factorId}`);
+    expect(page.text).toContain("This account must have an authenticator");
+    expect(page.text).not.toContain("Remove it");
+    expect((await remove(browser, phone.factorId)).status).toBe(400);
+    expect(await factors()).toHaveLength(1);
+  });
+
+  test("needs a code of the last ten minutes", async () => {
+    const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+    if (!app) throw new Error("no app");
+    const prove = { factorId: app.factorId, code: codeOf(app) };
+    const browser = await signedInLongAgo(person, { secondsAgo: 610, prove });
+    const page = `/mfa/remove?factorId=${app.factorId}`;
+    const stepUp = `/step-up?${new URLSearchParams({ returnUrl: page })}`;
+    expect((await browser.get(page)).location).toBe(stepUp);
+    expect((await remove(browser, app.factorId)).location).toMatch(/^\/step-up/);
+    expect(await factors()).toHaveLength(1);
+  });
+
+  test("what is not there, or not theirs, is 404", async () => {
+    const { browser } = await enrolled();
+    const other = await createPerson();
+    try {
+      const [theirs] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      for (const factorId of [crypto.randomUUID(), "no-id", theirs?.factorId ?? ""]) {
+        expect((await browser.get(`/mfa/remove?factorId=${factorId}`)).status).toBe(404);
+      }
+      await remove(browser, theirs?.factorId ?? "");
+      expect(await query("select from auth.mfa_factors where user_id = $1", [other.id])).toHaveLength(1);
+    } finally {
+      await deletePerson(other);
+    }
+  });
+});

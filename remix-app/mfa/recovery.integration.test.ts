@@ -1,0 +1,211 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  requireMfa,
+  type SignedInBrowser,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { type AuthenticatorApp, codeOf, enrollApps } from "../testing/authenticator-app.ts";
+
+const { supabase } = readStack();
+const toEnrollment = "/mfa/enroll?recovered=&returnUrl=%2Fworkspaces";
+const recoveryPage = "/mfa/recovery?returnUrl=%2Fworkspaces";
+let person: Person;
+let app: AuthenticatorApp;
+let codes: string[];
+
+beforeEach(async () => {
+  person = await createPerson();
+  const [enrolled] = await enrollApps(supabase, { ...person, names: ["Phone", "Tablet"] });
+  if (!enrolled) throw new Error("no app");
+  app = enrolled;
+  codes = await newCodes(await signInWithCode(app));
+});
+afterEach(() => deletePerson(person));
+
+async function signInWithCode(by: AuthenticatorApp, steps = 0): Promise<SignedInBrowser> {
+  const browser = await signIn(person);
+  const { location } = await browser.post("/mfa", { factorId: by.factorId, code: codeOf(by, steps) });
+  expect(location).toBe("/");
+  return browser;
+}
+
+async function newCodes(browser: SignedInBrowser): Promise<string[]> {
+  const { text } = await browser.post("/mfa/recovery-codes", {});
+  return [...text.matchAll(/<li[^>]*>([0-9A-Z]{4}(?:-[0-9A-Z]{4}){3})<\/li>/g)].map(([, code = ""]) => code);
+}
+
+const spend = (browser: SignedInBrowser, code = codes[0] ?? "") => browser.post(recoveryPage, { code });
+
+describe("recovery codes", () => {
+  test("are ten, all different, and shown when they are made alone", async () => {
+    expect(new Set(codes).size).toBe(10);
+    const browser = await signInWithCode(app, 1);
+    for (const page of ["/mfa/recovery-codes", "/settings/security"]) {
+      const { text } = await browser.get(page);
+      for (const code of codes) expect(text).not.toContain(code);
+    }
+  });
+
+  test("are stored as hashes that name neither the code nor its likeness for another account", async () => {
+    const rows = await query<{ row: string }>(
+      "select to_jsonb(c)::text as row from private.mfa_recovery_codes c where user_id = $1",
+      [person.id],
+    );
+    expect(rows).toHaveLength(10);
+    for (const { row } of rows) for (const code of codes) expect(row).not.toContain(code.replaceAll("-", ""));
+  });
+
+  test("made anew end the ones from before", async () => {
+    const renewed = await newCodes(await signInWithCode(app, 1));
+    expect(renewed.filter((code) => codes.includes(code))).toEqual([]);
+    const browser = await signIn(person);
+    expect((await spend(browser)).status).toBe(400);
+    expect((await spend(browser, renewed[9])).location).toBe(toEnrollment);
+  });
+});
+
+describe("using one", () => {
+  test("removes the authenticators, proves nothing, and leads to a new enrollment", async () => {
+    const browser = await signIn(person);
+    expect((await spend(browser)).location).toBe(toEnrollment);
+    expect(await browser.session()).toMatchObject({ aal: "aal1" });
+    expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toEqual([]);
+    expect((await browser.get(toEnrollment)).text).toContain("Your authenticators were removed");
+  });
+
+  test("is in the owner's log, and the owner gets a mail", async () => {
+    await spend(await signIn(person));
+    const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
+      person.id,
+      "recovery_code_used",
+    ]);
+    expect(events).toEqual([{ kind: "recovery_code_used", method: "recovery_code" }]);
+    await expect
+      .poll(async () => (await mailsTo(person.email)).map(({ subject }) => subject), { timeout: 10_000 })
+      .toContain("A recovery code was used");
+  });
+
+  test("ends every other session, one that waits at the challenge too", async () => {
+    const [elsewhere, waiting, browser] = [await signInWithCode(app, 1), await signIn(person), await signIn(person)];
+    expect((await spend(browser)).location).toBe(toEnrollment);
+    expect((await elsewhere.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+    expect((await waiting.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+  });
+
+  test("as people type it: in small letters, with spaces, with O for 0 and I or l for 1", async () => {
+    const [code = ""] = codes;
+    const typed = code.toLowerCase().replaceAll("-", " ").replaceAll("0", "O").replaceAll("1", "l");
+    expect((await spend(await signIn(person), typed)).location).toBe(toEnrollment);
+  });
+
+  test("once is all: it is refused after a new enrollment", async () => {
+    await spend(await signIn(person));
+    await enrollApps(supabase, { ...person, names: ["New phone"] });
+    const browser = await signIn(person);
+    const again = await spend(browser);
+    expect(again.status).toBe(400);
+    expect(again.text).toContain("That code does not work");
+    expect((await spend(browser, codes[1])).location).toBe(toEnrollment);
+  });
+
+  test("50 times at once is once", async () => {
+    const browser = await signIn(person);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => spend(browser)));
+    expect(answers.filter(({ location }) => location === toEnrollment)).toHaveLength(1);
+    const events = await query("select from public.security_events where user_id = $1 and kind = $2", [
+      person.id,
+      "recovery_code_used",
+    ]);
+    expect(events).toHaveLength(1);
+  });
+
+  test("of another account is refused", async () => {
+    const other = await createPerson();
+    try {
+      await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      const browser = await signIn(other);
+      expect((await spend(browser)).status).toBe(400);
+      expect(await browser.session()).toMatchObject({ mfa: { satisfied: false } });
+    } finally {
+      await deletePerson(other);
+    }
+  });
+
+  test("can be tried wrongly 5 times, and not a sixth, not even rightly", async () => {
+    const browser = await signIn(person);
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      expect((await spend(browser, "7KQ2-M9XA-04TC-HW5E")).status).toBe(400);
+    }
+    const late = await spend(browser);
+    expect(late.status).toBe(429);
+    expect(late.text).toContain("Too many attempts");
+  });
+
+  test("is refused after 4 wrong ones no more than before", async () => {
+    const browser = await signIn(person);
+    for (let attempt = 0; attempt < 4; attempt += 1) await spend(browser, "7KQ2-M9XA-04TC-HW5E");
+    expect((await spend(browser)).location).toBe(toEnrollment);
+  });
+
+  test.each(["", "7KQ2", "7KQ2-M9XA-04TC-HW5U", "7KQ2-M9XA-04TC-HW5E-7"])(
+    "says what one looks like, given %j",
+    async (code) => {
+      const { status, text } = await spend(await signIn(person), code);
+      expect(status).toBe(400);
+      expect(text).toMatch(/Enter a recovery code/);
+    },
+  );
+
+  test("is nothing for who has passed the challenge, or has nothing to recover", async () => {
+    expect((await spend(await signInWithCode(app, 1))).location).toBe("/workspaces");
+    const other = await createPerson();
+    try {
+      expect((await spend(await signIn(other))).location).toBe("/workspaces");
+    } finally {
+      await deletePerson(other);
+    }
+    expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toHaveLength(2);
+  });
+});
+
+describe("an account that must have an authenticator", () => {
+  test("enrolls a new one after a code before anything else opens", async () => {
+    await requireMfa(person);
+    const browser = await signIn(person, { returnUrl: "/workspaces" });
+    expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect((await spend(browser)).location).toBe(toEnrollment);
+    expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: false } });
+    for (const page of ["/", "/workspaces", "/settings/security"]) {
+      expect((await browser.get(page)).location).toMatch(/^\/mfa\/enroll/);
+    }
+    expect((await browser.get("/mfa/enroll")).text).not.toContain("Not now");
+
+    const started = await browser.post(toEnrollment, { step: "start" });
+    const [, secret = ""] = /name="secret" value="([A-Z2-7]+)"/.exec(started.text) ?? [];
+    const [, factorId = ""] = /name="factorId" value="([0-9a-f-]+)"/.exec(started.text) ?? [];
+    const code = codeOf({ secret });
+    const { location } = await browser.post(toEnrollment, { step: "verify", factorId, secret, name: "New", code });
+    expect(location).toBe("/workspaces");
+    expect((await browser.get("/workspaces")).status).toBe(200);
+  });
+
+  test("counts no proof from before the code", async () => {
+    await requireMfa(person);
+    await spend(await signIn(person));
+    const [policy] = await query<{ boundary: number; now: number; required: boolean }>(
+      `select (raw_app_meta_data #> '{platform_required_mfa,boundary}')::int as boundary,
+         (raw_app_meta_data #> '{platform_required_mfa,required}')::boolean as required,
+         extract(epoch from now())::int as now
+       from auth.users where id = $1`,
+      [person.id],
+    );
+    expect(policy?.required).toBe(true);
+    expect((policy?.now ?? 0) - (policy?.boundary ?? 0)).toBeLessThan(30);
+  });
+});

@@ -1,0 +1,109 @@
+import { createClient } from "@supabase/supabase-js";
+import pg from "pg";
+import type { StoredSession } from "../../remix-app/identity/session-cookie.ts";
+import { type Browser, openBrowser } from "../../remix-app/testing/browser.ts";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { cookieOf } from "../../remix-app/testing/web-process.ts";
+import { readStack } from "./stack.ts";
+
+const { base, supabase } = readStack();
+const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
+
+/** Someone with a confirmed account on the stack that the tests run against. */
+export interface Person {
+  id: string;
+  email: string;
+  password: string;
+}
+
+/** A browser, and what our server says of its session. */
+export interface SignedInBrowser extends Browser {
+  /** Where the sign-in led. */
+  location: string | null;
+  session(): Promise<{
+    user: { id: string };
+    sessionId: string;
+    aal: string;
+    mfa: { required: boolean; satisfied: boolean };
+  }>;
+}
+
+const { admin } = createClient(supabase.url, supabase.secretKey, withoutStorage).auth;
+
+/** Makes an account, confirmed and without authenticators. */
+export async function createPerson(): Promise<Person> {
+  const id = crypto.randomUUID();
+  const person = { email: `${id.slice(0, 8)}@integration.gatehouse.test`, password: `correct horse ${id.slice(-12)}` };
+  const { data, error } = await admin.createUser({ ...person, email_confirm: true });
+  if (error) throw error;
+  return { ...person, id: data.user.id };
+}
+
+export async function deletePerson({ id }: Pick<Person, "id">): Promise<void> {
+  await admin.deleteUser(id);
+}
+
+/** Signs in on the sign-in page, from an address that nobody else comes from. */
+export async function signIn(
+  { email, password }: Person,
+  { returnUrl = "", address = newAddress() } = {},
+): Promise<SignedInBrowser> {
+  const browser = openBrowser(base, { address });
+  const { location } = await browser.post("/login", { email, password, returnUrl });
+  return signedIn(browser, location);
+}
+
+/**
+ * A browser whose session proved who it is long ago.
+ * @param options.secondsAgo when each of its proofs was made
+ * @param options.prove raises the session first, as by a code
+ */
+export async function signedInLongAgo(
+  { email, password }: Person,
+  { secondsAgo, prove }: { secondsAgo: number; prove?: { factorId: string; code: string } },
+): Promise<SignedInBrowser> {
+  const { auth } = createClient(supabase.url, supabase.publishableKey, withoutStorage);
+  const { data, error } = await auth.signInWithPassword({ email, password });
+  if (error) throw error;
+  if (prove) {
+    const { error: refused } = await auth.mfa.challengeAndVerify(prove);
+    if (refused) throw refused;
+  }
+  await query(
+    `update auth.mfa_amr_claims set updated_at = updated_at - make_interval(secs => $2)
+     where session_id in (select id from auth.sessions where user_id = $1)`,
+    [data.user.id, secondsAgo],
+  );
+  const { data: refreshed, error: unrefreshed } = await auth.refreshSession();
+  if (unrefreshed || !refreshed.session) throw unrefreshed ?? new Error("no session");
+  const { access_token, refresh_token, expires_in, expires_at = 0 } = refreshed.session;
+  const stored: StoredSession = { access_token, refresh_token, expires_in, expires_at, token_type: "bearer" };
+  return signedIn(openBrowser(base, { address: newAddress(), cookie: cookieOf(stored) }), null);
+}
+
+/** Requires a second factor of an account, as the policy's own writer does. */
+export async function requireMfa({ id }: Pick<Person, "id">): Promise<void> {
+  const policy = { version: 1, required: true, boundary: 1, primaryBoundary: null, recovery: "none", generation: 1 };
+  await query(
+    `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
+     update auth.users
+     set raw_app_meta_data = coalesce(raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', $2::jsonb)
+     from writer where id = $1`,
+    [id, JSON.stringify(policy)],
+  );
+}
+
+/** One statement on the stack's database, in a transaction of its own. */
+export async function query<Row extends pg.QueryResultRow>(sql: string, values: unknown[]): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: supabase.dbUrl });
+  await client.connect();
+  try {
+    return (await client.query<Row>(sql, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function signedIn(browser: Browser, location: string | null): SignedInBrowser {
+  return { ...browser, location, session: async () => JSON.parse((await browser.get("/api/v1/auth/session")).text) };
+}

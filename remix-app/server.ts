@@ -4,6 +4,7 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import type { ServerBuild } from "@remix-run/server-runtime";
+import { clearAttempts } from "./abuse/clear-attempts.ts";
 import { parseEnv } from "./env.server.ts";
 import { createClaimsVerifier } from "./identity/claims.ts";
 import { createEdgeProxy } from "./identity/edge-proxy.ts";
@@ -63,6 +64,7 @@ void findPasskeyFaults(env).then((faults) => {
 
 const stopSchedule = startSchedule({
   tasks: [
+    clearAttempts(env),
     sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
     ...(env.SMTP_URL ? [resendMails(env)] : []),
   ],

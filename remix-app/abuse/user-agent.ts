@@ -27,7 +27,7 @@ const attackTools = [
   "zgrab",
   "nmap scripting engine",
   // Guessers of passwords.
-  "hydra",
+  "(hydra)",
   "patator",
   "openbullet",
   "sentry mba",

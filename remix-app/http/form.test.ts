@@ -50,6 +50,18 @@ describe("a form", () => {
     expect(await refusal(urlencoded(body))).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
   });
 
+  test("has values of at most 8,192 characters", async () => {
+    expect((await readForm(urlencoded(`email=${"a".repeat(8_192)}`), context)).get("email")).toHaveLength(8_192);
+    expect(await refusal(urlencoded(`email=${"a".repeat(8_193)}`))).toMatchObject({ status: 400 });
+  });
+
+  test("has values that are text", async () => {
+    expect(await refusal(urlencoded("password=a%00b"))).toMatchObject({ status: 400 });
+    const body = new FormData();
+    body.set("password", new Blob(["a"]), "a.txt");
+    expect(await refusal(post(body))).toMatchObject({ status: 400 });
+  });
+
   test("that does not parse is refused, and so is what is none", async () => {
     expect(await refusal(post("--b\r\nnonsense", "multipart/form-data; boundary=b"))).toMatchObject({ status: 400 });
     expect(await refusal(post("{}", "application/json"))).toMatchObject({ status: 415 });

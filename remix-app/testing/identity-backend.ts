@@ -37,6 +37,8 @@ export interface IdentityBackend {
   verify: Behaviour;
   logout: Behaviour;
   state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied" | "enrolled";
+  /** Whether attempts can be counted, and what is answered about each. */
+  attempts: Behaviour | "nonsense" | object;
   /** What every table holds, or how reading one fails. */
   rows: "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
@@ -71,6 +73,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     verify: "ok",
     logout: "ok",
     state: "ok",
+    attempts: "ok",
     rows: [],
     async accessToken(options = {}) {
       const { expiresIn = 3600, issuer = `${url}/auth/v1`, audience = "authenticated", kid = "k1" } = options;
@@ -147,7 +150,11 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       else if (backend.state === "over") send(200, { alive: false });
       else if (!fail(backend.state)) send(200, factsAs(backend.state));
     } else if (path === "/rest/v1/rpc/begin_attempt") {
-      send(200, { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false });
+      if (backend.attempts === "nonsense") send(200, null);
+      else if (typeof backend.attempts === "object") send(200, backend.attempts);
+      else if (!fail(backend.attempts)) {
+        send(200, { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false });
+      }
     } else if (path.startsWith("/rest/v1/")) {
       if (backend.rows === "down") send(500, { code: "XX000", message: "internal text" });
       else send(200, backend.rows);

@@ -271,7 +271,7 @@ function webEnvironment(context: ServiceContext): Record<string, string> {
 
 /** Vite replaces what routes import while it runs; what the server itself imports takes a restart. */
 function restartOnChange(root: string): string[] {
-  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "http", "identity", "mail", "schedule"];
+  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "abuse", "http", "identity", "mail", "schedule"];
   const paths = loadedByNode.map((name) => `--watch-path=${path.join(root, "remix-app", name)}`);
   return [...paths, "--watch-preserve-output"];
 }

@@ -1,0 +1,100 @@
+import { request as httpRequest } from "node:http";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
+import { visitorHeaders } from "../testing/visitor.ts";
+import { startWeb, type WebProcess } from "../testing/web-process.ts";
+
+let backend: IdentityBackend;
+let web: WebProcess;
+
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await startWeb(backend.url, { env: { TRUSTED_PROXY_HOPS: "1" } });
+});
+beforeEach(() => {
+  backend.attempts = "ok";
+  backend.rows = [];
+  backend.calls.length = 0;
+});
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+});
+
+const email = "ada@example.test";
+const forms: [string, Record<string, string>][] = [
+  ["/login", { email, password: "correct horse battery" }],
+  ["/signup", { email, password: "correct horse battery" }],
+  ["/forgot-password", { email }],
+  ["/signup/check-mail", { email }],
+  ["/auth/confirm", { token_hash: "a".repeat(56), type: "signup" }],
+];
+const post = (path: string, fields: Record<string, string>, headers = visitorHeaders()) =>
+  web.fetch(path, { method: "POST", headers, body: new URLSearchParams(fields) });
+const identityCalls = () => backend.calls.filter((call) => call.includes("/auth/v1/") && !call.includes("jwks"));
+
+describe.each(forms)("%s", (path, fields) => {
+  test.each(["down", "nonsense", "hang"] as const)(
+    "tries nothing where attempts cannot be counted (%s): 503, and what was typed stays",
+    async (attempts) => {
+      backend.attempts = attempts;
+      const response = await post(path, fields);
+      expect([response.status, response.headers.get("retry-after")]).toEqual([503, "5"]);
+      expect(identityCalls()).toEqual([]);
+      const page = await response.text();
+      expect(page).toContain("nothing was tried");
+      if (fields.email) expect(page).toContain(fields.email);
+      expect(page).not.toContain("correct horse battery");
+    },
+  );
+
+  test("tries nothing once it is refused: 429, and how long to wait", async () => {
+    backend.attempts = { allowed: false, reason: "limited", retryAfterSeconds: 170 };
+    const response = await post(path, fields);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "170"]);
+    expect(identityCalls()).toEqual([]);
+    expect(await response.text()).toContain("Too many attempts. Try again in 3 minutes.");
+  });
+
+  test("tries nothing from an address that is blocked", async () => {
+    backend.attempts = { allowed: false, reason: "blocked", retryAfterSeconds: 21_600 };
+    const response = await post(path, fields);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "21600"]);
+    expect(identityCalls()).toEqual([]);
+    expect(await response.text()).toContain("from your network, so it has to wait. Try again in 6 hours.");
+  });
+
+  test("tries nothing for a program without a name, or an attack tool", async () => {
+    for (const userAgent of ["sqlmap/1.8", undefined]) {
+      const { status, page } = await postAs(userAgent, path, fields);
+      expect(status).toBe(403);
+      expect(page).toContain("Use an up-to-date browser");
+    }
+    expect(backend.calls).toEqual([]);
+  });
+});
+
+test("a sign-in that succeeded is one, though its attempt could not be given back", async () => {
+  backend.rows = "down";
+  const response = await post("/login", { email, password: "correct horse battery" });
+  expect([response.status, response.headers.get("location")]).toEqual([302, "/"]);
+  expect(web.output()).toContain("an attempt stays counted");
+});
+
+/** fetch always names itself. */
+function postAs(userAgent: string | undefined, path: string, fields: Record<string, string>) {
+  const headers = {
+    ...visitorHeaders(),
+    "content-type": "application/x-www-form-urlencoded",
+    ...(userAgent === undefined ? {} : { "user-agent": userAgent }),
+  };
+  return new Promise<{ status: number | undefined; page: string }>((resolve, reject) => {
+    const url = new URL(path, web.base.replace("localhost", "127.0.0.1"));
+    const sent = httpRequest(url, { method: "POST", headers }, (response) => {
+      let page = "";
+      response.on("data", (chunk) => (page += chunk));
+      response.on("end", () => resolve({ status: response.statusCode, page }));
+    });
+    sent.once("error", reject).end(String(new URLSearchParams(fields)));
+  });
+}

@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { waitInWords } from "./wait-in-words.ts";
+
+test.each([
+  [0, "1 second"],
+  [1, "1 second"],
+  [1.2, "2 seconds"],
+  [90, "90 seconds"],
+  [91, "2 minutes"],
+  [120, "2 minutes"],
+  [121, "3 minutes"],
+  [5_400, "90 minutes"],
+  [5_401, "2 hours"],
+  [86_400, "24 hours"],
+])("%d s are %s", (seconds, words) => {
+  expect(waitInWords(seconds)).toBe(words);
+});

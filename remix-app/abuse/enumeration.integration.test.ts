@@ -1,0 +1,104 @@
+import { createClient } from "@supabase/supabase-js";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { answerStepMs } from "../identity/even-timing.ts";
+import { visitorHeaders } from "../testing/visitor.ts";
+
+const { base, supabase } = readStack();
+const { admin } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } }).auth;
+const database = new Client({ connectionString: supabase.dbUrl });
+const domain = `${crypto.randomUUID().slice(0, 8)}.enumeration.gatehouse.test`;
+const password = "correct horse battery";
+
+/** Of each kind. Two sets of so many jittered times lie apart by chance once in a million. */
+const sampleSize = 12;
+const kinds = ["unknown", "known", "banned", "OAuth-only", "unconfirmed"] as const;
+const paths = ["/login", "/signup", "/forgot-password", "/signup/check-mail"];
+type Kind = (typeof kinds)[number];
+
+const emailOf = (kind: Kind, index: number) => `${kind.toLowerCase()}-${index}@${domain}`;
+
+/** An account of each kind, but for the kind that has none. */
+async function createAccount(kind: Kind, email: string): Promise<void> {
+  if (kind === "unknown") return;
+  const { error } = await admin.createUser({
+    email,
+    password,
+    email_confirm: kind !== "unconfirmed",
+    ...(kind === "banned" ? { ban_duration: "24h" } : {}),
+  });
+  if (error) throw error;
+}
+
+beforeAll(async () => {
+  await database.connect();
+  await Promise.all(
+    kinds.map(async (kind) => {
+      for (let index = 0; index < sampleSize; index += 1) await createAccount(kind, emailOf(kind, index));
+    }),
+  );
+  // Who came by a provider has no password.
+  await database.query("update auth.users set encrypted_password = '' where email like $1", [`oauth-only-%@${domain}`]);
+}, 60_000);
+afterAll(async () => {
+  await database.query("delete from auth.users where email like $1", [`%@${domain}`]);
+  await database.end();
+});
+
+/** What a browser would see of an answer, without what is drawn anew for each and without the address itself. */
+async function answerTo(path: string, email: string) {
+  const began = performance.now();
+  const response = await fetch(`${base}${path}`, {
+    method: "POST",
+    headers: { ...visitorHeaders(), accept: "text/html" },
+    body: new URLSearchParams({ email, password: "not the password" }),
+    redirect: "manual",
+  });
+  const page = await response.text();
+  const milliseconds = performance.now() - began;
+  const nonce = /nonce-([^']+)/.exec(response.headers.get("content-security-policy") ?? "")?.[1];
+  const changing = [response.headers.get("x-request-id"), nonce, email].filter((value) => typeof value === "string");
+  const plain = changing.reduce((text, value) => text.replaceAll(value, ""), page);
+  const seen = {
+    status: response.status,
+    location: response.headers.get("location"),
+    cookies: response.headers.getSetCookie().map((cookie) => cookie.replace(/=[^;]*/, "")),
+    headers: [...response.headers.keys()].sort(),
+    page: plain,
+  };
+  return { seen, milliseconds };
+}
+
+describe.each(paths)("%s", (path) => {
+  test("answers every kind of address alike, in the same time", { timeout: 90_000 }, async () => {
+    const answers = await Promise.all(
+      kinds.map(async (kind) => {
+        const ofKind: Awaited<ReturnType<typeof answerTo>>[] = [];
+        for (let index = 0; index < sampleSize; index += 1) ofKind.push(await answerTo(path, emailOf(kind, index)));
+        return { kind, seen: ofKind.map(({ seen }) => seen), times: ofKind.map(({ milliseconds }) => milliseconds) };
+      }),
+    );
+    const [unknown, ...others] = answers;
+    if (!unknown) throw new Error("nothing was asked");
+    expect(unknown.seen[0]?.status).toBe(path === "/login" ? 400 : path === "/signup" ? 302 : 200);
+    for (const { kind, seen, times } of [unknown, ...others]) {
+      for (const answer of seen) expect(answer, kind).toEqual(unknown.seen[0]);
+      expect(Math.min(...times), kind).toBeGreaterThanOrEqual(answerStepMs - 1);
+      expect(Math.min(...times), kind).toBeLessThanOrEqual(Math.max(...unknown.times));
+      expect(Math.min(...unknown.times), kind).toBeLessThanOrEqual(Math.max(...times));
+    }
+  });
+});
+
+test("a second answer to the same address is as the first, though a mail went to the known one a moment ago", async () => {
+  for (const path of ["/forgot-password", "/signup/check-mail", "/signup"]) {
+    const twice = async (kind: Kind) => {
+      const email = emailOf(kind, path.length % sampleSize);
+      return [(await answerTo(path, email)).seen, (await answerTo(path, email)).seen];
+    };
+    const [unknown, known, unconfirmed] = await Promise.all([twice("unknown"), twice("known"), twice("unconfirmed")]);
+    expect(known).toEqual(unknown);
+    expect(unconfirmed).toEqual(unknown);
+  }
+});

@@ -1,0 +1,156 @@
+import { createClient } from "@supabase/supabase-js";
+import { Client } from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { newAddress, visitorHeaders } from "../testing/visitor.ts";
+
+const { base, supabase } = readStack();
+const options = { auth: { persistSession: false, autoRefreshToken: false } };
+const { admin } = createClient(supabase.url, supabase.secretKey, options).auth;
+const database = new Client({ connectionString: supabase.dbUrl });
+const password = "correct horse battery";
+let email: string;
+let userId: string;
+let address: string;
+
+beforeAll(() => database.connect());
+afterAll(() => database.end());
+beforeEach(async () => {
+  email = `${crypto.randomUUID().slice(0, 8)}@limits.gatehouse.test`;
+  address = newAddress();
+  const { data, error } = await admin.createUser({ email, password, email_confirm: true });
+  if (error) throw error;
+  userId = data.user.id;
+  return () => admin.deleteUser(userId);
+});
+
+async function post(path: string, fields: Record<string, string>, from = address) {
+  const body = new URLSearchParams(fields);
+  const response = await fetch(`${base}${path}`, {
+    method: "POST",
+    headers: visitorHeaders(from),
+    body,
+    redirect: "manual",
+  });
+  const retryAfter = response.headers.get("retry-after");
+  return {
+    status: response.status,
+    retryAfter,
+    location: response.headers.get("location"),
+    page: await response.text(),
+  };
+}
+
+/** Uses attempts up as a page would, without its work. */
+async function exhaust(attempt: { action: string; email?: string }, times: number): Promise<void> {
+  for (let made = 0; made < times; made += 1)
+    await database.query("select private.begin_attempt($1)", [JSON.stringify({ address, ...attempt })]);
+}
+
+const signIn = (typed: string, from = address) => post("/login", { email, password: typed }, from);
+
+describe("sign-in", () => {
+  test("takes ten wrong passwords from one address, then not even the right one", async () => {
+    await exhaust({ action: "password", email }, 9);
+    expect((await signIn("wrong")).status).toBe(400);
+    const refused = await signIn(password);
+    expect(refused).toMatchObject({ status: 429, location: null });
+    expect(Number(refused.retryAfter)).toBeGreaterThan(60);
+    expect(refused.page).toMatch(/Too many attempts\. Try again in (\d\d seconds|2 minutes)\./);
+    expect(refused.page).toContain(`value="${email}"`);
+    expect(await signIn(password, newAddress())).toMatchObject({ status: 302 });
+  });
+
+  test("forgets the failures of who then got in", async () => {
+    await exhaust({ action: "password", email }, 9);
+    expect((await signIn(password)).status).toBe(302);
+    expect((await signIn("wrong")).status).toBe(400);
+    expect((await signIn(password)).status).toBe(302);
+  });
+
+  test("is slowed down, and not refused, for an account that many addresses guess at", async () => {
+    for (let made = 0; made < 20; made += 1)
+      await database.query("select private.begin_attempt($1)", [
+        JSON.stringify({ action: "password", email, address: newAddress() }),
+      ]);
+    const began = performance.now();
+    expect((await signIn(password)).status).toBe(302);
+    expect(performance.now() - began).toBeGreaterThan(2_000);
+  });
+
+  test("is not stopped by what others guess at the identity backend itself", async () => {
+    const direct = createClient(supabase.url, supabase.publishableKey, options).auth;
+    const codes: (string | undefined)[] = [];
+    for (let made = 0; made < 11; made += 1) {
+      const { error } = await direct.signInWithPassword({ email, password: "wrong" });
+      codes.push(error?.message);
+    }
+    expect(new Set(codes.slice(0, 10)).size).toBe(1);
+    expect(codes.at(-1)).toBe("Too many attempts. Wait a few minutes, then try again.");
+    const { data } = await direct.signInWithPassword({ email, password });
+    expect(data.session).toBeNull();
+    expect((await signIn(password)).status).toBe(302);
+    expect((await signIn("wrong")).page).toContain("do not match an account");
+  });
+
+  test("of 50 at once with a wrong password, ten are tried", async () => {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => signIn("wrong")));
+    const counts = (status: number) => answers.filter((answer) => answer.status === status).length;
+    expect([counts(400), counts(429)]).toEqual([10, 40]);
+  });
+});
+
+describe("what sends a mail", () => {
+  test.each([
+    ["/forgot-password", "mail", 5],
+    ["/signup/check-mail", "mail", 5],
+    ["/signup", "sign_up", 5],
+  ])("%s is limited to five in a row for one address and email", async (path, action, limit) => {
+    for (const typed of [email, `nobody-${email}`]) {
+      await exhaust({ action, email: typed }, limit - 1);
+      expect([200, 302]).toContain((await post(path, { email: typed, password })).status);
+      const refused = await post(path, { email: typed, password });
+      expect(refused).toMatchObject({ status: 429, retryAfter: expect.any(String) });
+      expect(refused.page).toContain(`value="${typed}"`);
+      expect(refused.page).not.toContain(password);
+    }
+  });
+
+  test("a sign-up's own check of the password is no guess of somebody's", async () => {
+    const newcomer = `new-${email}`;
+    for (const typed of [password, "another password"]) {
+      await post("/signup", { email: newcomer, password: typed });
+      await new Promise((resolve) => setTimeout(resolve, 1_100));
+    }
+    const { rows } = await database.query(
+      "select from private.rate_limits where subject in (select subject from private.attempt_buckets('direct_password', $1, private.address_network($2)))",
+      [`email:${newcomer}`, address],
+    );
+    expect(rows).toEqual([]);
+    const { data } = await admin.listUsers({ perPage: 1_000 });
+    const created = data.users.find((user) => user.email === newcomer);
+    if (created) await admin.deleteUser(created.id);
+  });
+});
+
+test("links from mails are limited by address", async () => {
+  const open = () => post("/auth/confirm", { token_hash: "a".repeat(56), type: "signup" });
+  await exhaust({ action: "code" }, 59);
+  expect((await open()).status).toBe(410);
+  const refused = await open();
+  expect(refused).toMatchObject({ status: 429, retryAfter: expect.any(String) });
+  expect(refused.page).toContain("Confirm your email");
+});
+
+test("an address that is blocked may try nothing, and its neighbour in the next network may", async () => {
+  await database.query(
+    "insert into private.address_blocks (address, action, level, blocked_until) values (private.address_network($1), 'password', 1, now() + interval '15 minutes')",
+    [address],
+  );
+  const refused = await signIn(password);
+  expect(refused.status).toBe(429);
+  expect(refused.page).toContain(
+    "Too many attempts failed from your network, so it has to wait. Try again in 15 minutes.",
+  );
+  expect(await signIn(password, newAddress())).toMatchObject({ status: 302 });
+});

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { openKeyRing } from "./key-ring.ts";
+
+const [first, second] = ["a".repeat(32), "b".repeat(32)];
+
+test("the same secret and purpose give the same key and id", async () => {
+  const [ring, again] = [await openKeyRing([first], "sessions"), await openKeyRing([first], "sessions")];
+  expect(again.current).toEqual(ring.current);
+  expect(ring.current.key).toHaveLength(32);
+});
+
+test("no two purposes or secrets share a key, or an id", async () => {
+  const rings = await Promise.all([
+    openKeyRing([first], "sessions"),
+    openKeyRing([first], "proofs"),
+    openKeyRing([second], "sessions"),
+  ]);
+  expect(new Set(rings.map(({ current }) => Buffer.from(current.key).toString("hex"))).size).toBe(3);
+  expect(new Set(rings.map(({ current }) => current.id)).size).toBe(3);
+});
+
+test("an id tells nothing of its key", async () => {
+  const { current } = await openKeyRing([first], "sessions");
+  expect(Buffer.from(current.key).toString("base64url")).not.toContain(current.id);
+});
+
+test("after a rotation the key before is still found, and one that was never there is not", async () => {
+  const before = await openKeyRing([first], "sessions");
+  const after = await openKeyRing([second, first], "sessions");
+  expect(after.current.id).not.toBe(before.current.id);
+  expect(after.find(before.current.id)).toEqual(before.current.key);
+  expect(before.find(after.current.id)).toBeUndefined();
+});

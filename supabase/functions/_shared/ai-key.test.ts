@@ -17,6 +17,20 @@ describe("a new key", () => {
     expect(new Set(texts).size).toBe(200);
   });
 
+  test("is the same from the same bytes, lookup part first", async () => {
+    const source = () => {
+      let calls = 0;
+      return (length: number) => new Uint8Array(length).fill(++calls);
+    };
+    const [one, again] = [
+      await createAiCredential("app_token", source()),
+      await createAiCredential("app_token", source()),
+    ];
+    expect(again).toEqual(one);
+    expect(aiCredentialKind(one.text)).toBe("app_token");
+    expect(one.text).toContain(`_${Buffer.alloc(32, 2).toString("base64url")}`);
+  });
+
   test("is hashed alike wherever it is hashed", async () => {
     expect(Buffer.from(await hashAiCredential("abc")).toString("hex")).toBe(
       "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",

@@ -23,12 +23,18 @@ export function createAiKey(): Promise<NewAiCredential> {
   return createAiCredential("key");
 }
 
-/** Makes a credential of a kind from the platform's random source. */
-export async function createAiCredential(kind: AiCredentialKind): Promise<NewAiCredential> {
-  const lookup = [...crypto.getRandomValues(new Uint8Array(lookupLength))]
-    .map((byte) => lookupAlphabet.charAt(byte % lookupAlphabet.length))
-    .join("");
-  const body = `${prefixes[kind]}${lookup}_${base64url(crypto.getRandomValues(new Uint8Array(secretBytes)))}`;
+/** The platform's random source. */
+function randomBytes(length: number): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(length));
+}
+
+/**
+ * Makes a credential of a kind.
+ * @param source of unguessable bytes, asked for the lookup part first and then for the secret
+ */
+export async function createAiCredential(kind: AiCredentialKind, source = randomBytes): Promise<NewAiCredential> {
+  const lookup = [...source(lookupLength)].map((byte) => lookupAlphabet.charAt(byte % lookupAlphabet.length)).join("");
+  const body = `${prefixes[kind]}${lookup}_${base64url(source(secretBytes))}`;
   const text = body + checksum(body);
   return { text, lookup, hash: await hashAiCredential(text) };
 }

@@ -3,6 +3,7 @@ import type { HttpBindings } from "@hono/node-server";
 import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import type { Env } from "./env.server.ts";
+import { basicChallenge, basicCredentials } from "./http/basic.ts";
 import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
 import { clientAddress } from "./http/client-address.ts";
@@ -12,7 +13,7 @@ import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.t
 import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createRouteTable, manifestPath } from "./http/route-table.ts";
-import { isSafe, originAllowed } from "./http/same-origin.ts";
+import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
 import type { EdgeProxy } from "./identity/edge-proxy.ts";
@@ -156,16 +157,20 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
       return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });
     }
     const authorization = request.headers.get("authorization");
-    if (authorization !== null && bearerToken(authorization) === null) {
+    const forApps = verdict.authorization === "basic";
+    if (forApps && basicCredentials(authorization) === null) {
+      return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": basicChallenge } });
+    }
+    if (!forApps && authorization !== null && bearerToken(authorization) === null) {
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
     }
     const body = await readLimitedBody(request);
     if (body === null) return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } });
-    if (!originAllowed(request, origins)) return refuse(c, "CSRF_REJECTED");
+    if (!(forApps && isServer(request)) && !originAllowed(request, origins)) return refuse(c, "CSRF_REJECTED");
     if (authorization !== null && facts.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
-    facts.personal = pathname !== manifestPath;
+    facts.personal = pathname !== manifestPath && !forApps;
     const session = await openSession(facts, facts.personal ? { authorization, jar: facts.jar } : nobody());
     return remix(requestForRemix(request, { origin: facts.origin, body }), contextOf(facts, session));
   });

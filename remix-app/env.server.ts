@@ -5,6 +5,7 @@ import { oauthProviderNames } from "./identity/oauth-providers.ts";
 const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
 const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
+const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
 
 /** The web server's settings. What each is for, and its fallback: docs/settings.md. */
 const schema = z
@@ -24,9 +25,12 @@ const schema = z
       .optional(),
     PARENT_DOMAIN: hostname.optional(),
     TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(0),
-    WEB_MULTI_ACCOUNT_SESSION_SECRET: z
+    WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
+    APP_SESSION_SECRET: strongSecret.optional(),
+    APP_SESSION_PREVIOUS_SECRETS: z
       .string()
-      .min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`")
+      .transform((list) => list.split(",").map((entry) => entry.trim()))
+      .pipe(z.array(strongSecret))
       .optional(),
     OAUTH_PROVIDERS: list
       .pipe(z.array(z.enum(oauthProviderNames, `may name ${oauthProviderNames.join(", ")}`)))
@@ -60,7 +64,7 @@ const schema = z
 
 export type Env = Readonly<z.infer<typeof schema>>;
 
-const secrets = ["SUPABASE_SECRET_KEY", "WEB_MULTI_ACCOUNT_SESSION_SECRET"] as const;
+const secrets = ["SUPABASE_SECRET_KEY", "WEB_MULTI_ACCOUNT_SESSION_SECRET", "APP_SESSION_SECRET"] as const;
 
 /**
  * Checks the environment once, at boot. An empty value counts as missing.

@@ -11,6 +11,7 @@ import { createEdgeProxy } from "./identity/edge-proxy.ts";
 import { createSessionRefresher } from "./identity/refresh.ts";
 import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
+import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
 import { startSchedule } from "./schedule/schedule.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
 
@@ -66,6 +67,7 @@ const stopSchedule = startSchedule({
   tasks: [
     clearAttempts(env),
     sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
+    sweepAppCredentials(env),
     ...(env.SMTP_URL ? [resendMails(env)] : []),
   ],
   log: (line) => console.log(line),

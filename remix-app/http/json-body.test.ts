@@ -44,4 +44,8 @@ describe("a JSON body", () => {
       expect(await refused(read(body, "application/json"))).toMatchObject({ status: 400 });
     },
   );
+
+  test("names the field that is wrong", async () => {
+    expect(await refused(read('{"name":1}', "application/json"))).toMatchObject({ body: { param: "name" } });
+  });
 });

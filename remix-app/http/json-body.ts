@@ -21,6 +21,8 @@ export async function readJson<Schema extends z.ZodType>(
   }
   const body: unknown = await request.json().catch(() => undefined);
   const parsed = schema.safeParse(body);
-  if (!parsed.success) throw problem("INVALID_REQUEST", { requestId, detail: "The body could not be read." });
-  return parsed.data;
+  if (parsed.success) return parsed.data;
+  const param = parsed.error.issues[0]?.path.join(".");
+  const detail = param ? `“${param}” is missing or not valid.` : "The body could not be read.";
+  throw problem("INVALID_REQUEST", { requestId, detail, ...(param ? { members: { param } } : {}) });
 }

@@ -14,6 +14,12 @@ const routes = {
     path: "api/v1/items/:id",
     module: { loader: read, action: read, handle: { methods: ["GET", "HEAD", "DELETE"] } },
   },
+  exchange: {
+    id: "exchange",
+    parentId: "root",
+    path: "api/v1/exchange",
+    module: { action: read, handle: { authorization: "basic" } },
+  },
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
 const judge = createRouteTable({ routes } as unknown as Parameters<typeof createRouteTable>[0]);
@@ -30,7 +36,14 @@ describe("the route table", () => {
     ["GET", "/__manifest"],
     ["HEAD", "/__manifest"],
   ])("finds %s %s", (method, pathname) => {
-    expect(judge({ method, pathname })).toEqual({ status: "found" });
+    expect(judge({ method, pathname })).toEqual({ status: "found", authorization: "bearer" });
+  });
+
+  test("tells which routes are for servers of apps", () => {
+    expect(judge({ method: "POST", pathname: "/api/v1/exchange" })).toEqual({
+      status: "found",
+      authorization: "basic",
+    });
   });
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data"])("knows no %s", (pathname) => {

@@ -2,11 +2,16 @@ import { matchRoutes } from "@remix-run/react";
 import type { ServerBuild } from "@remix-run/server-runtime";
 
 /** What the route table says of a request before anything else is looked at. */
-export type RouteVerdict = { status: "found" } | { status: "not-found" } | { status: "method"; allow: string[] };
+export type RouteVerdict =
+  | { status: "found"; authorization: "bearer" | "basic" }
+  | { status: "not-found" }
+  | { status: "method"; allow: string[] };
 
 /** A route's own word on its methods, in its `handle`; without it, GET for a loader or page and POST for an action. */
 export interface RouteHandle {
   methods?: readonly string[];
+  /** `basic`: for servers of apps alone, which prove themselves with Basic credentials; no session is looked at. */
+  authorization?: "basic";
   /** False: the page works as it comes, and ships no script of the framework. */
   hydrate?: boolean;
 }
@@ -24,19 +29,20 @@ export function createRouteTable(build: Pick<ServerBuild, "routes">): Judge {
   const tree = childrenOf(build.routes, undefined);
   return ({ pathname, method }) => {
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
-    if (path === manifestPath) return judged(method, manifestMethods);
+    if (path === manifestPath) return judged({ method, allow: manifestMethods });
     const leaf = matchRoutes(tree as never, path)?.at(-1)?.route as RouteNode | undefined;
     const route = leaf && build.routes[leaf.id];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
-    const declared = (handle as RouteHandle | undefined)?.methods;
-    const allow = declared ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return judged(method, allow);
+    const { methods, authorization } = (handle as RouteHandle | undefined) ?? {};
+    const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
+    return judged({ method, allow, ...(authorization ? { authorization } : {}) });
   };
 }
 
-function judged(method: string, allow: readonly string[]): RouteVerdict {
-  return allow.includes(method) ? { status: "found" } : { status: "method", allow: [...allow] };
+function judged(options: { method: string; allow: readonly string[]; authorization?: "basic" }): RouteVerdict {
+  const { method, allow, authorization = "bearer" } = options;
+  return allow.includes(method) ? { status: "found", authorization } : { status: "method", allow: [...allow] };
 }
 
 function childrenOf(routes: ServerBuild["routes"], parentId: string | undefined): RouteNode[] {

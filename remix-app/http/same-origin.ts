@@ -20,3 +20,8 @@ export function originAllowed(request: Request, allowedOrigins: readonly string[
   const origin = headers.get("origin");
   return origin !== null && allowedOrigins.includes(origin);
 }
+
+/** Whether a request says nothing of the site it comes from, as no browser does that changes state. */
+export function isServer({ headers }: Request): boolean {
+  return headers.get("sec-fetch-site") === null && headers.get("origin") === null;
+}

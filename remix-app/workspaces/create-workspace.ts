@@ -7,7 +7,8 @@ export const workspaceNameSchema = z
   .string()
   .trim()
   .min(1, "Enter a name")
-  .max(80, "Enter a name of at most 80 characters");
+  .max(80, "Enter a name of at most 80 characters")
+  .refine((name) => name.isWellFormed() && !/\p{Cc}/u.test(name), "Enter a name of plain characters");
 
 /** Founds a workspace with the user as its owner. @returns its id, or the failure: PT409 where they have too many */
 export async function createWorkspace(

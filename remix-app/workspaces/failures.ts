@@ -14,7 +14,7 @@ const problems: Record<string, ProblemCode> = {
 };
 
 /** What a failed call about a workspace is answered with, and logged as where it is nobody's mistake. */
-export function workspaceProblem(error: PostgrestError, { requestId }: { requestId: string }): Response {
+export function workspaceProblem(error: Pick<PostgrestError, "code">, { requestId }: { requestId: string }): Response {
   const code = problems[error.code];
   if (code) return problem(code, { requestId });
   console.error(`error request=${requestId} a workspace could not be read or changed: ${error.code}`);

@@ -115,6 +115,11 @@ export function turnstileSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the bot challenge").digest("base64url");
 }
 
+/** Signs what satellites hold of people; it follows from the other secrets. */
+export function appSessionSecret({ jwtSecret }: Secrets): string {
+  return createHmac("sha256", jwtSecret).update("secret of app sessions").digest("base64url");
+}
+
 /** What an opaque API key stands for towards the identity backend: a token of that role, for ten years. */
 export function mintRoleToken(role: "anon" | "service_role", jwtSecret: string): Promise<string> {
   return new SignJWT({ role })

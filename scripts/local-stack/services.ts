@@ -7,7 +7,7 @@ import { type Environment, examplePrefix, inheritedNames } from "./environment.t
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
-import type { Secrets } from "./secrets.ts";
+import { appSessionSecret, type Secrets } from "./secrets.ts";
 import { denoArguments } from "./services/functions/deno-arguments.ts";
 import { demoTenant } from "./services/oidc/stand-ins.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
@@ -266,6 +266,7 @@ function webEnvironment(context: ServiceContext): Record<string, string> {
     SMTP_URL: `smtp://${host}:${ports.smtp}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
+    APP_SESSION_SECRET: environment.all.APP_SESSION_SECRET ?? appSessionSecret(secrets),
   };
 }
 

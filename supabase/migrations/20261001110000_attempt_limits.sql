@@ -122,6 +122,11 @@ as $$
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),
 
+    -- Nobody guesses a secret of 256 bits: this spares the database. Only wrong ones count.
+    ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Signing in to apps; each is a row that lives for a day.
+    ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
+
     -- At the identity backend itself, past our routes. Only failures count.
     ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),

@@ -97,7 +97,9 @@ declare
   challenge_due boolean := false;
   new_id uuid;
 begin
-  if of_action is null or of_action not in ('password', 'code', 'mail', 'sign_up', 'passkey', 'credential') then
+  if of_action is null or of_action not in (
+    'password', 'code', 'mail', 'sign_up', 'passkey', 'credential', 'app_secret', 'handoff'
+  ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;
   if network is null then

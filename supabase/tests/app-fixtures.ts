@@ -147,12 +147,14 @@ export async function setPolicy(
   db: Database,
   { userId, policy }: { userId: string; policy: Record<string, unknown> | null },
 ): Promise<void> {
-  await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
   const whole = policy && { version: 1, primaryBoundary: null, recovery: "none", ...policy };
+  // In one statement, so that it is one transaction where each statement is one.
   await db.query(
-    `update auth.users
+    `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
+     update auth.users
      set raw_app_meta_data = case when $2::jsonb is null then raw_app_meta_data - 'platform_required_mfa'
        else raw_app_meta_data || jsonb_build_object('platform_required_mfa', $2::jsonb) end
+     from writer
      where id = $1`,
     [userId, whole === null ? null : JSON.stringify(whole)],
   );

@@ -1,0 +1,25 @@
+/** The user id and password of a Basic Authorization header (RFC 7617 §2). */
+export interface BasicCredentials {
+  name: string;
+  secret: string;
+}
+
+const basic = /^Basic +([A-Za-z0-9+/]{2,512}={0,2})$/i;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: RFC 7617 forbids control characters in both parts
+const parts = /^([^:\x00-\x1f\x7f]{1,128}):([^\x00-\x1f\x7f]{1,256})$/;
+
+/** Reads Basic credentials, not yet checked. Null where the header holds anything else, or either part is empty. */
+export function basicCredentials(authorization: string | null): BasicCredentials | null {
+  const encoded = basic.exec(authorization ?? "")?.[1];
+  if (encoded === undefined) return null;
+  const [, name, secret] = parts.exec(Buffer.from(encoded, "base64").toString("utf8")) ?? [];
+  return name === undefined || secret === undefined ? null : { name, secret };
+}
+
+/** The header by which a client proves itself with Basic credentials. */
+export function basicAuthorization({ name, secret }: BasicCredentials): string {
+  return `Basic ${Buffer.from(`${name}:${secret}`).toString("base64")}`;
+}
+
+/** How a Basic challenge names what it protects (RFC 7617 §2). */
+export const basicChallenge = 'Basic realm="apps", charset="UTF-8"';

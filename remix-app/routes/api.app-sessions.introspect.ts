@@ -1,0 +1,14 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../http/json-body.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireAppClient } from "../satellites/app-client.ts";
+import { introspectAppSession, sessionTokenRequest } from "../satellites/app-sessions.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-sessions/introspect` (api.md): what a session is worth now, in RFC 7662's shape. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });
+  return Response.json(await introspectAppSession(context, { client, token }));
+}

@@ -1,0 +1,14 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../http/json-body.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireAppClient } from "../satellites/app-client.ts";
+import { refreshAppSession, sessionTokenRequest } from "../satellites/app-sessions.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-sessions/refresh` (api.md): a new token in the place of a session's. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });
+  return Response.json(await refreshAppSession(context, { client, token }));
+}

@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../http/json-body.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireAppClient } from "../satellites/app-client.ts";
+import { revokeAppSession, sessionTokenRequest } from "../satellites/app-sessions.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-sessions/revoke` (api.md): ends a session; a token that is none is no error. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });
+  await revokeAppSession(context, { client, token });
+  return new Response(null, { status: 204 });
+}

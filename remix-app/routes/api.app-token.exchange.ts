@@ -1,0 +1,14 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../http/json-body.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireAppClient } from "../satellites/app-client.ts";
+import { exchangeAppToken, exchangeRequest } from "../satellites/app-tokens.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-token/exchange` (api.md): an external app gets a `ttr_app_` token for the gateway. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const exchange = await readJson(request, { schema: exchangeRequest, requestId: context.requestId });
+  return Response.json(await exchangeAppToken(context, { client, request: exchange }));
+}

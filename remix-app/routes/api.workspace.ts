@@ -1,0 +1,21 @@
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../http/json-body.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireCaller } from "../satellites/app-caller.ts";
+import { readApiWorkspace, renameApiWorkspace, workspaceChange } from "../workspaces/workspace-api.ts";
+
+export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
+
+/** `GET /api/v1/workspaces/{wsId}` (api.md); an app session may. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const caller = await requireCaller(context, request);
+  return Response.json(await readApiWorkspace(context, { caller, workspaceId: params.workspaceId }));
+}
+
+/** `PATCH /api/v1/workspaces/{wsId}` (api.md); an app session may. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const caller = await requireCaller(context, request);
+  const { name } = await readJson(request, { schema: workspaceChange, requestId: context.requestId });
+  const { workspaceId } = params;
+  return Response.json(await renameApiWorkspace(context, { caller, workspaceId, name }));
+}

@@ -1,0 +1,83 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { basicChallenge, basicCredentials } from "../http/basic.ts";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { appsUnavailable } from "./app-database.ts";
+import { type AppKeys, openAppKeys } from "./app-keys.ts";
+import { hashOf } from "./opaque-token.ts";
+
+/** An app that named itself in a request; whether it is that app, each function of the database finds out for itself. */
+export interface AppClient {
+  name: string;
+  /** As the functions take it. Comparing SHA-256 hashes tells nothing of the secret by its time. */
+  credentials: { app_name: string; secret_hash: string };
+}
+
+/**
+ * The app whose server sends a request.
+ * @throws Response 401 UNAUTHENTICATED where it brought no Basic credentials
+ */
+export function requireAppClient(request: Request, { requestId }: { requestId: string }): AppClient {
+  const given = basicCredentials(request.headers.get("authorization"));
+  if (!given) throw unknownApp({ requestId });
+  return { name: given.name, credentials: { app_name: given.name, secret_hash: hashOf(given.secret) } };
+}
+
+function unknownApp({ requestId }: { requestId: string }): Response {
+  const detail = "No enabled app has this name and secret.";
+  return problem("UNAUTHENTICATED", { requestId, detail, headers: { "WWW-Authenticate": basicChallenge } });
+}
+
+const begun = z.discriminatedUnion("allowed", [
+  z.object({ allowed: z.literal(true) }),
+  z.object({ allowed: z.literal(false), retryAfterSeconds: z.number() }),
+]);
+
+/**
+ * What an app gets that did not prove itself: one answer for an unknown name, a wrong secret and a disabled app. Who
+ * fails too often is told to wait, who proves itself never.
+ */
+export async function refuseApp(context: AppLoadContext): Promise<Response> {
+  await requireAllowance(context, { action: "app_secret" });
+  return unknownApp(context);
+}
+
+/**
+ * Counts something that may only be done so often (20261001110000_attempt_limits.sql).
+ * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE where it cannot be counted
+ */
+export async function requireAllowance(
+  context: AppLoadContext,
+  attempt: { action: "app_secret" | "handoff"; userId?: string },
+): Promise<void> {
+  const { env, clientAddress, requestId } = context;
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("begin_attempt", { attempt: { ...attempt, address: clientAddress } });
+  const answer = begun.safeParse(data);
+  if (!answer.success) {
+    console.error(`error request=${requestId} no attempt can be counted: ${error?.code ?? "answer"}`);
+    throw appsUnavailable(context);
+  }
+  if (answer.data.allowed) return;
+  const { retryAfterSeconds } = answer.data;
+  throw problem("RATE_LIMITED", {
+    requestId,
+    detail: "That was too often. Wait, then try again.",
+    headers: { "Retry-After": String(retryAfterSeconds) },
+  });
+}
+
+/**
+ * The platform's keys for apps.
+ * @throws Response 503 UNAVAILABLE where it has none
+ */
+export async function requireAppKeys({ env, requestId }: AppLoadContext): Promise<AppKeys> {
+  const keys = openAppKeys(env);
+  if (keys) return keys;
+  throw problem("UNAVAILABLE", {
+    requestId,
+    detail: "This platform is not set up for apps: APP_SESSION_SECRET is not set.",
+  });
+}

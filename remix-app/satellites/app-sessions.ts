@@ -1,0 +1,117 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
+import type { AppKeys } from "./app-keys.ts";
+import { hashOf, successorBytes } from "./opaque-token.ts";
+import { type IssuedSession, issueSessionToken, readSessionToken, sessionSummary } from "./session-token.ts";
+
+/** What all calls about a session take. */
+export const sessionTokenRequest = z.strictObject({ token: z.string().min(1).max(4096) });
+
+type TokenOfApp = { client: AppClient; token: string };
+
+/**
+ * The hash by which the database knows a token. A text that we never signed gets one that it does not know, so that
+ * the app is asked to prove itself all the same.
+ */
+async function sessionHash(token: string, keys: AppKeys): Promise<string> {
+  const jti = await readSessionToken(token, keys.session);
+  return hashOf(jti ?? `not ours: ${token}`);
+}
+
+const introspected = z.union([
+  refusalOf("unauthenticated", "unavailable"),
+  z.object({ active: z.literal(false) }),
+  z.object({
+    active: z.literal(true),
+    session: sessionSummary,
+    scopes: z.array(z.string()),
+    profile: z
+      .object({ name: z.string().nullable(), email: z.string().nullable(), picture: z.string().nullable() })
+      .nullable(),
+  }),
+]);
+
+const secondsOf = (time: string) => Math.floor(Date.parse(time) / 1000);
+
+/**
+ * What a session is worth now, to its own app (RFC 7662 §2.2). An app that may not know, or a session that has ended,
+ * is told `{ active: false }` and no more.
+ * @throws Response 401 where the app did not prove itself; 503 where the account's policy cannot be read
+ */
+export async function introspectAppSession(context: AppLoadContext, { client, token }: TokenOfApp): Promise<object> {
+  const keys = await requireAppKeys(context);
+  const answer = await callAppFunction(context, {
+    name: "introspect_app_session",
+    args: { ...client.credentials, token_hash: await sessionHash(token, keys) },
+    schema: introspected,
+  });
+  if ("refused" in answer) {
+    throw answer.refused === "unavailable" ? appsUnavailable(context) : await refuseApp(context);
+  }
+  if (!answer.active) return { active: false };
+  const { session, scopes, profile } = answer;
+  return {
+    active: true,
+    token_type: "app_session",
+    client_id: client.name,
+    iss: context.env.BASE_URL,
+    aud: session.audience === "central" ? context.env.BASE_URL : client.name,
+    sub: session.user,
+    scope: scopes.join(" "),
+    iat: secondsOf(session.issuedAt),
+    exp: secondsOf(session.expiresAt),
+    ...(profile ?? {}),
+  };
+}
+
+/**
+ * Puts a new token in a session's place. The old one dies 30 s later; until then it leads to the same new one.
+ * @throws Response 401 REAUTH_REQUIRED where the session is over; 401 UNAUTHENTICATED where the app did not prove itself
+ */
+export async function refreshAppSession(
+  context: AppLoadContext,
+  { client, token }: TokenOfApp,
+): Promise<IssuedSession> {
+  const keys = await requireAppKeys(context);
+  const jti = await readSessionToken(token, keys.session);
+  const next = successorBytes(jti ?? token, { keys: keys.successor, part: "session" }).toString("base64url");
+  const answer = await callAppFunction(context, {
+    name: "refresh_app_session",
+    args: {
+      ...client.credentials,
+      token_hash: await sessionHash(token, keys),
+      successor_hash: hashOf(next),
+    },
+    schema: z.union([refusalOf("unauthenticated", "token", "unavailable"), sessionSummary]),
+  });
+  if (!("refused" in answer)) {
+    const signing = { keys: keys.session, issuer: context.env.BASE_URL, app: client.name, jti: next };
+    return issueSessionToken(answer, signing);
+  }
+  if (answer.refused === "unauthenticated") throw await refuseApp(context);
+  if (answer.refused === "unavailable") throw appsUnavailable(context);
+  throw reauthRequired(context);
+}
+
+/**
+ * Ends a session, and its sibling of the same handoff (RFC 7009: a token that is none is no error).
+ * @throws Response 401 where the app did not prove itself
+ */
+export async function revokeAppSession(context: AppLoadContext, { client, token }: TokenOfApp): Promise<void> {
+  const keys = await requireAppKeys(context);
+  const authenticated = await callAppFunction(context, {
+    name: "revoke_app_session",
+    args: { ...client.credentials, token_hash: await sessionHash(token, keys) },
+    schema: z.boolean(),
+  });
+  if (!authenticated) throw await refuseApp(context);
+}
+
+/** The person has to sign in again: what the app holds of them leads nowhere. */
+export function reauthRequired({ requestId }: { requestId: string }): Response {
+  const detail = "What the app holds of this person has ended. Send them to sign in again.";
+  return problem("REAUTH_REQUIRED", { requestId, detail, members: { requiresReauth: true } });
+}

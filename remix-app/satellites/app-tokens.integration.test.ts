@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { aiCredentialKind } from "#shared/ai-key.ts";
+import {
+  asApp,
+  createApp,
+  createPerson,
+  mint,
+  type Person,
+  paths,
+  service,
+  signOut,
+  type TestApp,
+} from "../../scripts/test/apps.ts";
+import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { one } from "../../supabase/tests/database.ts";
+import type { IssuedAppToken } from "./app-tokens.ts";
+import { hashOf } from "./opaque-token.ts";
+
+const { db, close } = openPool(1);
+let person: Person;
+let app: TestApp;
+let workspaceId: string;
+
+beforeAll(async () => {
+  person = await createPerson();
+  const row = await one<{ id: string }>(db, {
+    sql: "select id from public.workspaces where personal_user_id = $1",
+    values: [person.id],
+  });
+  workspaceId = row.id;
+  app = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId });
+});
+afterAll(async () => {
+  await service.auth.admin.deleteUser(person.id);
+  await close();
+});
+
+const exchange = (body: object, by = app) => asApp(by, paths.exchange, { workspaceId, ...body });
+const begin = async () => (await exchange({ token: await mint(person, app) })).body as IssuedAppToken;
+const known = async (accessToken: string) =>
+  one<{ count: number; refused: string | null }>(db, {
+    sql: "select count(*)::int as count, max(refused) as refused from ai.app_token_of($1)",
+    values: [Buffer.from(hashOf(accessToken).slice(2), "hex")],
+  });
+
+test("an exchange answers a token for the gateway, that the database knows by its hash", async () => {
+  const before = Date.now();
+  const answer = await exchange({ token: await mint(person, app), workspaceId: workspaceId.toUpperCase() });
+  expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
+  const issued = answer.body as IssuedAppToken;
+  expect(issued).toEqual({
+    userId: person.id,
+    accessToken: expect.stringMatching(/^ttr_app_/),
+    expiresAt: expect.stringMatching(/Z$/),
+    refreshToken: expect.stringMatching(/^ttr_ref_[A-Za-z0-9_-]{43}$/),
+    scopes: ["ai:use", "workspace:session"],
+    workspaceId,
+  });
+  expect(aiCredentialKind(issued.accessToken)).toBe("app_token");
+  expect(Math.abs(Date.parse(issued.expiresAt) - before - 3_600_000)).toBeLessThan(10_000);
+  expect(await known(issued.accessToken)).toEqual({ count: 1, refused: null });
+});
+
+test("a token is exchanged once; of 60 at once, by one", async () => {
+  const token = await mint(person, app);
+  const answers = await Promise.all(Array.from({ length: 60 }, () => exchange({ token })));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+  const late = answers.filter(({ status }) => status !== 200);
+  for (const answer of late)
+    expect([answer.status, answer.body]).toMatchObject([401, { code: "REAUTH_REQUIRED", requiresReauth: true }]);
+});
+
+test("a refresh answers the next pair, the same to 60 at once, and scopes never widen", async () => {
+  const first = await begin();
+  const narrowed = await exchange({ refreshToken: first.refreshToken, scopes: ["ai:use"] });
+  expect([narrowed.status, (narrowed.body as IssuedAppToken).scopes]).toEqual([200, ["ai:use"]]);
+  const { refreshToken } = narrowed.body as IssuedAppToken;
+  const wide = await exchange({ refreshToken, scopes: ["ai:use", "workspace:session"] });
+  expect([wide.status, wide.body]).toMatchObject([400, { code: "INVALID_REQUEST", param: "scopes" }]);
+
+  const second = await begin();
+  const answers = await Promise.all(Array.from({ length: 60 }, () => exchange({ refreshToken: second.refreshToken })));
+  expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1);
+  const next = answers[0]?.body as unknown as IssuedAppToken;
+  expect(next.accessToken).not.toBe(second.accessToken);
+  expect(aiCredentialKind(next.accessToken)).toBe("app_token");
+  for (const token of [second.accessToken, next.accessToken])
+    expect(await known(token)).toEqual({ count: 1, refused: null });
+});
+
+test("a refresh token used after its grace ends what came of it", async () => {
+  const first = await begin();
+  const second = (await exchange({ refreshToken: first.refreshToken })).body as IssuedAppToken;
+  await db.query(
+    "update ai.app_tokens set refreshed_at = now() - interval '31 seconds' where refreshed_at is not null and user_id = $1",
+    [person.id],
+  );
+  expect((await exchange({ refreshToken: first.refreshToken })).status).toBe(401);
+  expect((await exchange({ refreshToken: second.refreshToken })).status).toBe(401);
+  expect(await known(second.accessToken)).toMatchObject({ count: 0 });
+});
+
+test("it is for registered external apps, in workspaces that they are linked to", async () => {
+  const internal = await createApp({ scopes: ["profile"] });
+  const refused = await exchange({ token: await mint(person, internal) }, internal);
+  expect([refused.status, refused.body]).toMatchObject([400, { param: "scopes" }]);
+  const unlinked = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"] });
+  const token = await mint(person, unlinked);
+  for (const id of [workspaceId, crypto.randomUUID()]) {
+    const answer = await exchange({ token, workspaceId: id }, unlinked);
+    expect([answer.status, answer.body]).toMatchObject([403, { code: "FORBIDDEN" }]);
+  }
+});
+
+test("a token outlives sign-out, and not a new password", async () => {
+  const issued = await begin();
+  await signOut(person);
+  expect(await known(issued.accessToken)).toEqual({ count: 1, refused: null });
+  await service.auth.admin.updateUserById(person.id, { password: "another correct horse" });
+  expect(await known(issued.accessToken)).toMatchObject({ count: 0 });
+  expect((await exchange({ refreshToken: issued.refreshToken })).status).toBe(401);
+});
+
+test.each([
+  {},
+  { token: "x", refreshToken: "y" },
+  { token: 1 },
+  { token: "x", workspaceId: "x" },
+  { token: "x", scopes: [] },
+  { token: "x", scopes: ["a\0:b"] },
+  { token: "x", userId: "y" },
+])("a body such as %j is 400", async (body) => {
+  expect((await exchange(body)).status).toBe(400);
+});

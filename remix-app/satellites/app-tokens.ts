@@ -1,0 +1,148 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { createAiCredential } from "#shared/ai-key.ts";
+import { problem } from "../http/problem.ts";
+import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
+import { reauthRequired } from "./app-sessions.ts";
+import { proveHandoff } from "./handoff.ts";
+import { hashOf, newOpaqueToken, successorBytes } from "./opaque-token.ts";
+
+const common = {
+  workspaceId: z.uuid().transform((id) => id.toLowerCase()),
+  scopes: z
+    .array(z.string().regex(/^[a-z]{1,32}:[a-z]{1,32}$/))
+    .min(1)
+    .max(10)
+    .optional(),
+};
+
+/** What the exchange takes (api.md): a cross-app token, or the refresh token of an earlier answer. */
+export const exchangeRequest = z.union([
+  z.strictObject({ token: z.string().max(8192), ...common }),
+  z.strictObject({ refreshToken: z.string().max(8192), ...common }),
+]);
+
+export type ExchangeRequest = z.infer<typeof exchangeRequest>;
+
+/** The answer of an exchange. */
+export interface IssuedAppToken {
+  userId: string;
+  accessToken: string;
+  expiresAt: string;
+  refreshToken: string;
+  scopes: string[];
+  workspaceId: string;
+}
+
+const refreshPrefix = "ttr_ref_";
+const answered = z.union([
+  refusalOf("unauthenticated", "token", "scope", "workspace", "unavailable"),
+  z.object({ user: z.uuid(), workspace: z.uuid(), scopes: z.array(z.string()), expiresAt: z.string() }),
+]);
+
+/** The texts of the next pair; the database is told their hashes. */
+interface Pair {
+  access: { text: string; lookup: string };
+  refreshToken: string;
+}
+
+/**
+ * Gives an external app an access token for the gateway, of one person in one workspace (api.md, Cross-app handoff).
+ * @throws Response 401 UNAUTHENTICATED where the app did not prove itself, 401 REAUTH_REQUIRED where the token leads
+ * nowhere, 403 FORBIDDEN where app, person and workspace do not go together, 400 for scopes that are not to be had
+ */
+export function exchangeAppToken(
+  context: AppLoadContext,
+  { client, request }: { client: AppClient; request: ExchangeRequest },
+): Promise<IssuedAppToken> {
+  return "token" in request ? redeem(context, { client, request }) : refresh(context, { client, request });
+}
+
+async function redeem(
+  context: AppLoadContext,
+  { client, request }: { client: AppClient; request: Extract<ExchangeRequest, { token: string }> },
+): Promise<IssuedAppToken> {
+  const handoff = await proveHandoff(context, { client, token: request.token });
+  if (!handoff) throw reauthRequired(context);
+  const pair: Pair = { access: await createAiCredential("app_token"), refreshToken: newOpaqueToken(refreshPrefix) };
+  const answer = await callAppFunction(context, {
+    name: "exchange_cross_app_token",
+    args: {
+      ...client.credentials,
+      token_hash: handoff.tokenHash,
+      proof: handoff.proof,
+      facts: handoff.facts,
+      workspace_id: request.workspaceId,
+      scopes: request.scopes ?? null,
+      access_lookup: pair.access.lookup,
+      access_hash: hashOf(pair.access.text),
+      refresh_hash: hashOf(pair.refreshToken),
+    },
+    schema: answered,
+  });
+  return issued(context, { answer, pair });
+}
+
+async function refresh(
+  context: AppLoadContext,
+  { client, request }: { client: AppClient; request: Extract<ExchangeRequest, { refreshToken: string }> },
+): Promise<IssuedAppToken> {
+  const { successor } = await requireAppKeys(context);
+  const { refreshToken } = request;
+  const derive = (part: string) => successorBytes(refreshToken, { keys: successor, part });
+  const pair: Pair = {
+    access: await createAiCredential("app_token", (length) => derive(`access ${length}`).subarray(0, length)),
+    refreshToken: refreshPrefix + derive("refresh").toString("base64url"),
+  };
+  const answer = await callAppFunction(context, {
+    name: "refresh_app_token",
+    args: {
+      ...client.credentials,
+      refresh_hash: hashOf(refreshToken),
+      workspace_id: request.workspaceId,
+      scopes: request.scopes ?? null,
+      access_lookup: pair.access.lookup,
+      access_hash: hashOf(pair.access.text),
+      successor_hash: hashOf(pair.refreshToken),
+    },
+    schema: answered,
+  });
+  return issued(context, { answer, pair });
+}
+
+async function issued(
+  context: AppLoadContext,
+  { answer, pair }: { answer: z.infer<typeof answered>; pair: Pair },
+): Promise<IssuedAppToken> {
+  if (!("refused" in answer)) {
+    return {
+      userId: answer.user,
+      accessToken: pair.access.text,
+      expiresAt: new Date(answer.expiresAt).toISOString(),
+      refreshToken: pair.refreshToken,
+      scopes: answer.scopes,
+      workspaceId: answer.workspace,
+    };
+  }
+  const { requestId } = context;
+  switch (answer.refused) {
+    case "unauthenticated":
+      throw await refuseApp(context);
+    case "unavailable":
+      throw appsUnavailable(context);
+    case "token":
+      throw reauthRequired(context);
+    case "scope":
+      throw problem("INVALID_REQUEST", {
+        requestId,
+        detail: "The app's registration, or the token before, does not carry these scopes.",
+        members: { param: "scopes" },
+      });
+    case "workspace":
+      throw problem("FORBIDDEN", {
+        requestId,
+        detail: "The app is not linked to this workspace, or the person does not belong to it.",
+      });
+  }
+}

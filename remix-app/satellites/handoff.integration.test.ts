@@ -1,0 +1,267 @@
+import { decodeJwt, decodeProtectedHeader } from "jose";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  asApp,
+  bearer,
+  createApp,
+  createPerson,
+  type Held,
+  handOver,
+  mint,
+  type Person,
+  paths,
+  send,
+  service,
+  signInAgain,
+  signOut,
+  type TestApp,
+} from "../../scripts/test/apps.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { newAddress } from "../testing/visitor.ts";
+
+const { base } = readStack();
+const { db, close } = openPool(2);
+const scopes = ["profile", "workspaces:read", "workspaces:write"];
+let person: Person;
+let app: TestApp;
+
+beforeAll(async () => {
+  [person, app] = await Promise.all([createPerson(), createApp({ scopes })]);
+});
+afterAll(async () => {
+  await service.auth.admin.deleteUser(person.id);
+  await close();
+});
+
+const mintWith = (body: unknown, headers: Record<string, string> = bearer(person.accessToken)) =>
+  send(paths.mint, { body, headers });
+
+describe("minting", () => {
+  test("answers a token, from the page by cookie or with a bearer, and says when it ends", async () => {
+    const before = Date.now();
+    const { status, body, headers } = await mintWith({ targetApp: app.name });
+    expect([status, headers.get("cache-control")]).toEqual([201, "private, no-store"]);
+    const { token, expiresAt } = body as { token: string; expiresAt: string };
+    expect(token).toMatch(/^xat_[A-Za-z0-9_-]{43}$/);
+    expect(expiresAt).toMatch(/Z$/);
+    expect(Math.abs(Date.parse(expiresAt) - before - 300_000)).toBeLessThan(10_000);
+  });
+
+  test.each([1, 300])("takes an expiry of %i s", async (expirySeconds) => {
+    expect((await mintWith({ targetApp: app.name, expirySeconds })).status).toBe(201);
+  });
+
+  test.each([0, -1, 301, 1_000_000_000, 1.5, "60", null])("takes no expiry of %j", async (expirySeconds) => {
+    const answer = await mintWith({ targetApp: app.name, expirySeconds });
+    expect([answer.status, answer.body]).toMatchObject([400, { code: "INVALID_REQUEST", param: "expirySeconds" }]);
+  });
+
+  test.each(["no-such-app", "", "web", "A".repeat(200), "a\0b", "../x", "\ud800"])(
+    "knows no target %j: 404",
+    async (targetApp) => {
+      expect((await mintWith({ targetApp })).status).toBe(404);
+    },
+  );
+
+  test("takes nothing that would name a user or an origin", async () => {
+    for (const extra of [{ userId: crypto.randomUUID() }, { originApp: "notes" }])
+      expect((await mintWith({ targetApp: app.name, ...extra })).status).toBe(400);
+  });
+
+  test("is for full sessions: not for anonymous callers, apps' servers, app sessions, or requests from elsewhere", async () => {
+    const held = await handOver(person, app);
+    const body = { targetApp: app.name };
+    expect((await mintWith(body, { "sec-fetch-site": "same-origin" })).status).toBe(401);
+    expect((await mintWith(body, {})).status).toBe(403);
+    expect((await asApp(app, paths.mint, body)).status).toBe(401);
+    for (const { token } of [held.appSession, held.centralSession])
+      expect((await mintWith(body, bearer(token))).status).toBe(401);
+  });
+});
+
+describe("validating", () => {
+  test("opens an app session and a central one; neither holds anything of the identity backend", async () => {
+    const answer = await asApp(app, paths.validate, { token: await mint(person, app) });
+    expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
+    const held = answer.body as Held;
+    expect(held).toEqual({
+      userId: person.id,
+      appSession: { token: expect.any(String), expiresAt: expect.stringMatching(/Z$/) },
+      centralSession: { token: expect.any(String), expiresAt: expect.stringMatching(/Z$/) },
+    });
+    for (const [{ token }, aud] of [
+      [held.appSession, app.name],
+      [held.centralSession, base],
+    ] as const) {
+      expect(decodeProtectedHeader(token)).toEqual({ alg: "HS256", typ: "app-session+jwt", kid: expect.any(String) });
+      expect(decodeJwt(token)).toMatchObject({ iss: base, aud, client_id: app.name, sub: person.id });
+      expect(JSON.stringify(decodeJwt(token))).not.toMatch(/session_id|amr|refresh|@/);
+    }
+    expect(Date.parse(held.appSession.expiresAt) - Date.now()).toBeGreaterThan(7.9 * 3_600_000);
+  });
+
+  test("of 60 at once has one winner; the others learn null", async () => {
+    const token = await mint(person, app);
+    const answers = await Promise.all(Array.from({ length: 60 }, () => asApp(app, paths.validate, { token })));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(answers.filter(({ body }) => body !== null)).toHaveLength(1);
+  });
+
+  test("answers null for what cannot be redeemed", async () => {
+    const other = await createApp({ scopes });
+    const used = await mint(person, app);
+    await asApp(app, paths.validate, { token: used });
+    const foreign = await mint(person, other);
+    const unknown = `xat_${"a".repeat(43)}`;
+    for (const token of [used, foreign, unknown, "", "x", "\0", "é", "\ud800", person.accessToken])
+      expect(await asApp(app, paths.validate, { token }), token).toMatchObject({ status: 200, body: null });
+    expect((await asApp(other, paths.validate, { token: foreign })).body).toMatchObject({ userId: person.id });
+  });
+
+  test("answers null after all were revoked, after sign-out, and once the factor that was proved is gone", async () => {
+    const revoked = [await mint(person, app), await mint(person, app)];
+    const revoke = await send(paths.mint, { method: "DELETE", headers: bearer(person.accessToken) });
+    expect([revoke.status, (revoke.body as { revoked: number }).revoked]).toEqual([200, expect.any(Number)]);
+    expect((revoke.body as { revoked: number }).revoked).toBeGreaterThanOrEqual(2);
+    for (const token of revoked) expect((await asApp(app, paths.validate, { token })).body).toBeNull();
+    const again = await send(paths.mint, { method: "DELETE", headers: bearer(person.accessToken) });
+    expect(again.body).toEqual({ revoked: 0 });
+
+    const session = await signInAgain(person);
+    const late = await mint(session, app);
+    await signOut(session);
+    expect((await asApp(app, paths.validate, { token: late })).body).toBeNull();
+  });
+
+  test("redeems no token whose row somebody else has written", async () => {
+    const victim = await createPerson();
+    try {
+      const token = await mint(person, app);
+      const [row] = await db.query<{ proof: string }>(
+        "select proof from private.cross_app_tokens where user_id = $1 order by created_at desc limit 1",
+        [person.id],
+      );
+      const rewrite = (sql: string, values: unknown[] = []) =>
+        db.query(`update private.cross_app_tokens set ${sql} where proof = $1`, [row?.proof, ...values]);
+      const parts = (row?.proof ?? "").split(".");
+      const claims = decodeJwt(row?.proof ?? "");
+      const forgedClaims = Buffer.from(JSON.stringify({ ...claims, user: victim.id })).toString("base64url");
+      const unsigned = Buffer.from('{"alg":"none","typ":"mfa-proof+jwt"}').toString("base64url");
+      await rewrite("user_id = $2", [victim.id]);
+      expect((await asApp(app, paths.validate, { token })).body).toBeNull();
+      for (const proof of [`${parts[0]}.${forgedClaims}.${parts[2]}`, `${unsigned}.${forgedClaims}.`, "x"]) {
+        await db.query(
+          "update private.cross_app_tokens set proof = $1, user_id = $2 where user_id = $2 or proof = $3",
+          [proof, victim.id, row?.proof],
+        );
+        expect((await asApp(app, paths.validate, { token })).body).toBeNull();
+      }
+    } finally {
+      await service.auth.admin.deleteUser(victim.id);
+    }
+  });
+
+  test("previews whom it would sign in, to an app that may know, and redeems nothing by it", async () => {
+    const token = await mint(person, app);
+    const preview = () => asApp(app, paths.validate, { token, preview: true });
+    expect((await preview()).body).toEqual({ userId: person.id, name: expect.any(String), email: person.email });
+    expect((await preview()).body).toMatchObject({ userId: person.id });
+    const discreet = await createApp({ scopes: ["workspaces:read"] });
+    const theirs = await mint(person, discreet);
+    expect((await asApp(discreet, paths.validate, { token: theirs, preview: true })).body).toEqual({
+      userId: person.id,
+      name: null,
+      email: null,
+    });
+    expect((await asApp(app, paths.validate, { token })).body).toMatchObject({ userId: person.id });
+    expect((await preview()).body).toBeNull();
+  });
+});
+
+describe("an app's server", () => {
+  const serverPaths = [paths.validate, paths.introspect, paths.refresh, paths.revoke, paths.exchange];
+  const bodyOf = (path: string) => ({
+    token: "x",
+    ...(path === paths.exchange ? { workspaceId: crypto.randomUUID() } : {}),
+  });
+
+  test.each(serverPaths)("%s: a wrong secret, an unknown name and a disabled app are one answer", async (path) => {
+    const disabled = await createApp({ scopes });
+    const off = { app_name: disabled.name, enabled: false, reason: "test" };
+    await service.schema("private").rpc("set_app_enabled", off);
+    const answers = await Promise.all(
+      [{ ...app, secret: "wrong" }, { ...app, name: "no-such-app" }, disabled].map((one) =>
+        asApp(one, path, bodyOf(path)),
+      ),
+    );
+    for (const { status, headers, body } of answers) {
+      expect(status).toBe(401);
+      expect(headers.get("www-authenticate")).toBe('Basic realm="apps", charset="UTF-8"');
+      expect({ ...(body as object), requestId: "" }).toEqual({
+        ...(answers[0]?.body as unknown as object),
+        requestId: "",
+      });
+    }
+  });
+
+  test.each(serverPaths)(
+    "%s: nothing but Basic credentials is taken, least of all a person's session",
+    async (path) => {
+      const attempts: Record<string, string>[] = [
+        {},
+        bearer(person.accessToken),
+        { authorization: "Basic" },
+        { authorization: "Basic !!" },
+        { authorization: `Basic ${Buffer.from("nocolon").toString("base64")}` },
+      ];
+      for (const headers of attempts) {
+        const answer = await send(path, { body: bodyOf(path), headers });
+        expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([
+          401,
+          expect.stringMatching(/^Basic /),
+        ]);
+        expect(answer.headers.getSetCookie()).toEqual([]);
+      }
+    },
+  );
+
+  test.each(serverPaths)("%s: is no browser", async (path) => {
+    const authorization = `Basic ${Buffer.from(`${app.name}:${app.secret}`).toString("base64")}`;
+    const sites: [string, string][] = [
+      ["sec-fetch-site", "cross-site"],
+      ["sec-fetch-site", "same-site"],
+      ["origin", "https://evil.example"],
+    ];
+    for (const [name, value] of sites) {
+      const answer = await send(path, { body: bodyOf(path), headers: { authorization, [name]: value } });
+      expect([answer.status, answer.body]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+    }
+  });
+
+  test("sends JSON, of the right shape and size", async () => {
+    const authorization = `Basic ${Buffer.from(`${app.name}:${app.secret}`).toString("base64")}`;
+    const post = (body: string, type: string) =>
+      send(paths.validate, { body, headers: { authorization, "content-type": type } });
+    expect((await post('{"token":"x"}', "text/plain")).status).toBe(415);
+    for (const body of ["{", '{"token":1}', '{"token":"x","more":1}', "[]", "null", `{"token":"${"x".repeat(8193)}"}`])
+      expect((await post(body, "application/json")).status, body).toBe(400);
+    expect((await post("a".repeat(65_537), "application/json")).status).toBe(413);
+    expect((await send(paths.validate, { method: "GET", headers: { authorization } })).status).toBe(405);
+  });
+
+  test("with a wrong secret may come 60 times in ten minutes, and not once more; the right one always", async () => {
+    const headers = { "x-forwarded-for": newAddress() };
+    const attempt = (secret: string) =>
+      send(paths.introspect, {
+        body: { token: "x" },
+        headers: { ...headers, authorization: `Basic ${Buffer.from(`${app.name}:${secret}`).toString("base64")}` },
+      });
+    const answers = [];
+    for (let index = 0; index < 60; index += 1) answers.push((await attempt("wrong")).status);
+    expect(new Set(answers)).toEqual(new Set([401]));
+    const late = await attempt("wrong");
+    expect([late.status, Number(late.headers.get("retry-after"))]).toEqual([429, expect.any(Number)]);
+    expect((await attempt(app.secret)).body).toEqual({ active: false });
+  });
+});

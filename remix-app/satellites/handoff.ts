@@ -1,0 +1,158 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import type { User } from "../identity/user.ts";
+import { type AppClient, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
+import type { AppKeys } from "./app-keys.ts";
+import { type HandoffFacts, handoffFacts, readProof, signProof } from "./handoff-proof.ts";
+import { hashOf, newOpaqueToken } from "./opaque-token.ts";
+import { type IssuedSession, issueSessionToken, sessionSummary } from "./session-token.ts";
+
+/**
+ * Mints a cross-app token for the signed-in user: what the session has proved is asked of the database, signed, and
+ * stored with the token's hash.
+ * @param user of this request, by requireUser; the session is the one of its verified claims
+ * @throws Response 404 NOT_FOUND for an unknown or disabled target; 401, 403 or 503 where the session no longer satisfies
+ */
+export async function mintCrossAppToken(
+  context: AppLoadContext,
+  { user, targetApp, expirySeconds }: { user: User; targetApp: string; expirySeconds: number },
+): Promise<IssuedSession> {
+  const { requestId, session } = context;
+  if (session.auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId });
+  const keys = await requireAppKeys(context);
+  await requireAllowance(context, { action: "handoff", userId: user.id });
+  const { sub, session_id, aal, amr } = session.auth.claims;
+  const proved = await callAppFunction(context, {
+    name: "required_mfa_proof",
+    args: { claims: { sub, session_id, aal, amr }, target_app: targetApp, lifetime_seconds: expirySeconds },
+    schema: z.union([refusalOf("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
+  });
+  if ("refused" in proved) {
+    switch (proved.refused) {
+      case "not_found":
+        throw problem("NOT_FOUND", { requestId, detail: "There is no such app, or it is turned off." });
+      case "mfa_required":
+        throw problem("MFA_REQUIRED", { requestId });
+      case "unavailable":
+        throw appsUnavailable(context);
+      case "unauthenticated":
+        throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
+    }
+  }
+  const token = newOpaqueToken("xat_");
+  await callAppFunction(context, {
+    name: "mint_cross_app_token",
+    args: { token_hash: hashOf(token), facts: proved, proof: await signProof(proved, keys.proof) },
+    schema: z.null(),
+  });
+  return { token, expiresAt: new Date(proved.expiresAt).toISOString() };
+}
+
+/** Ends every outstanding cross-app token of a user and says how many there were. */
+export function revokeCrossAppTokens(context: AppLoadContext, { id }: User): Promise<number> {
+  return callAppFunction(context, {
+    name: "revoke_cross_app_tokens",
+    args: { user_id: id },
+    schema: z.number().int(),
+  });
+}
+
+const appAnswer = z.object({
+  app: z.object({ id: z.uuid(), name: z.string(), scopes: z.array(z.string()) }),
+  proof: z.string().nullable(),
+});
+
+/** A token that can be redeemed as far as its proof tells: what was signed, in its very text. */
+export interface ProvenHandoff {
+  keys: AppKeys;
+  app: z.infer<typeof appAnswer>["app"];
+  tokenHash: string;
+  proof: string;
+  facts: HandoffFacts;
+}
+
+/**
+ * First half of a redemption, which changes nothing: the proof that was stored with the token, its signature checked.
+ * @returns null for a token that the app cannot redeem
+ * @throws Response 401 where the app did not prove itself
+ */
+export async function proveHandoff(
+  context: AppLoadContext,
+  { client, token }: { client: AppClient; token: string },
+): Promise<ProvenHandoff | null> {
+  const keys = await requireAppKeys(context);
+  const tokenHash = hashOf(token);
+  const answer = await callAppFunction(context, {
+    name: "cross_app_token_proof",
+    args: { ...client.credentials, token_hash: tokenHash },
+    schema: z.union([refusalOf("unauthenticated"), appAnswer]),
+  });
+  if ("refused" in answer) throw await refuseApp(context);
+  const { app, proof } = answer;
+  if (proof === null) return null;
+  const facts = await readProof(proof, { keys: keys.proof, appId: app.id });
+  if (facts) return { keys, app, tokenHash, proof, facts };
+  console.error(`warning request=${context.requestId} a cross-app token of ${app.name} has a proof that is not ours`);
+  return null;
+}
+
+/** What a redeemed token opens. */
+export interface OpenedSessions {
+  userId: string;
+  appSession: IssuedSession;
+  centralSession?: IssuedSession;
+}
+
+/**
+ * Second half: redeems the token, once, and opens the app's sessions. The proof is judged again by the policy of now.
+ * @returns null where another was first, or what was proved does not hold any more
+ */
+export async function openAppSessions(
+  context: AppLoadContext,
+  { client, handoff }: { client: AppClient; handoff: ProvenHandoff },
+): Promise<OpenedSessions | null> {
+  const { keys, tokenHash, proof, facts } = handoff;
+  const [appPart, centralPart] = [newOpaqueToken(""), newOpaqueToken("")];
+  const opened = await callAppFunction(context, {
+    name: "redeem_cross_app_token",
+    args: {
+      ...client.credentials,
+      token_hash: tokenHash,
+      proof,
+      facts,
+      app_hash: hashOf(appPart),
+      central_hash: hashOf(centralPart),
+    },
+    schema: z.union([
+      refusalOf("unauthenticated", "token", "unavailable"),
+      z.object({ app: sessionSummary, central: sessionSummary.optional() }),
+    ]),
+  });
+  if ("refused" in opened) {
+    if (opened.refused === "unauthenticated") throw await refuseApp(context);
+    if (opened.refused === "unavailable") throw appsUnavailable(context);
+    return null;
+  }
+  const signing = { keys: keys.session, issuer: context.env.BASE_URL, app: client.name };
+  const [appSession, centralSession] = await Promise.all([
+    issueSessionToken(opened.app, { ...signing, jti: appPart }),
+    opened.central && issueSessionToken(opened.central, { ...signing, jti: centralPart }),
+  ]);
+  return { userId: facts.user, appSession, ...(centralSession ? { centralSession } : {}) };
+}
+
+/** Whom a token would sign in, for "Continue as …"; the app learns a name only by its scope. Redeems nothing. */
+export async function previewHandoff(
+  context: AppLoadContext,
+  { app, facts }: ProvenHandoff,
+): Promise<{ userId: string; name: string | null; email: string | null }> {
+  if (!app.scopes.includes("profile")) return { userId: facts.user, name: null, email: null };
+  const person = await callAppFunction(context, {
+    name: "preview_handoff",
+    args: { user_id: facts.user },
+    schema: z.object({ name: z.string().nullable(), email: z.string().nullable() }),
+  });
+  return { userId: facts.user, ...person };
+}

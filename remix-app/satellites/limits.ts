@@ -1,0 +1,5 @@
+/** How long a cross-app token may live, and lives where nobody says (spec.md, Limits). */
+export const maxHandoffSeconds = 300;
+
+/** After a failed lookup: when a caller may come again. */
+export const retryAfterOutageSeconds = 5;

@@ -1,0 +1,22 @@
+import { createHash, createHmac, randomBytes } from "node:crypto";
+import type { KeyRing } from "../keys/key-ring.ts";
+
+const secretBytes = 32;
+
+/** A new opaque text of 256 random bits behind a prefix. */
+export function newOpaqueToken(prefix: string): string {
+  return prefix + randomBytes(secretBytes).toString("base64url");
+}
+
+/** SHA-256 of a text as the Data API takes a bytea. Texts of 256 random bits need no slow hash. */
+export function hashOf(text: string): string {
+  return `\\x${createHash("sha256").update(text).digest("hex")}`;
+}
+
+/**
+ * Bytes that follow from a token and that only our servers can tell: whoever refreshes it at the same moment, on
+ * whichever server, comes to the same next one, and the database lets it in once.
+ */
+export function successorBytes(token: string, { keys, part }: { keys: KeyRing; part: string }): Buffer {
+  return createHmac("sha256", keys.current.key).update(`${part} ${token}`).digest();
+}

@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { createApp, createPerson, mint, service } from "../../scripts/test/apps.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { parseEnv } from "../env.server.ts";
+import { sweepAppCredentials } from "./sweep-app-credentials.ts";
+
+const { base, supabase } = readStack();
+
+test("a token is cleared away a day after its end, and one that ended later stays", async () => {
+  const { db, close } = openPool(1);
+  const person = await createPerson();
+  try {
+    const app = await createApp({ scopes: ["profile"] });
+    await mint(person, app);
+    await mint(person, app);
+    await db.query(
+      `update private.cross_app_tokens t
+       set created_at = now() - interval '2 days', expires_at = now() - interval '2 days' + interval '1 minute'
+       where t.id = (select id from private.cross_app_tokens where user_id = $1 limit 1)`,
+      [person.id],
+    );
+    const task = sweepAppCredentials(
+      parseEnv({
+        BASE_URL: base,
+        SUPABASE_URL: supabase.url,
+        SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+        SUPABASE_SECRET_KEY: supabase.secretKey,
+      }),
+    );
+    await expect
+      .poll(
+        async () => {
+          await task.run(AbortSignal.timeout(5_000));
+          return (await db.query("select from private.cross_app_tokens where user_id = $1", [person.id])).length;
+        },
+        { timeout: 10_000 },
+      )
+      .toBe(1);
+  } finally {
+    await service.auth.admin.deleteUser(person.id);
+    await close();
+  }
+});

@@ -1,0 +1,82 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { type Caller, callAsApp } from "../satellites/app-caller.ts";
+import { renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
+import { workspaceProblem } from "./failures.ts";
+import { listWorkspaces } from "./list-workspaces.ts";
+import { getWorkspace, workspacePermissions } from "./permission.ts";
+
+const listed = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  planId: z.string(),
+  personal: z.boolean(),
+  role: z.string(),
+});
+const shown = listed.extend({ permissions: z.array(z.enum(workspacePermissions)) });
+
+/** A workspace as the central API shows it to someone who belongs to it. */
+export type ApiWorkspace = z.infer<typeof shown>;
+
+/** What PATCH takes. */
+export const workspaceChange = z.strictObject({ name: workspaceNameSchema });
+
+/**
+ * The caller's workspaces, their personal one first.
+ * @throws Response a problem where they may not, or the database did not answer
+ */
+export async function listApiWorkspaces(context: AppLoadContext, caller: Caller): Promise<z.infer<typeof listed>[]> {
+  if (caller.kind === "user") return z.array(listed).parse(await listWorkspaces(caller.user, context));
+  const schema = z.object({ workspaces: z.array(listed) });
+  return (await callAsApp(context, { caller, name: "list_workspaces_by_app_session", schema })).workspaces;
+}
+
+/**
+ * A workspace of the caller's. One of others and one that does not exist get one answer.
+ * @throws Response 404 NOT_FOUND; as {@link listApiWorkspaces}
+ */
+export async function readApiWorkspace(
+  context: AppLoadContext,
+  { caller, workspaceId }: { caller: Caller; workspaceId: string | undefined },
+): Promise<ApiWorkspace> {
+  const id = requireId(context, workspaceId);
+  if (caller.kind === "user") {
+    const found = await getWorkspace(caller.user, { workspaceId: id, requestId: context.requestId });
+    if (!found) throw problem("NOT_FOUND", { requestId: context.requestId });
+    return shown.parse(found);
+  }
+  const schema = z.object({ workspace: shown });
+  const args = { workspace_id: id };
+  return (await callAsApp(context, { caller, name: "read_workspace_by_app_session", args, schema })).workspace;
+}
+
+/**
+ * Gives a workspace of the caller's another name.
+ * @throws Response 403 FORBIDDEN where their role does not allow it; as {@link readApiWorkspace}
+ */
+export async function renameApiWorkspace(
+  context: AppLoadContext,
+  { caller, workspaceId, name }: { caller: Caller; workspaceId: string | undefined; name: string },
+): Promise<ApiWorkspace> {
+  const id = requireId(context, workspaceId);
+  if (caller.kind === "app") {
+    const schema = z.object({ workspace: shown });
+    const args = { workspace_id: id, name };
+    return (await callAsApp(context, { caller, name: "rename_workspace_by_app_session", args, schema })).workspace;
+  }
+  await readApiWorkspace(context, { caller, workspaceId: id });
+  const error = await renameWorkspace(caller.user, { workspaceId: id, name });
+  // Row-level security shows it and would not have it changed: the role does not allow it.
+  if (error?.code === "PT404") {
+    throw problem("FORBIDDEN", { requestId: context.requestId, detail: "Your role does not allow changing the name." });
+  }
+  if (error) throw workspaceProblem(error, context);
+  return readApiWorkspace(context, { caller, workspaceId: id });
+}
+
+function requireId({ requestId }: AppLoadContext, id: string | undefined): string {
+  const parsed = z.uuid().safeParse(id);
+  if (!parsed.success) throw problem("NOT_FOUND", { requestId });
+  return parsed.data.toLowerCase();
+}

@@ -17,6 +17,9 @@ export default [
   route("auth/callback", "routes/oauth-callback.tsx"),
   route("theme", "routes/theme.ts"),
 
+  route("settings/profile", "routes/settings.profile.tsx"),
+  route("settings/profile/email", "routes/settings.profile.email.tsx"),
+  route("settings/profile/email-change", "routes/settings.profile.email-change.ts"),
   route("settings/security", "routes/settings.security.tsx"),
   route("settings/security/export", "routes/settings.security.export.ts"),
   route("settings/security/delete-account", "routes/settings.security.delete-account.tsx"),

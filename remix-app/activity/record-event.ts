@@ -30,12 +30,22 @@ const answer = z.object({ createdAt: z.coerce.date(), email: z.string().nullable
 export async function recordEvent(context: AppLoadContext, event: SecurityEvent): Promise<void> {
   const { env, requestId, clientAddress, userAgent, session } = context;
   const { userId, kind, method, details = {}, alsoTell } = event;
-  const own = session.auth.status === "authenticated" ? session.auth.claims.session_id : undefined;
+  const own =
+    session.auth.status === "authenticated" && session.auth.claims.sub === userId ? session.auth.claims : null;
   const device = deviceName(userAgent);
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("record_security_event", {
-      event: { userId, kind, method, sessionId: event.sessionId ?? own, ip: clientAddress, userAgent, device, details },
+      event: {
+        userId,
+        kind,
+        method,
+        sessionId: event.sessionId ?? own?.session_id,
+        ip: clientAddress,
+        userAgent,
+        device,
+        details,
+      },
     });
   const recorded = answer.safeParse(data);
   if (error || !recorded.success) {

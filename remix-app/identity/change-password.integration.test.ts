@@ -27,10 +27,10 @@ describe("a changed password", () => {
     const [{ browser }, { browser: elsewhere }] = [await signIn(), await signIn()];
     const answer = await browser.post(path, { password: renewed });
     expect(answer.location).toBe("/settings/security#password");
-    const { status, text } = await browser.get("/settings/security");
+    const { status, words } = await browser.get("/settings/security");
     expect(status).toBe(200);
-    expect(text).toContain("Your password is changed.");
-    expect((await browser.get("/settings/security")).text).not.toContain("Your password is changed.");
+    expect(words).toContain("Your password is changed.");
+    expect((await browser.get("/settings/security")).words).not.toContain("Your password is changed.");
     expect((await elsewhere.get("/settings/security")).location).toContain("/login");
     expect([(await signIn()).signedIn, (await signIn(renewed)).signedIn]).toEqual([false, true]);
     await expect.poll(() => newestMail("Your password was changed")).toBeDefined();
@@ -44,7 +44,7 @@ describe("a changed password", () => {
   ])("is not %s", async (password, message) => {
     const { browser } = await signIn();
     const answer = await browser.post(path, { password });
-    expect(answer).toMatchObject({ status: 400, text: expect.stringContaining(message) });
+    expect(answer).toMatchObject({ status: 400, words: expect.stringContaining(message) });
     expect(answer.text).not.toContain(`value="${password}"`);
     expect((await signIn()).signedIn).toBe(true);
     expect(await newestMail("Your password was changed")).toBeUndefined();
@@ -54,17 +54,17 @@ describe("a changed password", () => {
     const { browser } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [account.id]);
     const asked = await browser.post(path, { password: renewed });
-    expect(asked).toMatchObject({ status: 400, text: expect.stringContaining("we mailed you a code") });
+    expect(asked).toMatchObject({ status: 400, words: expect.stringContaining("we mailed you a code") });
     expect(asked.text).toContain('name="code"');
     await expect.poll(() => newestMail("Confirm that it is you")).toBeDefined();
     const mail = await newestMail("Confirm that it is you");
     const code = /\b\d{6}\b/.exec(mail?.text ?? "")?.[0] ?? "";
 
     const wrong = await browser.post(path, { password: renewed, code: code === "000000" ? "000001" : "000000" });
-    expect(wrong).toMatchObject({ status: 400, text: expect.stringContaining("This code is not the newest one") });
+    expect(wrong).toMatchObject({ status: 400, words: expect.stringContaining("This code is not the newest one") });
     expect(wrong.text).toContain('name="code"');
     const malformed = await browser.post(path, { password: renewed, code: "12x" });
-    expect(malformed).toMatchObject({ status: 400, text: expect.stringContaining("Enter the code from the mail") });
+    expect(malformed).toMatchObject({ status: 400, words: expect.stringContaining("Enter the code from the mail") });
     expect((await signIn(renewed)).signedIn).toBe(false);
 
     const spaced = `${code.slice(0, 3)} ${code.slice(3)}`;
@@ -75,9 +75,9 @@ describe("a changed password", () => {
   test("is the first one of an account without, and named so", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
-    expect((await browser.get("/settings/security")).text).toContain("Set a password");
+    expect((await browser.get("/settings/security")).words).toContain("Set a password");
     await browser.post(path, { password: renewed });
-    expect((await browser.get("/settings/security")).text).toContain("You have a password now.");
+    expect((await browser.get("/settings/security")).words).toContain("You have a password now.");
     expect((await signIn(renewed)).signedIn).toBe(true);
     await expect.poll(() => newestMail("A password was set")).toBeDefined();
   });

@@ -14,6 +14,8 @@ interface Answer {
   status: number;
   location: string | null;
   text: string;
+  /** What people read on the page. */
+  words: string;
 }
 
 /**
@@ -35,7 +37,8 @@ export function openBrowser(
       if (header.includes("Max-Age=0")) cookies.delete(name);
       else cookies.set(name, value);
     }
-    return { status: response.status, location: response.headers.get("location"), text: await response.text() };
+    const text = await response.text();
+    return { status: response.status, location: response.headers.get("location"), text, words: wordsOf(text) };
   }
   return {
     get: (path) => send(path, {}),
@@ -53,4 +56,13 @@ export function openBrowser(
 function splitPair(pair: string): [string, string] {
   const at = pair.indexOf("=");
   return [pair.slice(0, at), pair.slice(at + 1)];
+}
+
+function wordsOf(html: string): string {
+  const main = /<main.*<\/main>/s.exec(html)?.[0] ?? "";
+  return main
+    .replaceAll(/<!--.*?-->/g, "")
+    .replaceAll(/<[^>]*>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .trim();
 }

@@ -50,7 +50,7 @@ export function AccountMenu({
         <div className="border-line border-b p-1.5">
           {/* Its page has scripts of its own, so the browser itself goes there. */}
           <a
-            href="/settings/security"
+            href="/settings/profile"
             className="flex min-h-9 items-center rounded-button px-2.5 font-medium hover:bg-sunken"
           >
             Settings

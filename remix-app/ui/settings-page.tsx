@@ -2,7 +2,10 @@ import { NavLink } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { AppPage, type AppPageProps } from "./app-page.tsx";
 
-const sections = [{ to: "/settings/security", label: "Security" }] as const;
+const sections = [
+  { to: "/settings/profile", label: "Profile" },
+  { to: "/settings/security", label: "Security" },
+] as const;
 
 /** The frame of a settings page: the sections at the left, above on small screens, and cards of one concern each. */
 export function SettingsPage({ children, ...page }: AppPageProps & { children: ReactNode }) {

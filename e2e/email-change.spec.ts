@@ -1,0 +1,76 @@
+import { confirmationLink, mailsTo } from "./mailbox.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled });
+
+    test("an email is changed by both mailboxes, and the pages say what is missing", async ({
+      page,
+      browser,
+      member,
+      newcomer,
+    }) => {
+      const check = async () => {
+        if (javaScriptEnabled) await expectAccessible(page);
+        await expectFitsSmallScreens(page);
+      };
+      await signIn(page, member);
+      await page.goto("/settings/profile");
+      await page.getByRole("link", { name: "Change email" }).click();
+      await check();
+      await page.getByLabel("New email").fill("nobody");
+      await page.getByRole("button", { name: "Change email" }).click();
+      await expect(page.getByRole("alert")).toContainText("Enter an email address");
+      await page.getByLabel("New email").fill(newcomer.email);
+      await page.getByRole("button", { name: "Change email" }).click();
+
+      await expect(page.getByRole("status").filter({ hasText: "We mailed both addresses." })).toBeVisible();
+      const email = page.locator("#email");
+      await expect(email.getByText("has yet to confirm")).toHaveCount(2);
+      await check();
+
+      await page.goto(await confirmationLink(newcomer.email));
+      await expect(page.getByText(`Both addresses have to confirm; this is for ${newcomer.email}.`)).toBeVisible();
+      await check();
+      await page.getByRole("button", { name: "Confirm" }).click();
+      await expect(page.getByRole("heading", { name: "One mailbox to go" })).toBeVisible();
+      await expect(page.getByText(`the mail that we sent to ${member.email}`)).toBeVisible();
+      await check();
+      await page.goto("/settings/profile");
+      await expect(email.getByText("has yet to confirm")).toHaveCount(1);
+      await expect(email.getByText("has confirmed")).toHaveCount(1);
+
+      // The other mailbox may be open elsewhere, where nobody is signed in.
+      const elsewhere = await (await browser.newContext({ javaScriptEnabled })).newPage();
+      await elsewhere.goto(await confirmationLink(member.email));
+      await elsewhere.getByRole("button", { name: "Confirm" }).click();
+      await expect(elsewhere.getByRole("heading", { name: "Your email is changed" })).toBeVisible();
+      await elsewhere.getByRole("link", { name: "Continue" }).click();
+      await expect(elsewhere).toHaveURL(/\/login/);
+
+      await page.reload();
+      await expect(email.getByText(newcomer.email)).toBeVisible();
+      await expect(email.getByText("has yet to confirm")).toHaveCount(0);
+      for (const address of [member.email, newcomer.email])
+        await expect
+          .poll(async () => (await mailsTo(address)).some((mail) => mail.subject === "Your email was changed"))
+          .toBe(true);
+    });
+
+    test("a change is taken back, and its links are dead", async ({ page, member, newcomer }) => {
+      await signIn(page, member);
+      await page.goto("/settings/profile/email");
+      await page.getByLabel("New email").fill(newcomer.email);
+      await page.getByRole("button", { name: "Change email" }).click();
+      const link = await confirmationLink(newcomer.email);
+      await page.getByRole("button", { name: "Take the change back" }).click();
+      await expect(page.getByRole("status").filter({ hasText: "The change is taken back." })).toBeVisible();
+      await page.goto(link);
+      await expect(page.getByRole("heading", { name: "This link no longer works" })).toBeVisible();
+      if (javaScriptEnabled) await expectAccessible(page);
+      await page.getByRole("link", { name: "See your email settings" }).click();
+      await expect(page.locator("#email")).toContainText(member.email);
+    });
+  });
+}

@@ -1,0 +1,67 @@
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled });
+
+    test("people say who they are, and see it kept where they typed it", async ({ page, member }) => {
+      await signIn(page, member);
+      await page.getByRole("button", { name: "Account menu" }).click();
+      await page.getByRole("link", { name: "Settings" }).click();
+      await expect(page.getByRole("heading", { name: "Profile", level: 1 })).toBeVisible();
+      if (javaScriptEnabled) await expectAccessible(page);
+      await expectFitsSmallScreens(page);
+
+      await page.getByLabel("Name").fill("  Ada   Lovelace ");
+      await page.getByLabel("Address of your picture").fill("http://pictures.example/ada.png");
+      await page.getByRole("button", { name: "Save" }).click();
+      await expect(page.getByRole("alert")).toContainText("begins with https://");
+      await expect(page.getByLabel("Address of your picture")).toHaveAttribute("aria-invalid", "true");
+      await expect(page.getByLabel("Name")).toHaveValue(/Ada/);
+      if (javaScriptEnabled) await expectAccessible(page);
+      await page.getByRole("link", { name: "begins with https://" }).click();
+      await expect(page.getByLabel("Address of your picture")).toBeFocused();
+
+      await page.getByLabel("Address of your picture").fill("https://pictures.example/ada.png");
+      await page.getByRole("button", { name: "Save" }).click();
+      await expect(page.getByRole("status").filter({ hasText: "Your profile is saved." })).toBeVisible();
+      await expect(page.getByLabel("Name")).toHaveValue("Ada Lovelace");
+      await expect(page.getByRole("button", { name: "Account menu" })).toContainText("Ada Lovelace");
+      await page.reload();
+      await expect(page.getByText("Your profile is saved.")).toBeHidden();
+      await expect(page.getByLabel("Address of your picture")).toHaveValue("https://pictures.example/ada.png");
+
+      await page.getByLabel("Address of your picture").fill("");
+      await page.getByRole("button", { name: "Save" }).click();
+      await expect(page.getByLabel("Address of your picture")).toHaveValue("");
+    });
+  });
+}
+
+test("a picture's server hears of nobody who looks", async ({ page, member }) => {
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(request.url()));
+  await signIn(page, member);
+  await page.goto("/settings/profile");
+  await page.getByLabel("Address of your picture").fill("https://pictures.example/ada.png");
+  await page.getByRole("button", { name: "Save" }).click();
+  for (const path of ["/", "/workspaces", "/settings/security"]) await page.goto(path);
+  expect(asked.filter((url) => url.includes("pictures.example"))).toEqual([]);
+});
+
+test.describe("with the keyboard alone", () => {
+  test("a name is changed", async ({ page, member }) => {
+    await signIn(page, member);
+    await page.goto("/settings/profile");
+    const name = page.getByLabel("Name");
+    for (let presses = 0; presses < 20; presses += 1) {
+      await page.keyboard.press("Tab");
+      if (await name.evaluate((field) => field === document.activeElement)) break;
+    }
+    await expect(name).toBeFocused();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("Grace");
+    await page.keyboard.press("Enter");
+    await expect(page.getByRole("status").filter({ hasText: "Your profile is saved." })).toBeVisible();
+  });
+});

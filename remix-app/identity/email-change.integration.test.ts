@@ -1,0 +1,173 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { confirmationLink, mailsTo } from "../../e2e/mailbox.ts";
+import { type Account, createAccount, query } from "../../scripts/test/account.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+
+const { base } = readStack();
+const mailPauseMs = 1_100;
+let account: Account;
+let newEmail: string;
+
+beforeEach(async () => {
+  account = await createAccount();
+  newEmail = `new-${account.email}`;
+});
+afterEach(() => account.remove());
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, mailPauseMs));
+
+async function signIn(email = account.email) {
+  const browser = openBrowser(base);
+  const { location } = await browser.post("/login", { email, password: account.password });
+  return { browser, signedIn: location === "/" };
+}
+
+/** Asks for the change. @returns the browser that did */
+async function ask(to = newEmail) {
+  const { browser } = await signIn();
+  const answer = await browser.post("/settings/profile/email", { email: to });
+  return { browser, answer };
+}
+
+const fieldsOf = (link: string) => Object.fromEntries(new URL(link).searchParams);
+const confirm = (link: string, browser = openBrowser(base)) => browser.post("/auth/confirm", fieldsOf(link));
+const profile = async (browser: ReturnType<typeof openBrowser>) => (await browser.get("/settings/profile")).words;
+const noticesTo = async (address: string) =>
+  (await mailsTo(address)).filter((mail) => mail.subject === "Your email was changed");
+
+describe("a change of address", () => {
+  test.each([
+    ["the new mailbox first", (current: string, next: string) => [next, current]],
+    ["the old mailbox first", (current: string, next: string) => [current, next]],
+  ] as const)("counts once both have confirmed, %s, and is told to both", async (_, order) => {
+    const { browser, answer } = await ask();
+    expect(answer.location).toBe("/settings/profile#email");
+    expect(await profile(browser)).toContain("We mailed both addresses.");
+    const [first = "", second = ""] = order(await confirmationLink(account.email), await confirmationLink(newEmail));
+
+    const half = await confirm(first);
+    expect(half).toMatchObject({ status: 200, words: expect.stringContaining("One mailbox to go") });
+    expect(await profile(browser)).toMatch(/has confirmed.*has yet to confirm|has yet to confirm.*has confirmed/s);
+    expect((await signIn(newEmail)).signedIn).toBe(false);
+    expect((await openBrowser(base).get(new URL(second).pathname + new URL(second).search)).words).toContain(
+      "this is the last step",
+    );
+
+    const elsewhere = openBrowser(base);
+    const whole = await confirm(second, elsewhere);
+    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Your email is changed") });
+    expect(elsewhere.cookie()).not.toContain("auth-token");
+    expect([(await signIn(newEmail)).signedIn, (await signIn()).signedIn]).toEqual([true, false]);
+    const text = await profile(browser);
+    expect(text).toContain(newEmail);
+    expect(text).not.toContain("yet to confirm");
+    for (const address of [account.email, newEmail]) await expect.poll(() => noticesTo(address)).toHaveLength(1);
+    expect((await noticesTo(account.email))[0]?.text).toContain(`To: ${newEmail}`);
+    const rows = await query(
+      "select kind, session_id from public.security_events where user_id = $1 and kind like 'email%'",
+      [account.id],
+    );
+    expect(rows.map(({ kind }) => kind).sort()).toEqual(["email_change_requested", "email_changed"]);
+  });
+
+  test("counts once, however often its links are sent at the same moment", async () => {
+    await ask();
+    const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => confirm(links[index % 2] ?? "")));
+    expect(answers.filter(({ words }) => words.includes("One mailbox to go"))).toHaveLength(1);
+    expect(answers.filter(({ words }) => words.includes("Your email is changed"))).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 410)).toHaveLength(48);
+    await expect.poll(() => noticesTo(newEmail)).toHaveLength(1);
+  });
+
+  test("is neither made nor begun by a mail scanner", async () => {
+    const { browser } = await ask();
+    for (const address of [account.email, newEmail]) {
+      const link = await confirmationLink(address);
+      for (const method of ["GET", "HEAD"]) await fetch(link, { method });
+    }
+    expect(await profile(browser)).not.toContain("has confirmed");
+  });
+
+  test("taken back leaves both links dead and the address as it was", async () => {
+    const { browser } = await ask();
+    const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
+    expect((await browser.post("/settings/profile/email-change", { do: "cancel" })).status).toBe(303);
+    const text = await profile(browser);
+    expect(text).toContain("The change is taken back.");
+    expect(text).not.toContain(newEmail);
+    for (const link of links) {
+      const { pathname, search } = new URL(link);
+      expect((await openBrowser(base).get(pathname + search)).status).toBe(410);
+      expect((await confirm(link)).status).toBe(410);
+    }
+    expect((await signIn()).signedIn).toBe(true);
+    await browser.post("/settings/profile/email-change", { do: "cancel" });
+    expect(await profile(browser)).toContain("There is no change to wait for any more.");
+  });
+
+  test("sent again asks both anew, and the links of before are dead", async () => {
+    const { browser } = await ask();
+    const first = await confirmationLink(account.email);
+    await confirm(first);
+    await pause();
+    await browser.post("/settings/profile/email-change", { do: "resend" });
+    expect(await profile(browser)).toContain("We mailed both addresses again.");
+    expect((await profile(browser)).match(/has yet to confirm/g)).toHaveLength(2);
+    const link = await confirmationLink(account.email, { after: 1 });
+    expect((await confirm(first)).status).toBe(410);
+    expect((await confirm(link)).words).toContain("One mailbox to go");
+  });
+
+  test("is not sent again at once", async () => {
+    const { browser } = await ask();
+    await query("update auth.users set email_change_sent_at = now() + interval '1 minute' where id = $1", [account.id]);
+    await browser.post("/settings/profile/email-change", { do: "resend" });
+    expect(await profile(browser)).toContain("A mail went out a moment ago.");
+    expect(await mailsTo(newEmail)).toHaveLength(1);
+  });
+
+  test.each([
+    ["nonsense", "Enter an email address"],
+    ["same", "This is your email already"],
+    ["taken", "This address cannot be used"],
+  ])("is refused at its field: %s", async (what, message) => {
+    const other = await createAccount();
+    try {
+      const to = { nonsense: "nonsense", same: account.email.toUpperCase(), taken: other.email }[what];
+      const { answer } = await ask(to);
+      expect(answer).toMatchObject({ status: 400, words: expect.stringContaining(message) });
+      expect(await mailsTo(other.email)).toEqual([]);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test("leaves no code verifier in the browser", async () => {
+    const { browser } = await ask();
+    expect(browser.cookie()).not.toContain("verifier");
+  });
+
+  test("by another's link changes no session of who opens it", async () => {
+    const other = await createAccount();
+    try {
+      await ask();
+      const victim = openBrowser(base);
+      await victim.post("/login", { email: other.email, password: other.password });
+      await confirm(await confirmationLink(account.email), victim);
+      await confirm(await confirmationLink(newEmail), victim);
+      expect(await profile(victim)).toContain(other.email);
+    } finally {
+      await other.remove();
+    }
+  });
+});
+
+test("a link of another kind leads on to what replaces it", async () => {
+  const hash = "a".repeat(56);
+  const page = async (type: string) => (await openBrowser(base).post("/auth/confirm", { token_hash: hash, type })).text;
+  expect(await page("recovery")).toContain('href="/forgot-password"');
+  expect(await page("signup")).toContain('href="/signup/check-mail"');
+  expect(await page("email_change")).toContain('href="/settings/profile#email"');
+});

@@ -1,0 +1,56 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import type { User } from "../identity/user.ts";
+
+const maxNameCharacters = 80;
+const maxAddressLength = 2_048;
+/** What cannot be seen, or turns what follows it around: names are shown to others. */
+const invisible = /[\p{Cc}\p{Cs}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u;
+
+/** What people may say of themselves. An empty picture is none. */
+export const profileSchema = z.object({
+  displayName: z
+    .string({ error: "Enter a name" })
+    .transform((name) => name.normalize("NFC").replaceAll(/\s+/g, " ").trim())
+    .pipe(
+      z
+        .string()
+        .min(1, "Enter a name")
+        .refine(
+          (name) => [...name].length <= maxNameCharacters,
+          `Enter a name of at most ${maxNameCharacters} characters`,
+        )
+        .refine((name) => !invisible.test(name), "Enter a name of characters that can be seen"),
+    ),
+  avatarUrl: z
+    .string()
+    .trim()
+    .transform((text, issues) => {
+      const url = URL.parse(text);
+      const plain = url?.protocol === "https:" && url.username === "" && url.password === "";
+      if (plain && url.href.length <= maxAddressLength) return url.href;
+      issues.addIssue({ code: "custom", message: "Enter an address that begins with https://" });
+      return z.NEVER;
+    })
+    .optional(),
+});
+
+/**
+ * Keeps what the user says of themselves.
+ * @throws Response 503 UNAVAILABLE where the Data API did not answer
+ */
+export async function saveProfile(
+  { requestId }: AppLoadContext,
+  { user, displayName, avatarUrl }: z.infer<typeof profileSchema> & { user: User },
+): Promise<void> {
+  const { error } = await user.data
+    .from("profiles")
+    .update({ display_name: displayName, avatar_url: avatarUrl ?? null })
+    .eq("id", user.id)
+    .select("id")
+    .single();
+  if (!error) return;
+  console.error(`error request=${requestId} the profile could not be saved: ${error.code}`);
+  throw problem("UNAVAILABLE", { requestId });
+}

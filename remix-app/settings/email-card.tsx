@@ -1,0 +1,91 @@
+import { Form } from "@remix-run/react";
+import type { PendingEmailChange } from "../identity/email-change.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { CardNotice } from "../ui/card-notice.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { SettingsNotice } from "./settings-notice.ts";
+
+const words = {
+  sent: "We mailed both addresses. The change counts once both have confirmed.",
+  resent: "We mailed both addresses again. The links of before no longer work.",
+  canceled: "The change is taken back. The links in the mails no longer work.",
+  none: "There is no change to wait for any more.",
+};
+const failures = {
+  "too-soon": "A mail went out a moment ago. Wait a minute, then send them again.",
+  failed: "The mails could not be sent right now. Try again in a moment.",
+};
+const actionPath = "/settings/profile/email-change";
+
+/** The address of the account, and a change of it that waits for its mailboxes. */
+export function EmailCard({
+  email,
+  change,
+  notice,
+  mailboxUrl,
+}: {
+  email: string;
+  change: PendingEmailChange | null;
+  notice: SettingsNotice | null;
+  mailboxUrl: string | null;
+}) {
+  const failure = notice?.card === "email" ? failures[notice.done as keyof typeof failures] : undefined;
+  return (
+    <Card
+      id="email"
+      title="Email"
+      lead={<strong className="font-semibold text-ink">{email}</strong>}
+      action={
+        <a href="/settings/profile/email" className={buttonClass("secondary")}>
+          Change email
+        </a>
+      }
+    >
+      <CardNotice notice={notice} card="email" words={words} />
+      {failure ? (
+        <div className="mb-4">
+          <Notice tone="warn">{failure}</Notice>
+        </div>
+      ) : null}
+      {change ? <PendingChange change={change} mailboxUrl={mailboxUrl} /> : null}
+    </Card>
+  );
+}
+
+function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mailboxUrl: string | null }) {
+  const mailboxes = [
+    { address: change.email, agreed: change.agreed === "current" },
+    { address: change.newEmail, agreed: change.agreed === "new" },
+  ];
+  return (
+    <div className="space-y-4">
+      <p>
+        Changing to <strong className="font-semibold">{change.newEmail}</strong>, asked for{" "}
+        <RelativeTime at={change.sentAt} />. Each mail holds a link to confirm:
+      </p>
+      <dl className="space-y-1">
+        {mailboxes.map(({ address, agreed }) => (
+          <div key={address} className="flex flex-wrap gap-x-3">
+            <dt className="min-w-0">{address}</dt>
+            <dd className={agreed ? "text-good" : "text-warn"}>{agreed ? "has confirmed" : "has yet to confirm"}</dd>
+          </div>
+        ))}
+      </dl>
+      <Form method="post" action={actionPath} data-once className="flex flex-wrap gap-3">
+        <Button variant="secondary" name="do" value="resend">
+          Send the mails again
+        </Button>
+        <Button variant="secondary" name="do" value="cancel">
+          Take the change back
+        </Button>
+        {mailboxUrl ? (
+          <a href={mailboxUrl} className={buttonClass("quiet")}>
+            Open the local mailbox
+          </a>
+        ) : null}
+      </Form>
+    </div>
+  );
+}

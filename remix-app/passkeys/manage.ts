@@ -69,7 +69,7 @@ export async function deletePasskey(
     subject_id: user.id,
     actor_session_id: user.sessionId,
     target_id: passkey.id,
-    usable_providers: [],
+    usable_providers: env.OAUTH_PROVIDERS,
   });
   if (error) throw problem("UNAVAILABLE", { requestId });
   const outcome = deletionOutcome.parse(data);

@@ -98,7 +98,7 @@ declare
   new_id uuid;
 begin
   if of_action is null or of_action not in (
-    'password', 'code', 'mail', 'sign_up', 'passkey', 'credential', 'app_secret', 'handoff'
+    'password', 'code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff'
   ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;

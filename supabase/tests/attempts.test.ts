@@ -46,6 +46,7 @@ describe("begin_attempt", () => {
     { action: "mail", attempts: 30, retryAfterSeconds: 120 },
     { action: "sign_up", attempts: 30, retryAfterSeconds: 120 },
     { action: "passkey", attempts: 60, retryAfterSeconds: 10 },
+    { action: "oauth", attempts: 120, retryAfterSeconds: 5 },
     { action: "credential", attempts: 60, retryAfterSeconds: 10 },
   ])("allows $attempts of $action from one address, whatever the account", async (limit, { db }) => {
     const address = newAddress();

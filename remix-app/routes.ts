@@ -8,6 +8,7 @@ export default [
   route("login/passkey", "routes/passkey-sign-in.ts"),
   route("login/passkey/options", "routes/passkey-sign-in-options.ts"),
   route("logout", "routes/logout.ts"),
+  route("continue", "routes/continue.tsx"),
   route("signup", "routes/signup.tsx"),
   route("signup/check-mail", "routes/check-mail.tsx"),
   route("forgot-password", "routes/forgot-password.tsx"),

@@ -17,6 +17,7 @@ import { offeredProviders } from "../identity/offered-providers.ts";
 import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
+import { readSignInTarget } from "../satellites/sign-in-target.ts";
 import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button } from "../ui/button.tsx";
@@ -32,13 +33,12 @@ export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
-  const given = searchParams.get("returnUrl");
-  await redirectSignedIn(context, given);
-  const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
-  const dropped = given !== null && returnUrl === "";
+  const { returnUrl, appName, dropped } = await readSignInTarget(context, searchParams);
+  await redirectSignedIn(context, returnUrl || null);
   allowProviderPages(context);
   return {
     returnUrl,
+    appName,
     dropped,
     signedOutHereOnly: searchParams.has("signedOutHereOnly"),
     deleted: searchParams.has("accountDeleted"),
@@ -82,7 +82,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function SignInPage() {
-  const { returnUrl, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered } =
+  const { returnUrl, appName, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered } =
     useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
@@ -90,7 +90,7 @@ export default function SignInPage() {
   const oauthErrors = oauthFailure && !lastResult ? [oauthFailure] : undefined;
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   return (
-    <EntryPage title="Sign in">
+    <EntryPage title="Sign in" lead={appName ? `To continue to ${appName}.` : undefined}>
       <ErrorSummary id={form.errorId} form={form.errors ?? oauthErrors} fields={fieldErrors({ email, password })} />
       {signedOutHereOnly ? (
         <Notice tone="warn">

@@ -1,0 +1,99 @@
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireUser } from "../identity/user.ts";
+import { appDestination, verifyTokenAddress } from "../satellites/app-destination.ts";
+import { mintCrossAppToken } from "../satellites/handoff.ts";
+import { findVerifyRoute } from "../satellites/verify-route.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Continue · Gatehouse" }];
+
+const tokenLifetimeSeconds = 300;
+
+async function openContinuation(context: AppLoadContext, request: Request) {
+  const user = await requireUser(context, request);
+  const { searchParams } = new URL(request.url);
+  return {
+    user,
+    destination: await appDestination(context, searchParams.get("returnUrl")),
+    state: searchParams.get("state"),
+  };
+}
+
+/** Asks before it hands anybody over: an app's link alone signs nobody in there. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination } = await openContinuation(context, request);
+  if (destination) context.allowFormTarget(destination.origin);
+  const { pathname, search } = new URL(request.url);
+  const answer = {
+    email: user.email,
+    here: `${pathname}${search}`,
+    app: destination && { ...destination.app, host: new URL(destination.origin).host },
+  };
+  return data(answer, { status: destination ? 200 : 404 });
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, destination, state } = await openContinuation(context, request);
+  await readForm(request, context);
+  if (!destination?.app.enabled) return data({ message: "This app cannot sign anybody in." }, { status: 404 });
+  context.allowFormTarget(destination.origin);
+  const { displayName, name } = destination.app;
+  const route = await findVerifyRoute(destination.origin);
+  if (route !== "present") {
+    const message =
+      route === "missing"
+        ? `${displayName} has no page that finishes a sign-in (${destination.origin}/verify-token is missing). Tell whoever runs it.`
+        : `${displayName} does not answer. Try again in a moment.`;
+    return data({ message }, { status: 503 });
+  }
+  const { token } = await mintCrossAppToken(context, { user, targetApp: name, expirySeconds: tokenLifetimeSeconds });
+  throw redirect(verifyTokenAddress(destination, { token, state }), 303);
+}
+
+export default function ContinuePage() {
+  const { email, here, app } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  if (!app?.enabled) {
+    return (
+      <EntryPage
+        title={app ? `${app.displayName} is turned off` : "This app is not registered"}
+        lead={
+          app
+            ? "Nobody can sign in to it until it is turned on again. Ask whoever runs it."
+            : "The page that sent you here belongs to no app that we know, so nothing was handed to it."
+        }
+      >
+        <a href="/" className={buttonClass("secondary")}>
+          Go to the start page
+        </a>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage title={`Continue to ${app.displayName}`} lead={`It will know who you are, at ${app.host}.`}>
+      <ErrorSummary id="continue-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      <Form method="post" data-once>
+        <Button className="w-full">Continue as {email}</Button>
+      </Form>
+      <Form method="post" action="/logout">
+        <input type="hidden" name="returnUrl" value={here} />
+        <Button variant="quiet" className="w-full">
+          Use another account
+        </Button>
+      </Form>
+    </EntryPage>
+  );
+}

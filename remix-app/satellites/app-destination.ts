@@ -1,0 +1,63 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { callAppFunction } from "./app-database.ts";
+
+const maxLength = 2_048;
+// Browsers drop some control characters and take a backslash for a slash.
+const unsafeCharacters = /[\p{Cc}\s\\]/u;
+const stateShape = /^[A-Za-z0-9_.~-]{1,256}$/;
+
+const registeredApp = z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean() });
+
+/** A page of a registered app that somebody wants to return to. */
+export interface AppDestination {
+  app: z.infer<typeof registeredApp>;
+  /** Exactly as registered. */
+  origin: string;
+  /** Path, query and fragment there. */
+  nextUrl: string;
+}
+
+/**
+ * Whose page an absolute address is, by the registry's exact origins.
+ * @returns null for what is no address, carries a user name, or belongs to no registered app
+ * @throws Response 503 UNAVAILABLE where the registry did not answer
+ */
+export async function appDestination(context: AppLoadContext, address: unknown): Promise<AppDestination | null> {
+  const url = parseAddress(address);
+  if (!url) return null;
+  const app = await callAppFunction(context, {
+    name: "app_of_origin",
+    args: { origin: url.origin },
+    schema: registeredApp.nullable(),
+  });
+  if (!app) return null;
+  // Dot segments may collapse into a leading `//`, which would name another host.
+  const path = `${url.pathname}${url.search}${url.hash}`;
+  return { app, origin: url.origin, nextUrl: path.startsWith("//") ? "/" : path };
+}
+
+/** An http(s) address without a user name, or null. */
+export function parseAddress(address: unknown): URL | null {
+  if (typeof address !== "string" || address.length > maxLength || unsafeCharacters.test(address)) return null;
+  if (!/^https?:\/\/[^/]/i.test(address)) return null;
+  const url = URL.parse(address);
+  return url && url.username === "" && url.password === "" ? url : null;
+}
+
+/** Our own page that hands people over to an app, for an address of theirs and the state they sent along. */
+export function continuePath(address: string, state: string | null): string {
+  const query = new URLSearchParams({ returnUrl: address });
+  if (state !== null && stateShape.test(state)) query.set("state", state);
+  return `/continue?${query}`;
+}
+
+/** Where an app takes a token and finishes the sign-in (api.md, `/verify-token`). */
+export function verifyTokenAddress(
+  { origin, nextUrl }: AppDestination,
+  { token, state }: { token: string; state: string | null },
+): string {
+  const query = new URLSearchParams({ token, nextUrl });
+  if (state !== null && stateShape.test(state)) query.set("state", state);
+  return `${origin}/verify-token?${query}`;
+}

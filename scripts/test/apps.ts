@@ -58,16 +58,18 @@ export async function createApp(options: {
   kind?: "internal" | "external";
   scopes: string[];
   workspaceId?: string;
+  displayName?: string;
+  origins?: string[];
 }): Promise<TestApp> {
-  const { kind = "internal", scopes, workspaceId } = options;
+  const { kind = "internal", scopes, workspaceId, displayName = "Test", origins = [] } = options;
   const name = `app-${randomBytes(8).toString("hex")}`;
   const secret = randomBytes(32).toString("base64url");
   const apps = service.schema("private");
   const registered = await apps.rpc("register_app", {
     app_name: name,
-    display_name: "Test",
+    display_name: displayName,
     kind,
-    origins: [],
+    origins,
     scopes,
     secret_hash: hashOf(secret),
     reason: "test",

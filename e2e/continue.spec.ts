@@ -1,0 +1,107 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { asApp, createApp, paths, service, type TestApp } from "../scripts/test/apps.ts";
+import { test as base, expect, expectAccessible, expectFitsSmallScreens, signIn } from "./test.ts";
+
+interface Elsewhere {
+  origin: string;
+  app: TestApp;
+}
+
+/** An app of somebody else's on an origin of its own: it has the page that ends a sign-in, and nothing more. */
+async function startApp(displayName: string, { verifyRoute = true } = {}): Promise<Elsewhere & { stop(): void }> {
+  const server = createServer((request, response) => {
+    const known = verifyRoute || !request.url?.startsWith("/verify-token");
+    response.writeHead(known ? 200 : 404, { "content-type": "text/html" });
+    response.end(`<h1>${displayName}</h1>`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const app = await createApp({ scopes: ["profile"], displayName, origins: [origin] });
+  return { origin, app, stop: () => server.close() };
+}
+
+const test = base.extend<{ notes: Elsewhere }>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  notes: async ({}, use) => {
+    const started = await startApp("Field notes");
+    await use(started);
+    started.stop();
+  },
+});
+
+const loginFor = (address: string, state = "s-1") => `/login?${new URLSearchParams({ returnUrl: address, state })}`;
+
+test("a sign-in for an app asks before it hands anybody over, and leads back to where they were", async ({
+  page,
+  member,
+  notes,
+}) => {
+  await page.goto(loginFor(`${notes.origin}/pages/7?tab=2`));
+  await expect(page.getByText("To continue to Field notes.")).toBeVisible();
+  await signIn(page, member, { at: loginFor(`${notes.origin}/pages/7?tab=2`) });
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Continue to Field notes");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: `Continue as ${member.email}` }).click();
+  await page.waitForURL((url) => url.origin === notes.origin);
+  const there = new URL(page.url());
+  expect([there.pathname, there.searchParams.get("nextUrl"), there.searchParams.get("state")]).toEqual([
+    "/verify-token",
+    "/pages/7?tab=2",
+    "s-1",
+  ]);
+  const token = there.searchParams.get("token");
+  const redeemed = await asApp(notes.app, paths.validate, { token });
+  expect([redeemed.status, redeemed.body]).toMatchObject([200, { userId: expect.any(String), appSession: {} }]);
+  const again = await asApp(notes.app, paths.validate, { token });
+  expect([again.status, again.body]).toEqual([200, null]);
+});
+
+test("who is signed in already is asked too, and may be somebody else", async ({ page, member, colleague, notes }) => {
+  await signIn(page, member);
+  await page.goto(loginFor(`${notes.origin}/`));
+  await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
+  await page.getByRole("button", { name: "Use another account" }).click();
+  await expect(page.getByText("To continue to Field notes.")).toBeVisible();
+  await page.getByLabel("Email").fill(colleague.email);
+  await page.getByLabel("Password", { exact: true }).fill(colleague.password);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(page.getByRole("button", { name: `Continue as ${colleague.email}` })).toBeVisible();
+});
+
+test("an origin that nobody registered is dropped with a notice", async ({ page, member, notes }) => {
+  const { port } = new URL(notes.origin);
+  for (const stranger of [`http://localhost:${port}/`, "https://notes.example/", `${notes.origin}.evil.example/`]) {
+    await page.goto(loginFor(stranger));
+    await expect(page.getByText("not one of ours")).toBeVisible();
+  }
+  await signIn(page, member);
+  await page.goto(`/continue?${new URLSearchParams({ returnUrl: "https://notes.example/" })}`);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This app is not registered");
+  await expectAccessible(page);
+});
+
+test("an app that is turned off, and one without the page that ends a sign-in, are told in words", async ({
+  page,
+  member,
+  notes,
+}) => {
+  const unfinished = await startApp("Half an app", { verifyRoute: false });
+  await signIn(page, member, { at: loginFor(`${unfinished.origin}/`) });
+  await page.getByRole("button", { name: /^Continue as/ }).click();
+  await expect(page.getByRole("alert")).toContainText("/verify-token is missing");
+  unfinished.stop();
+
+  const off = { app_name: notes.app.name, enabled: false, reason: "test" };
+  expect((await service.schema("private").rpc("set_app_enabled", off)).error).toBeNull();
+  await page.goto(loginFor(`${notes.origin}/`));
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Field notes is turned off");
+});
+
+test("it works without JavaScript", async ({ browser, member, notes }) => {
+  const page = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
+  await signIn(page, member, { at: loginFor(`${notes.origin}/a`) });
+  await page.getByRole("button", { name: /^Continue as/ }).click();
+  await page.waitForURL((url) => url.origin === notes.origin);
+});

@@ -5,13 +5,14 @@ import { behaviourOf, models } from "./behaviours.ts";
 import { chatRoute } from "./chat-route.ts";
 import { embeddingsRoute } from "./embeddings-route.ts";
 import { invalidKey, invalidRequest, unknownModel } from "./errors.ts";
+import { geminiFailure, geminiSpeechRoute } from "./gemini-speech.ts";
 import { responsesRoute } from "./responses-route.ts";
 import { speak, speechRequest } from "./speech.ts";
 import { createTruthLog } from "./truth-log.ts";
 import { countTokens } from "./usage.ts";
 
 /**
- * A model provider with OpenAI's wire format whose answers depend on nothing but the request. What each call has used
+ * A model provider with OpenAI's wire format, and Gemini's for speech, whose answers depend on nothing but the request. What each call has used
  * is at `/truth`, by `x-request-id`.
  */
 export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
@@ -31,6 +32,11 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     if (!timingSafeEqual(digest(c.req.header("authorization") ?? ""), expected)) return invalidKey();
     await next();
   });
+  app.use("/v1beta/*", async (c, next) => {
+    if (!timingSafeEqual(digest(`Bearer ${c.req.header("x-goog-api-key")}`), expected)) return geminiFailure(401);
+    await next();
+  });
+  app.post("/v1beta/models/:call{.+:generateContent}", geminiSpeechRoute(log));
   app.get("/v1/models", (c) => c.json({ object: "list", data: Object.keys(models).map(modelBody) }));
   app.get("/v1/models/:id", (c) => {
     const id = c.req.param("id");

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 
 /** 24 kHz, mono, 16 bits little endian. */
-const sampleRate = 24_000;
+export const sampleRate = 24_000;
 const secondsPerCharacter = 0.05;
 const amplitude = 0.2 * 0x7fff;
 
@@ -14,15 +14,21 @@ export const speechRequest = z.looseObject({
   response_format: z.enum(["wav", "pcm"]).nullish(),
 });
 
-/** A tone as long as the text is, and as high as the voice's name says: it is plainly no speech, and always the same. */
+/** A tone as raw PCM or with a RIFF header. */
 export function speak({ input, voice, response_format: format }: z.infer<typeof speechRequest>): Buffer {
+  const pcm = tone({ input, voice });
+  return format === "pcm" ? pcm : Buffer.concat([wavHeader(pcm.length), pcm]);
+}
+
+/** A tone as long as the text is, and as high as the voice's name says: it is plainly no speech, and always the same. */
+export function tone({ input, voice }: { input: string; voice: string }): Buffer {
   const pitchHz = 220 + (createHash("sha256").update(voice).digest()[0] ?? 0);
   const samples = Math.round([...input].length * secondsPerCharacter * sampleRate);
   const pcm = Buffer.alloc(samples * 2);
   for (let i = 0; i < samples; i++) {
     pcm.writeInt16LE(Math.round(amplitude * Math.sin((2 * Math.PI * pitchHz * i) / sampleRate)), i * 2);
   }
-  return format === "pcm" ? pcm : Buffer.concat([wavHeader(pcm.length), pcm]);
+  return pcm;
 }
 
 /** RIFF/WAVE header for linear PCM. */

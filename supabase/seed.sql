@@ -42,12 +42,20 @@ from (
 ) as m (id, name)
 on conflict (id) do nothing;
 
-insert into ai.models (id, kind, display_name, owned_by, context_window) values
-  ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192)
+insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit, voices) values
+  ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192, null, null),
+  (
+    'demo-speech', 'speech', 'Demo speech', 'gatehouse-demo', 8192, 16384,
+    '{Kore,Puck,Zephyr,Charon,Fenrir,Leda,Aoede,Orus,alloy,ash,coral,echo,sage,shimmer}'
+  )
 on conflict (id) do nothing;
 
+update ai.models m set is_default = true
+where m.id in ('demo-chat', 'demo-speech')
+  and not exists (select from ai.models other where other.kind = m.kind and other.is_default);
+
 insert into ai.model_routes (model_id, position, provider_id, provider_model)
-select m.id, 1, 'demo', case when m.id in ('demo-fallback', 'demo-all-fail') then 'demo-error-500' else m.id end
+select m.id, 1, case m.kind when 'speech' then 'demo_speech' else 'demo' end, case when m.id in ('demo-fallback', 'demo-all-fail') then 'demo-error-500' else m.id end
 from ai.models m
 where m.owned_by = 'gatehouse-demo'
 union all
@@ -57,11 +65,17 @@ values
 on conflict (model_id, position) do nothing;
 
 insert into ai.model_prices (
+  model_id, provider_id, valid, input_usd_per_million, output_usd_per_million, audio_output_usd_per_million
+)
+select 'demo-speech', 'demo_speech', tstzrange('2026-01-01T00:00:00Z', null), 0.5, 10, 10
+where not exists (select from ai.model_prices p where p.model_id = 'demo-speech');
+
+insert into ai.model_prices (
   model_id, provider_id, valid, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million
 )
 select m.id, 'demo', tstzrange('2026-01-01T00:00:00Z', null), 0.15, 0.075, 0.6
 from ai.models m
-where m.owned_by = 'gatehouse-demo'
+where m.owned_by = 'gatehouse-demo' and m.kind <> 'speech'
   and not exists (select from ai.model_prices p where p.model_id = m.id and p.provider_id = 'demo');
 
 insert into ai.model_grants (model_id, plan_id)

@@ -12,11 +12,18 @@ create table ai.models (
   studio_default boolean not null default true,
   context_window integer check (context_window > 0),
   output_limit integer check (output_limit > 0),
-  created_at timestamptz not null default now()
+  voices text[] check (cardinality(voices) > 0),
+  is_default boolean not null default false,
+  created_at timestamptz not null default now(),
+  check ((kind = 'speech') = (voices is not null))
 );
 comment on table ai.models is 'The catalogue of models by the name that clients send. Only what stands here can be asked for.';
 comment on column ai.models.enabled is 'The globally enabled catalogue: off means no one reaches the model.';
 comment on column ai.models.studio_default is 'The global Studio defaults: off keeps a catalogued model from every workspace.';
+
+comment on column ai.models.voices is 'What a speech model can speak with; the first one is used where a call names none.';
+comment on column ai.models.is_default is 'The model of its kind that calls get which may leave it out: speech and the legacy endpoint.';
+create unique index models_one_default_a_kind on ai.models (kind) where is_default;
 
 create table ai.model_routes (
   model_id text not null references ai.models (id) on update cascade on delete cascade,

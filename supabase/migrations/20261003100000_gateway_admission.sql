@@ -137,7 +137,9 @@ $$;
 comment on function ai.reserved_input_tokens(jsonb) is 'What a call''s input may count at most: a third of its bytes, and 1,500 an image.';
 revoke execute on function ai.reserved_input_tokens(jsonb) from public, anon, authenticated;
 
-create function ai.dearest_usd(routes jsonb, input_tokens bigint, output_tokens bigint, audio boolean) returns numeric
+create function ai.dearest_usd(
+  routes jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean default false
+) returns numeric
   language plpgsql
   immutable
   security invoker
@@ -148,7 +150,7 @@ begin
     select max(
       (
         input_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'audio_input')::numeric * audio::integer)
-        + output_tokens * (tier ->> 'output')::numeric
+        + output_tokens * coalesce(case when speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
       ) * 0.000001
     )
     from jsonb_array_elements(routes) as route
@@ -157,9 +159,10 @@ begin
   );
 end
 $$;
-comment on function ai.dearest_usd(jsonb, bigint, bigint, boolean) is
-  'The dearest that a provider call can get: the whole output, nothing cached, at any route, at any tier that the input may reach.';
-revoke execute on function ai.dearest_usd(jsonb, bigint, bigint, boolean) from public, anon, authenticated;
+comment on function ai.dearest_usd is
+  'The dearest that a provider call can get: the whole output, nothing cached, at any route, at any tier that the input may '
+  'reach; with audio in the input, or with nothing but audio in the output.';
+revoke execute on function ai.dearest_usd from public, anon, authenticated;
 
 create function ai.take_rate(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1,

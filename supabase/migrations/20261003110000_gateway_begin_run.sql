@@ -56,9 +56,12 @@ begin
   from ai.usable_models(
     caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
   ) m
-  where m.id = call ->> 'model' and m.kind = call ->> 'kind';
+  where m.kind = call ->> 'kind' and case when call ->> 'model' is null then m.is_default else m.id = call ->> 'model' end;
   if not found then
     return ai.refusal('model_not_found');
+  end if;
+  if call ->> 'voice' is not null and not coalesce(call ->> 'voice' = any (model.voices), false) then
+    return ai.refusal('invalid_request', '{"param": "voice"}');
   end if;
   offered := ai.priced_routes(model.id, array(select jsonb_array_elements_text(call -> 'providers')));
   if offered is null then
@@ -71,7 +74,12 @@ begin
     return ai.refusal('unsupported_parameter', '{"param": "messages"}');
   end if;
 
-  dearest_usd := ai.dearest_usd(offered, input_tokens, output_tokens, coalesce((call ->> 'audio')::boolean, false));
+  if model.kind = 'speech' then
+    output_tokens := least(output_tokens, model.output_limit);
+  end if;
+  dearest_usd := ai.dearest_usd(
+    offered, input_tokens, output_tokens, coalesce((call ->> 'audio')::boolean, false), model.kind = 'speech'
+  );
   if dearest_usd is null then
     return ai.refusal('service_unavailable');
   end if;
@@ -165,6 +173,8 @@ begin
     'run_id', new_run_id,
     'created_at', now(),
     'workspace_id', caller.workspace_id,
+    'model', model.id,
+    'voice', coalesce(call ->> 'voice', model.voices[1]),
     'routes', offered,
     'markup', (caller.plan).markup::text,
     'exempt', false,
@@ -230,7 +240,7 @@ as $$
         )
         from jsonb_array_elements(routes -> 0 -> 'prices') tier
       )
-    )
+    ) || jsonb_strip_nulls(jsonb_build_object('voices', model.voices))
   )
 $$;
 comment on function ai.model_listing(ai.models, jsonb) is 'A model as OpenAI lists it, and what it is and costs here.';

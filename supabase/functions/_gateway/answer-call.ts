@@ -2,20 +2,22 @@ import type { AdmittedCall } from "./call.ts";
 import { GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
-import { relayStream } from "./relay.ts";
+import { relayStream, type StreamStep } from "./relay.ts";
 import type { CallUse } from "./run.ts";
-import type { Asked } from "./surface.ts";
+import type { AnswerFormat, Asked } from "./surface.ts";
 import { type ReadAnswer, readWholeAnswer, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
 export async function answerCall<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
+  format: AnswerFormat<Request>,
 ): Promise<Response> {
   try {
     const answer = await askProvider(gateway, call);
-    if (call.asked.stream) return streamed(gateway, call, answer);
-    const read = await readAnswer(call, answer);
+    const reader = call.asked.stream ? format.createReader?.(call) : undefined;
+    if (reader) return streamed(gateway, call, { answer, reader, guessedInputTokens: call.guessedInputTokens });
+    const read = await readAnswer(call, answer, format);
     return wholeResponse(call, withPlatform(read, endWhole(call, answer, read.use)));
   } catch (error) {
     throw settleFailure(error, call);
@@ -27,15 +29,20 @@ export async function askProvider<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
 ): Promise<ProviderAnswer> {
-  const { surface, asked, open, request } = call;
+  const { surface, asked, model, open, request } = call;
   const answer = await callProvider(
     {
-      path: surface.path,
       routes: open.run.routes,
       providers: gateway.providers,
-      bodyFor: (route) => surface.providerBody(asked, { route, workspaceId: open.run.workspace_id }),
+      requestFor: (route, provider) =>
+        surface.request(asked, {
+          route,
+          provider,
+          workspaceId: open.run.workspace_id,
+          voice: open.run.voice ?? undefined,
+        }),
       requestId: call.requestId,
-      name: asked.model,
+      name: model,
       clientLeft: request.signal,
       limits: gateway.limits,
       deadline: call.deadline,
@@ -49,7 +56,7 @@ export async function askProvider<Request extends Asked>(
   );
   if (asked.stream && !answer.contentType.startsWith("text/event-stream")) {
     answer.cancel();
-    open.addStep({ type: "model", name: asked.model, status: "failed" }, answer.startedAt);
+    open.addStep({ type: "model", name: model, status: "failed" }, answer.startedAt);
     throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
   }
   return answer;
@@ -58,21 +65,12 @@ export async function askProvider<Request extends Asked>(
 function streamed<Request extends Asked>(
   { waitUntil }: Gateway,
   call: AdmittedCall<Request>,
-  answer: ProviderAnswer,
+  step: StreamStep,
 ): Response {
-  const { surface, asked, open, request, requestId, usageBound, guessedInputTokens } = call;
-  const reader = surface.createReader?.(asked, { usageBound, runId: open.run.run_id });
-  if (!reader) throw new Error(`${surface.feature} are never streamed`);
+  const { open, model, request, requestId } = call;
   return streamedResponse(
     call,
-    relayStream({
-      step: { answer, reader, guessedInputTokens },
-      open,
-      requestId,
-      name: asked.model,
-      clientLeft: request.signal,
-      waitUntil,
-    }),
+    relayStream({ step, open, requestId, name: model, clientLeft: request.signal, waitUntil }),
   );
 }
 
@@ -80,17 +78,14 @@ function streamed<Request extends Asked>(
 export async function readAnswer<Request extends Asked>(
   call: AdmittedCall<Request>,
   answer: ProviderAnswer,
+  { readAnswer: read }: Pick<AnswerFormat<Request>, "readAnswer">,
 ): Promise<ReadAnswer> {
-  const { surface, asked, open, usageBound, guessedInputTokens } = call;
-  const step = { type: "model", name: asked.model } as const;
+  const { model, open, usageBound, guessedInputTokens } = call;
+  const step = { type: "model", name: model } as const;
   try {
-    const read = await readWholeAnswer(answer, {
-      readAnswer: surface.readAnswer,
-      guessedInputTokens,
-      usageBound,
-    });
+    const whole = await readWholeAnswer(answer, { readAnswer: read, guessedInputTokens, usageBound });
     open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
-    return read;
+    return whole;
   } catch (error) {
     open.addStep({ ...step, status: error instanceof ClientLeft ? "aborted" : "failed" }, answer.startedAt);
     throw error;

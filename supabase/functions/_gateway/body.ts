@@ -1,7 +1,7 @@
 import { GatewayError } from "./errors.ts";
 
 /** Bodies may be this large (api.md, Conventions), in bytes. */
-export const bodyLimits = { text: 8 * 1024 * 1024, embeddings: 1024 * 1024 } as const;
+export const bodyLimits = { text: 8 * 1024 * 1024, embeddings: 1024 * 1024, speech: 64 * 1024 } as const;
 
 /** Deeper JSON is nobody's chat; recursion further on could not stand it. Nor has a chat so many values. */
 const maxDepth = 65;

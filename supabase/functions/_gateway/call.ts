@@ -7,6 +7,8 @@ import type { UsageBound } from "./usage.ts";
 export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" | "requestId"> & {
   surface: Surface<Request>;
   asked: Request;
+  /** The model's name in the catalogue. */
+  model: string;
   open: OpenRun;
   usageBound: UsageBound;
   guessedInputTokens: number;

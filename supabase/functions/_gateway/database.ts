@@ -34,6 +34,8 @@ const begunRun = z.object({
   run_id: z.uuid(),
   created_at: z.string(),
   workspace_id: z.uuid(),
+  model: z.string(),
+  voice: z.string().nullish(),
   routes: z.array(route).min(1),
   markup: decimalText,
   exempt: z.boolean(),
@@ -51,7 +53,7 @@ export type Run = z.infer<typeof begunRun>;
 export type RateLimits = z.infer<typeof limits>;
 
 /** What a model of the catalogue is for. */
-export type ModelKind = "chat" | "embedding";
+export type ModelKind = "chat" | "embedding" | "speech";
 
 /** What `ai.begin_run` is asked. */
 export type RunRequest = {
@@ -64,7 +66,8 @@ export type RunRequest = {
   fingerprint?: string;
   kind: ModelKind;
   streamed: boolean;
-  model: string;
+  model?: string;
+  voice?: string;
   providers: string[];
   input_bytes: number;
   images: number;

@@ -15,11 +15,12 @@ describe("the environment", () => {
       AI_PROVIDER_DEMO_API_KEY: "k",
       AI_PROVIDER_OPEN_AI_BASE_URL: "https://api.openai.com/v1",
       AI_PROVIDER_OPEN_AI_API_KEY: "k2",
+      AI_PROVIDER_OPEN_AI_KIND: "gemini",
       AI_PROVIDER_OPEN_AI_ON_LEAVE: "drain",
     });
     expect([...providers]).toEqual([
-      ["demo", { baseUrl: "http://127.0.0.1:54328/v1", apiKey: "k", drains: false }],
-      ["open_ai", { baseUrl: "https://api.openai.com/v1", apiKey: "k2", drains: true }],
+      ["demo", { baseUrl: "http://127.0.0.1:54328/v1", apiKey: "k", kind: "openai", drains: false }],
+      ["open_ai", { baseUrl: "https://api.openai.com/v1", apiKey: "k2", kind: "gemini", drains: true }],
     ]);
     expect(totalLimitMs).toBe(180_000);
   });
@@ -29,6 +30,11 @@ describe("the environment", () => {
       "AI_PROVIDER_X_API_KEY",
     );
     expect(() => readEnvironment({ ...local, GATEWAY_DB_URL: "" })).toThrow("GATEWAY_DB_URL");
+  });
+
+  test.for(["KIND", "ON_LEAVE"])("a %s that there is not is an error", (name) => {
+    const env = { ...local, AI_PROVIDER_X_BASE_URL: "https://x.test", AI_PROVIDER_X_API_KEY: "k" };
+    expect(() => readEnvironment({ ...env, [`AI_PROVIDER_X_${name}`]: "other" })).toThrow(`AI_PROVIDER_X_${name}`);
   });
 
   test.for([

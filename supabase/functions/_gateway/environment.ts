@@ -5,6 +5,8 @@ import { isLoopback } from "../_shared/loopback.ts";
 export type Provider = {
   baseUrl: string;
   apiKey: string;
+  /** Whose wire format it speaks. */
+  kind: "openai" | "gemini";
   /** It charges for a call that its client leaves, so that reading on to the usage costs nothing more. */
   drains: boolean;
 };
@@ -17,11 +19,12 @@ const settings = z.object({
   SUPABASE_URL: z.url(),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
 });
+const kind = z.enum(["openai", "gemini"]).default("openai");
 const onLeave = z.enum(["cancel", "drain"]).default("cancel");
 const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
 
 /**
- * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL, _API_KEY and _ON_LEAVE for each provider id that routes name,
+ * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL, _API_KEY, _KIND and _ON_LEAVE for each provider id that routes name,
  * and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free plan allows 70).
  * @throws Error naming the setting that is missing or wrong
  */
@@ -50,12 +53,15 @@ export function readProviders(
     const apiKey = env[`AI_PROVIDER_${id}_API_KEY`];
     if (!apiKey) throw new Error(`AI_PROVIDER_${id}_API_KEY is missing, but ${name} is set.`);
     checkAddress(name, baseUrl, local);
-    const drains = onLeave.safeParse(env[`AI_PROVIDER_${id}_ON_LEAVE`] || undefined);
-    if (!drains.success) throw new Error(`AI_PROVIDER_${id}_ON_LEAVE must be cancel or drain.`);
+    const speaks = kind.safeParse(env[`AI_PROVIDER_${id}_KIND`] || undefined);
+    if (!speaks.success) throw new Error(`AI_PROVIDER_${id}_KIND must be openai or gemini.`);
+    const leave = onLeave.safeParse(env[`AI_PROVIDER_${id}_ON_LEAVE`] || undefined);
+    if (!leave.success) throw new Error(`AI_PROVIDER_${id}_ON_LEAVE must be cancel or drain.`);
     providers.set(id.toLowerCase(), {
       baseUrl: baseUrl.replace(/\/+$/, ""),
       apiKey,
-      drains: drains.data === "drain",
+      kind: speaks.data,
+      drains: leave.data === "drain",
     });
   }
   return providers;

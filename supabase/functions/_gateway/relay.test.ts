@@ -42,6 +42,7 @@ async function relay(
     run: {
       run_id: "0b6b1a3e-0000-7000-8000-000000000000",
       created_at: "2026-01-01T00:00:00Z",
+      model: "m",
       workspace_id: "0b6b1a3e-0000-4000-8000-000000000000",
       routes: [],
       markup: "1",
@@ -65,10 +66,9 @@ async function relay(
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const answer = await callProvider(
     {
-      path: "/",
       routes: [{ position: 1, provider: "p", model: "m", prices: [] }],
-      providers: new Map([["p", { baseUrl, apiKey: "k", drains }]]),
-      bodyFor: () => "{}",
+      providers: new Map([["p", { baseUrl, apiKey: "k", drains, kind: "openai" as const }]]),
+      requestFor: () => ({ path: "/", body: "{}" }),
       requestId: "r",
       name: "m",
       clientLeft,

@@ -1,4 +1,3 @@
-import { answerCall } from "./answer-call.ts";
 import { type Body, parseJson } from "./body.ts";
 import { type Credential, hex, readCredential } from "./credentials.ts";
 import { rateLimitHeaders } from "./database.ts";
@@ -50,6 +49,7 @@ async function admit<Request extends Asked>(
     kind: surface.kind,
     streamed: asked.stream,
     model: asked.model,
+    voice: asked.voice,
     providers: [...gateway.providers.keys()],
     input_bytes: asked.inputBytes,
     images: asked.images,
@@ -57,10 +57,10 @@ async function admit<Request extends Asked>(
     output_limit: asked.outputLimit,
     choices: asked.choices,
   });
-  const answer = surface.answer ?? answerCall;
-  const answering = answer(gateway, {
+  const answering = surface.answer(gateway, {
     surface,
     asked,
+    model: run.model,
     open: openRun(gateway, run, startedAt),
     request,
     requestId,

@@ -1,13 +1,16 @@
 import type { TokenCounts } from "../_shared/money.ts";
 import type { AdmittedCall } from "./call.ts";
-import type { RunRoute } from "./database.ts";
+import type { ModelKind, RunRoute } from "./database.ts";
+import type { Provider } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
+import type { ProviderRequest } from "./providers/provider.ts";
 import type { StreamReader } from "./stream-reader.ts";
 import type { UsageBound } from "./usage.ts";
 
 /** What every call asks, as far as admission and metering need to know. */
 export type Asked = {
-  model: string;
+  /** Absent: the catalogue's default of the kind. */
+  model?: string;
   stream: boolean;
   /** Bytes of the body that count as text: all but the images'. */
   inputBytes: number;
@@ -16,6 +19,29 @@ export type Asked = {
   /** Tokens of output at most, of each choice. */
   outputLimit: number;
   choices: number;
+  voice?: string;
+};
+
+/** An endpoint: how its calls are read, passed on and answered. Admission and settlement are the same for each. */
+export type Surface<Call extends Asked> = {
+  feature: "chat" | "responses" | "embeddings" | "speech" | "generate";
+  kind: ModelKind;
+  limitBytes: number;
+  /** Parses a body. @throws GatewayError naming the field */
+  read: (value: unknown, bodyBytes: number) => Call;
+  request: (call: Call, to: ProviderTarget) => ProviderRequest;
+  answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
+};
+
+/** Whom a request is for, and in whose name. */
+export type ProviderTarget = { route: RunRoute; provider: Provider; workspaceId: string; voice?: string };
+
+/** How a provider's answers of JSON or events are read. */
+export type AnswerFormat<Call extends Asked> = {
+  /** @returns undefined for what is no answer of this kind */
+  readAnswer: (value: unknown, bound: UsageBound) => WholeAnswer | undefined;
+  /** Reads a streamed answer; absent where there is none. */
+  createReader?: (call: AdmittedCall<Call>) => StreamReader;
 };
 
 /** A whole answer, as far as metering needs to know. */
@@ -25,22 +51,4 @@ export type WholeAnswer = {
   outputBytes: number;
   /** The provider says that it failed. */
   failed?: boolean;
-};
-
-/** An OpenAI-compatible endpoint: how its calls are read, passed on and metered. All else is the same for each. */
-export type Surface<Call extends Asked> = {
-  feature: "chat" | "responses" | "embeddings";
-  kind: "chat" | "embedding";
-  /** Below the provider's base URL. */
-  path: string;
-  limitBytes: number;
-  /** Parses a body. @throws GatewayError naming the field */
-  read: (value: unknown, bodyBytes: number) => Call;
-  providerBody: (call: Call, to: { route: RunRoute; workspaceId: string }) => string;
-  /** @returns undefined for what is no answer of this kind */
-  readAnswer: (value: unknown, bound: UsageBound) => WholeAnswer | undefined;
-  /** Reads a streamed answer; absent where there is none. */
-  createReader?: (call: Call, options: { usageBound: UsageBound; runId: string }) => StreamReader;
-  /** Answers a call in another way than by one provider call. */
-  answer?: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
 };

@@ -47,6 +47,31 @@ const responseUsage = z.looseObject({
   output_tokens_details: details.nullish(),
 });
 
+/** As Gemini states it. */
+const geminiUsage = z.looseObject({
+  promptTokenCount: count,
+  candidatesTokenCount: count.nullish(),
+  candidatesTokensDetails: z.array(z.looseObject({ modality: z.string(), tokenCount: count.nullish() })).nullish(),
+});
+
+/**
+ * Reads usage of speech as Gemini states it.
+ * @returns undefined where there is none that can be charged by
+ */
+export function readGeminiUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
+  const parsed = geminiUsage.safeParse(value);
+  if (!parsed.success) return undefined;
+  const { promptTokenCount, candidatesTokenCount, candidatesTokensDetails } = parsed.data;
+  const output = candidatesTokenCount ?? 0;
+  const spoken = candidatesTokensDetails?.find(({ modality }) => modality === "AUDIO")?.tokenCount ?? output;
+  return withinBound(bound, {
+    input: promptTokenCount,
+    output,
+    inputDetails: null,
+    outputDetails: { audio_tokens: Math.min(spoken, output) },
+  });
+}
+
 /**
  * Reads usage as chat completions and embeddings state it.
  * @returns undefined where there is none that can be charged by

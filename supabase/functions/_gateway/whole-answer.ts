@@ -1,6 +1,6 @@
 import { type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
 import type { CallUse } from "./run.ts";
-import type { Surface } from "./surface.ts";
+import type { AnswerFormat } from "./surface.ts";
 import { guessTokens, type UsageBound } from "./usage.ts";
 
 /** No answer that fits the output limit is larger. */
@@ -16,7 +16,7 @@ export type ReadAnswer = { text: string; value: Record<string, unknown>; use: Ca
 export async function readWholeAnswer(
   answer: ProviderAnswer,
   options: {
-    readAnswer: Surface<never>["readAnswer"];
+    readAnswer: AnswerFormat<never>["readAnswer"];
     guessedInputTokens: number;
     usageBound: UsageBound;
   },

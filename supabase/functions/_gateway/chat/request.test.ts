@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { chatProviderBody, readChat } from "./request.ts";
+import { type Chat, chatProviderRequest, readChat } from "./request.ts";
 
 const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
 const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
 const workspaceId = "0b6b1a3e-0000-4000-8000-000000000000";
+
+const sent = (chat: Chat) => JSON.parse(chatProviderRequest(chat, { route, workspaceId }).body);
 
 function refusal(body: object): { code: string; param?: string } {
   try {
@@ -161,12 +163,12 @@ describe("the gateway's own tools", () => {
 
 describe("the provider's body", () => {
   test("names the provider's model and the limit that was reserved", () => {
-    expect(JSON.parse(chatProviderBody(readChat(hello, 100), { route, workspaceId }))).toEqual({
+    expect(sent(readChat(hello, 100))).toEqual({
       messages: hello.messages,
       model: "upstream",
       max_completion_tokens: 2_048,
     });
-    expect(JSON.parse(chatProviderBody(readChat({ ...hello, max_tokens: 9 }, 100), { route, workspaceId }))).toEqual({
+    expect(sent(readChat({ ...hello, max_tokens: 9 }, 100))).toEqual({
       messages: hello.messages,
       model: "upstream",
       max_tokens: 9,
@@ -176,7 +178,7 @@ describe("the provider's body", () => {
   test("of a stream always asks for usage", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
-      expect(JSON.parse(chatProviderBody(chat, { route, workspaceId }))).toMatchObject({
+      expect(sent(chat)).toMatchObject({
         stream: true,
         stream_options: { include_usage: true },
       });
@@ -185,6 +187,6 @@ describe("the provider's body", () => {
 
   test("keeps one workspace's cache from another's", () => {
     const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
-    expect(JSON.parse(chatProviderBody(chat, { route, workspaceId })).prompt_cache_key).toBe(`${workspaceId}:k`);
+    expect(sent(chat).prompt_cache_key).toBe(`${workspaceId}:k`);
   });
 });

@@ -1,7 +1,7 @@
-import type { RunRoute } from "../database.ts";
 import { GatewayError } from "../errors.ts";
+import type { ProviderRequest } from "../providers/provider.ts";
 import { refuseBody } from "../refused-body.ts";
-import type { Asked } from "../surface.ts";
+import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
@@ -60,10 +60,13 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   };
 }
 
-/** The body for a provider: the client's fields, with the limits that the reservation counts on. */
-export function chatProviderBody(chat: Chat, { route, workspaceId }: { route: RunRoute; workspaceId: string }): string {
+/** What a provider is asked: the client's fields, with the limits that the reservation counts on. */
+export function chatProviderRequest(
+  chat: Chat,
+  { route, workspaceId }: Pick<ProviderTarget, "route" | "workspaceId">,
+): ProviderRequest {
   const { stream, stream_options, prompt_cache_key, ...fields } = chat.request;
-  return JSON.stringify({
+  const body = JSON.stringify({
     ...fields,
     model: route.model,
     ...(chat.request.max_tokens == null ? { max_completion_tokens: chat.outputLimit } : {}),
@@ -71,4 +74,5 @@ export function chatProviderBody(chat: Chat, { route, workspaceId }: { route: Ru
     ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: `${workspaceId}:${prompt_cache_key}` }),
     ...(stream ? { stream: true, stream_options: { ...stream_options, include_usage: true } } : {}),
   });
+  return { path: "/chat/completions", body };
 }

@@ -15,6 +15,7 @@ import type { CallUse } from "../run.ts";
 import { runTool } from "../tools/server-tools.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "../usage.ts";
 import { withPlatform } from "../whole-answer.ts";
+import { chatFormat } from "./answer.ts";
 import { assistantMessage, type ModelMessage, readMessage } from "./message.ts";
 import type { Chat } from "./request.ts";
 import { type AnswerName, createStepReader, type StepReader } from "./tool-events.ts";
@@ -104,7 +105,7 @@ function createLoop(gateway: Gateway, call: ChatCall, { maxSteps, tools }: Serve
 async function whole(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Response> {
   for (;;) {
     const answer = await askProvider(gateway, loop.current());
-    const read = await readAnswer(loop.current(), answer);
+    const read = await readAnswer(loop.current(), answer, chatFormat);
     const message = readMessage(read.value);
     if (message.toolCalls.length === 0 || loop.isLast()) {
       const earlier = call.open.usedSoFar();
@@ -118,8 +119,8 @@ async function whole(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Resp
 }
 
 async function streamed(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Response> {
-  const { open, asked, request, requestId } = call;
-  const name: AnswerName = { created: 0, model: asked.model };
+  const { open, asked, model, request, requestId } = call;
+  const name: AnswerName = { created: 0, model };
   let reader: StepReader;
 
   async function ask(): Promise<StreamStep> {
@@ -139,7 +140,7 @@ async function streamed(gateway: Gateway, call: ChatCall, loop: Loop): Promise<R
   async function next({ answer }: StreamStep, use: CallUse): Promise<StreamStep | undefined> {
     const message = reader.message();
     if (message.toolCalls.length === 0 || loop.isLast()) return undefined;
-    open.addStep({ type: "model", name: asked.model, status: "succeeded" }, answer.startedAt);
+    open.addStep({ type: "model", name: model, status: "succeeded" }, answer.startedAt);
     await loop.advance(message, use);
     try {
       return await ask();
@@ -155,7 +156,7 @@ async function streamed(gateway: Gateway, call: ChatCall, loop: Loop): Promise<R
     next,
     open,
     requestId,
-    name: asked.model,
+    name: model,
     clientLeft: request.signal,
     waitUntil: gateway.waitUntil,
   });

@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { answerCall } from "../answer-call.ts";
 import { bodyLimits } from "../body.ts";
 import { refuseBody } from "../refused-body.ts";
-import type { Asked, Surface } from "../surface.ts";
+import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
 import { readCompletionUsage } from "../usage.ts";
 
@@ -31,11 +32,17 @@ type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
 
 const answer = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
+const format: AnswerFormat<Embeddings> = {
+  readAnswer(value, bound) {
+    const { success, data } = answer.safeParse(value);
+    return success ? { usage: readCompletionUsage(data.usage, bound), outputBytes: 0 } : undefined;
+  },
+};
+
 /** `POST /v1/embeddings`. */
 export const embeddingsSurface: Surface<Embeddings> = {
   feature: "embeddings",
   kind: "embedding",
-  path: "/embeddings",
   limitBytes: bodyLimits.embeddings,
   read(value, bodyBytes) {
     const parsed = embeddingsSchema.safeParse(value);
@@ -53,11 +60,11 @@ export const embeddingsSurface: Surface<Embeddings> = {
       choices: 1,
     };
   },
-  providerBody: ({ request }, { route }) => JSON.stringify({ ...request, model: route.model }),
-  readAnswer(value, bound) {
-    const { success, data } = answer.safeParse(value);
-    return success ? { usage: readCompletionUsage(data.usage, bound), outputBytes: 0 } : undefined;
-  },
+  request: ({ request }, { route }) => ({
+    path: "/embeddings",
+    body: JSON.stringify({ ...request, model: route.model }),
+  }),
+  answer: (gateway, call) => answerCall(gateway, call, format),
 };
 
 function kindOf(input: unknown): string {

@@ -35,10 +35,11 @@ const text = (body: string, status = 200): RequestListener => {
 
 function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): ProviderCall {
   return {
-    path: "/chat/completions",
     routes: baseUrls.map((_, n) => ({ position: n + 1, provider: `p${n}`, model: `m${n}`, prices: [] })),
-    providers: new Map(baseUrls.map((baseUrl, n) => [`p${n}`, { baseUrl, apiKey: "k", drains: false }])),
-    bodyFor: (route) => JSON.stringify({ model: route.model }),
+    providers: new Map(
+      baseUrls.map((baseUrl, n) => [`p${n}`, { baseUrl, apiKey: "k", drains: false, kind: "openai" as const }]),
+    ),
+    requestFor: (route) => ({ path: "/chat/completions", body: JSON.stringify({ model: route.model }) }),
     requestId: "r",
     name: "model",
     clientLeft: new AbortController().signal,

@@ -58,11 +58,13 @@ export class ClientLeft extends Error {
   use?: CallUse;
 }
 
+/** What a provider is sent: where below its base URL, and the JSON of it. */
+export type ProviderRequest = { path: string; body: string };
+
 export type ProviderCall = {
-  path: string;
   routes: readonly RunRoute[];
   providers: ReadonlyMap<string, Provider>;
-  bodyFor: (route: RunRoute) => string;
+  requestFor: (route: RunRoute, provider: Provider) => ProviderRequest;
   /** Told the provider as `x-request-id`: a label. */
   requestId: string;
   /** What the steps call it. */
@@ -108,6 +110,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
   const connection = openConnection(call.clientLeft, () => call.deadline - call.now());
   let dispatched = false;
   try {
+    const { path, body } = call.requestFor(route, provider);
     await ensureReachable(provider.baseUrl, {
       limitMs: call.limits.connectMs,
       signal: connection.signal,
@@ -116,16 +119,16 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
     dispatched = true;
     if (provider.drains) connection.outliveClient();
     connection.expectWithin(call.limits.firstByteMs);
-    const response = await fetch(provider.baseUrl + call.path, {
+    const response = await fetch(provider.baseUrl + path, {
       method: "POST",
       headers: {
-        authorization: `Bearer ${provider.apiKey}`,
+        ...credential[provider.kind](provider.apiKey),
         "content-type": "application/json",
         "accept-encoding": "identity",
         "x-request-id": call.requestId,
       },
       // No text: that Deno would send once more where a connection in use is reset, which may be a second charge.
-      body: new Blob([call.bodyFor(route)]),
+      body: new Blob([body]),
       redirect: "error",
       signal: connection.signal,
     });
@@ -181,6 +184,12 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
     throw connection.explain(cause, { mayHaveCharged: dispatched && !isRefusedConnection(cause), retryable: true });
   }
 }
+
+/** How each kind of provider takes its key. */
+const credential = {
+  openai: (key: string) => ({ authorization: `Bearer ${key}` }),
+  gemini: (key: string) => ({ "x-goog-api-key": key }),
+} as const satisfies Record<Provider["kind"], (key: string) => Record<string, string>>;
 
 /** One provider call's abort signal, with the reason it fell. */
 function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {

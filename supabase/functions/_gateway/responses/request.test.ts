@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readResponses, responsesProviderBody } from "./request.ts";
+import { readResponses, responsesProviderRequest } from "./request.ts";
 
 const hello = { model: "m", input: "hello" };
 const to = {
@@ -83,7 +83,7 @@ describe("what is not offered", () => {
 
 test("the provider's body names its model and the reserved limit, is never stored, and shares no cache", () => {
   const asked = { ...hello, max_tokens: 9, prompt_cache_key: "k", stream: true, metadata: { a: "b" } };
-  expect(JSON.parse(responsesProviderBody(readResponses(asked, 100), to))).toEqual({
+  expect(JSON.parse(responsesProviderRequest(readResponses(asked, 100), to).body)).toEqual({
     input: "hello",
     model: "upstream",
     max_output_tokens: 9,

@@ -1,7 +1,7 @@
-import type { RunRoute } from "../database.ts";
 import { GatewayError } from "../errors.ts";
+import type { ProviderRequest } from "../providers/provider.ts";
 import { refuseBody } from "../refused-body.ts";
-import type { Asked } from "../surface.ts";
+import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { type ResponsesRequest, responsesSchema, unsupportedFields } from "./schema.ts";
 
@@ -48,13 +48,13 @@ function imagesOf({ input }: ResponsesRequest): string[] {
   });
 }
 
-/** The body for a provider: the client's fields, with the limits that the reservation counts on; never to be stored. */
-export function responsesProviderBody(
+/** What a provider is asked: the client's fields, with the limits that the reservation counts on; never to be stored. */
+export function responsesProviderRequest(
   { request, outputLimit, stream }: Responses,
-  { route, workspaceId }: { route: RunRoute; workspaceId: string },
-): string {
+  { route, workspaceId }: Pick<ProviderTarget, "route" | "workspaceId">,
+): ProviderRequest {
   const { max_tokens, max_completion_tokens, prompt_cache_key, stream: _, stream_options, ...fields } = request;
-  return JSON.stringify({
+  const body = JSON.stringify({
     ...fields,
     model: route.model,
     max_output_tokens: outputLimit,
@@ -63,4 +63,5 @@ export function responsesProviderBody(
     ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: `${workspaceId}:${prompt_cache_key}` }),
     ...(stream ? { stream: true, ...(stream_options ? { stream_options } : {}) } : {}),
   });
+  return { path: "/responses", body };
 }

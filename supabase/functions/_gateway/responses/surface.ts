@@ -1,9 +1,10 @@
 import { z } from "zod";
+import { answerCall } from "../answer-call.ts";
 import { bodyLimits } from "../body.ts";
-import type { Surface } from "../surface.ts";
+import type { AnswerFormat, Surface } from "../surface.ts";
 import { readResponseUsage } from "../usage.ts";
 import { createResponsesReader } from "./events.ts";
-import { type Responses, readResponses, responsesProviderBody } from "./request.ts";
+import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
 
 const response = z.looseObject({
   output: z.array(z.unknown()),
@@ -11,14 +12,7 @@ const response = z.looseObject({
   usage: z.unknown().optional(),
 });
 
-/** `POST /v1/responses`, stateless. */
-export const responsesSurface: Surface<Responses> = {
-  feature: "responses",
-  kind: "chat",
-  path: "/responses",
-  limitBytes: bodyLimits.text,
-  read: readResponses,
-  providerBody: responsesProviderBody,
+const format: AnswerFormat<Responses> = {
   readAnswer(value, bound) {
     const { success, data } = response.safeParse(value);
     if (!success) return undefined;
@@ -28,5 +22,15 @@ export const responsesSurface: Surface<Responses> = {
       failed: data.status === "failed" || data.status === "cancelled",
     };
   },
-  createReader: (_, { usageBound }) => createResponsesReader({ usageBound }),
+  createReader: createResponsesReader,
+};
+
+/** `POST /v1/responses`, stateless. */
+export const responsesSurface: Surface<Responses> = {
+  feature: "responses",
+  kind: "chat",
+  limitBytes: bodyLimits.text,
+  read: readResponses,
+  request: responsesProviderRequest,
+  answer: (gateway, call) => answerCall(gateway, call, format),
 };

@@ -1,0 +1,20 @@
+import { z } from "zod";
+import type { AnswerFormat } from "../surface.ts";
+import { readCompletionUsage } from "../usage.ts";
+import { createChatReader } from "./events.ts";
+import type { Chat } from "./request.ts";
+
+const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
+
+/** How chat completions are read, whole or streamed. */
+export const chatFormat = {
+  readAnswer(value, bound) {
+    const { success, data } = completion.safeParse(value);
+    if (!success) return undefined;
+    return { usage: readCompletionUsage(data.usage, bound), outputBytes: JSON.stringify(data.choices).length };
+  },
+  createReader({ asked, model, open, usageBound }) {
+    const keepUsageChunk = asked.request.stream_options?.include_usage === true;
+    return createChatReader({ keepUsageChunk, usageBound, unnamed: { id: open.run.run_id, model } });
+  },
+} satisfies AnswerFormat<Chat>;

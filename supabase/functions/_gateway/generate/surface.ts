@@ -1,0 +1,64 @@
+import { z } from "zod";
+import { askProvider, endWhole, readAnswer, settleFailure, wholeResponse } from "../answer-call.ts";
+import { bodyLimits } from "../body.ts";
+import { chatFormat } from "../chat/answer.ts";
+import { type Chat, chatProviderRequest } from "../chat/request.ts";
+import { platformHeaders } from "../platform-headers.ts";
+import { refuseBody } from "../refused-body.ts";
+import type { Surface } from "../surface.ts";
+import { modelName, outputLimits } from "../text-fields.ts";
+
+const generateSchema = z.strictObject({
+  prompt: z.string().min(1),
+  model: modelName.nullish(),
+  system: z.string().nullish(),
+});
+const completion = z.looseObject({
+  choices: z.array(
+    z.looseObject({
+      message: z.looseObject({ content: z.string().nullish() }),
+      finish_reason: z.string().nullish(),
+    }),
+  ),
+});
+
+/** The legacy adapter `{ prompt, model?, system? }` → `{ output, usage, finishReason }`: a chat by another name. */
+export const generateSurface: Surface<Chat> = {
+  feature: "generate",
+  kind: "chat",
+  limitBytes: bodyLimits.text,
+  read(value, bodyBytes) {
+    const parsed = generateSchema.safeParse(value);
+    if (!parsed.success) throw refuseBody(parsed.error, new Set());
+    const { prompt, model, system } = parsed.data;
+    const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: prompt }];
+    return {
+      request: { model: model ?? "", messages },
+      model: model ?? undefined,
+      stream: false,
+      outputLimit: outputLimits.default,
+      choices: 1,
+      images: 0,
+      audio: false,
+      inputBytes: bodyBytes,
+    };
+  },
+  request: chatProviderRequest,
+  async answer(gateway, call) {
+    try {
+      const answer = await askProvider(gateway, call);
+      const { value, use } = await readAnswer(call, answer, chatFormat);
+      const platform = endWhole(call, answer, use);
+      const { input_tokens = 0, output_tokens = 0 } = use.usage;
+      const choice = completion.safeParse(value).data?.choices[0];
+      const text = JSON.stringify({
+        output: choice?.message.content ?? "",
+        usage: { inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: input_tokens + output_tokens },
+        finishReason: choice?.finish_reason ?? "stop",
+      });
+      return wholeResponse({ headers: { ...call.headers, ...platformHeaders(platform) } }, text);
+    } catch (error) {
+      throw settleFailure(error, call);
+    }
+  },
+};

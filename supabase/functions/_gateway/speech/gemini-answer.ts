@@ -1,0 +1,89 @@
+import { z } from "zod";
+import type { TokenCounts } from "../../_shared/money.ts";
+import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import type { CallUse } from "../run.ts";
+import { guessTokens, readGeminiUsage, type UsageBound } from "../usage.ts";
+import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
+
+/** 24 kHz, mono, 16 bits: what speech is here (api.md, Speech). */
+export const pcmFormat = { sampleRate: 24_000, bytesPerSample: 2, channels: 1 } as const;
+const bytesPerSecond = pcmFormat.sampleRate * pcmFormat.bytesPerSample * pcmFormat.channels;
+/** More than Gemini's output limit holds. */
+const maxAudioBytes = 48 * 1024 * 1024;
+/** Gemini's count for a second of what it speaks. */
+const tokensPerSecond = 25;
+
+const answerShape = z.looseObject({
+  candidates: z
+    .array(
+      z.looseObject({
+        content: z.looseObject({
+          parts: z.array(z.looseObject({ inlineData: z.looseObject({ mimeType: z.string() }).optional() })),
+        }),
+      }),
+    )
+    .min(1),
+});
+const usageShape = z.looseObject({ usageMetadata: z.unknown().optional() });
+
+/** Speech as raw PCM, and what it used. */
+export type SpokenAnswer = { pcm: Uint8Array[]; bytes: number; use: CallUse };
+
+/**
+ * Reads what Gemini has spoken.
+ * @throws ProviderFailure when it is no speech: the provider may have charged for it all the same
+ */
+export async function readGeminiSpeech(
+  answer: ProviderAnswer,
+  { inputBytes, usageBound }: { inputBytes: number; usageBound: UsageBound },
+): Promise<SpokenAnswer> {
+  const route = answer.route.position;
+  const { rest, audio, audioBytes } = await split(answer);
+  const value = parse(rest);
+  const stated = readGeminiUsage(usageShape.safeParse(value).data?.usageMetadata, usageBound);
+  const use = stated && ({ route, usage: stated, basis: "final" } as const);
+  if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw unusable(use);
+  const guessed: CallUse = { route, usage: guessUsage(inputBytes, audioBytes), basis: "guess" };
+  return { pcm: audio, bytes: audioBytes, use: use ?? guessed };
+}
+
+async function split(answer: ProviderAnswer): Promise<SplitAnswer> {
+  const splitter = createAudioSplitter({ maxAudioBytes });
+  for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
+    try {
+      splitter.push(bytes);
+    } catch {
+      answer.cancel();
+      throw unusable();
+    }
+  }
+  return splitter.end();
+}
+
+/** Every part is of the one format that speech has here. */
+function isSpeech(value: unknown): boolean {
+  const { success, data } = answerShape.safeParse(value);
+  const parts = success ? (data.candidates[0]?.content.parts ?? []) : [];
+  const types = parts.flatMap(({ inlineData }) => inlineData?.mimeType.toLowerCase() ?? []);
+  return (
+    types.length > 0 &&
+    types.every((type) => type.startsWith("audio/l16") && type.includes(`rate=${pcmFormat.sampleRate}`))
+  );
+}
+
+function guessUsage(inputBytes: number, audioBytes: number): TokenCounts {
+  const tokens = Math.ceil((audioBytes / bytesPerSecond) * tokensPerSecond);
+  return { input_tokens: guessTokens(inputBytes), output_tokens: tokens, audio_output_tokens: tokens };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw unusable();
+  }
+}
+
+function unusable(use?: CallUse): ProviderFailure {
+  return new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false, use });
+}

@@ -1,0 +1,91 @@
+import { Buffer } from "node:buffer";
+
+/** What is not audio of an answer is small. */
+const maxRestBytes = 1024 * 1024;
+const [quote, backslash] = [0x22, 0x5c];
+
+/** An answer of JSON whose audio is no part of it any more: every text named `data` is empty. */
+export type SplitAnswer = { rest: string; audio: Uint8Array[]; audioBytes: number };
+
+export type AudioSplitter = {
+  /** Takes the next bytes. @throws RangeError when it is too much */
+  push: (bytes: Uint8Array) => void;
+  end: () => SplitAnswer;
+};
+
+/**
+ * Takes the base64 audio out of an answer of JSON while it comes in, since the whole text, its values and the audio
+ * together would be several times what an isolate can hold.
+ */
+export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }): AudioSplitter {
+  const decoder = new TextDecoder("utf-8");
+  const audio: Uint8Array[] = [];
+  let audioBytes = 0;
+  let rest = "";
+  /** The text that is open: of audio, or of anything else; and whether its next character is escaped. */
+  let inside: "audio" | "text" | undefined;
+  let escaped = false;
+  let base64 = "";
+
+  function push(bytes: Uint8Array): void {
+    let at = 0;
+    while (at < bytes.length) {
+      const end = inside === "audio" ? endOfAudio(bytes, at) : endOfRest(bytes, at);
+      if (inside === "audio") takeAudio(bytes.subarray(at, end));
+      else takeRest(bytes.subarray(at, end));
+      at = end;
+      if (at < bytes.length && bytes[at] === quote) at = turn(at);
+    }
+  }
+
+  /** Passes the quote that opens or closes a text. */
+  function turn(at: number): number {
+    if (inside === "audio") flush(true);
+    const opens = inside === undefined;
+    inside = opens ? (/"data"\s*:\s*$/.test(rest.slice(-32)) ? "audio" : "text") : undefined;
+    rest += '"';
+    return at + 1;
+  }
+
+  function endOfAudio(bytes: Uint8Array, from: number): number {
+    const end = bytes.indexOf(quote, from);
+    return end < 0 ? bytes.length : end;
+  }
+
+  /** Where the next quote is that opens or closes a text. */
+  function endOfRest(bytes: Uint8Array, from: number): number {
+    for (let at = from; at < bytes.length; at++) {
+      if (escaped) escaped = false;
+      else if (bytes[at] === backslash) escaped = inside === "text";
+      else if (bytes[at] === quote) return at;
+    }
+    return bytes.length;
+  }
+
+  function takeRest(bytes: Uint8Array): void {
+    rest += decoder.decode(bytes, { stream: true });
+    if (rest.length > maxRestBytes) throw new RangeError("too much beside the audio");
+  }
+
+  function takeAudio(bytes: Uint8Array): void {
+    base64 += Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+    flush(false);
+  }
+
+  /** Decodes what is whole: four characters are three bytes. Some write `=` and `/` escaped. */
+  function flush(last: boolean): void {
+    if (base64.includes("\\")) {
+      if (!last) return;
+      base64 = String(JSON.parse(`"${base64}"`));
+    }
+    const whole = last ? base64.length : base64.length - (base64.length % 4);
+    if (whole === 0) return;
+    const decoded = Buffer.from(base64.slice(0, whole), "base64");
+    base64 = base64.slice(whole);
+    audioBytes += decoded.length;
+    if (audioBytes > maxAudioBytes) throw new RangeError("too much audio");
+    audio.push(decoded);
+  }
+
+  return { push, end: () => ({ rest: rest + decoder.decode(), audio, audioBytes }) };
+}

@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { readSpeech, speechProviderRequest } from "./request.ts";
+
+function refusal(body: unknown): { code: string; param?: string } {
+  try {
+    readSpeech(body);
+  } catch (error) {
+    const { code, options } = error as { code: string; options: { param?: string } };
+    return { code, param: options.param };
+  }
+  throw new Error("not refused");
+}
+
+describe("speech", () => {
+  test("is wav, of the default model and voice, unless told otherwise", () => {
+    expect(readSpeech({ input: "Grüße" })).toMatchObject({ format: "wav", inputBytes: 7, outputLimit: 120 });
+    expect(readSpeech({ input: "a", model: "m", voice: "v", response_format: "pcm" })).toMatchObject({
+      model: "m",
+      voice: "v",
+      format: "pcm",
+    });
+  });
+
+  test("has 1 to 10,000 characters, whatever they take", () => {
+    expect(() => readSpeech({ input: "🦊".repeat(10_000) })).not.toThrow();
+    expect(refusal({ input: "a".repeat(10_001) })).toEqual({ code: "invalid_request", param: "input" });
+    expect(refusal({ input: "" })).toEqual({ code: "invalid_request", param: "input" });
+    expect(refusal({})).toEqual({ code: "invalid_request", param: "input" });
+  });
+
+  test.for([
+    [{ response_format: "mp3" }, "invalid_request", "response_format"],
+    [{ speed: 2 }, "unsupported_parameter", "speed"],
+    [{ instructions: "x" }, "unsupported_parameter", "instructions"],
+    [{ stream_format: "sse" }, "unsupported_parameter", "stream_format"],
+    [{ pitch: 1 }, "invalid_request", "pitch"],
+  ] as const)("%j is refused", ([fields, code, param]) => {
+    expect(refusal({ input: "a", ...fields })).toEqual({ code, param });
+  });
+
+  test("is asked of Gemini, and of nobody else", () => {
+    const provider = { baseUrl: "", apiKey: "", kind: "gemini", drains: false } as const;
+    const route = { position: 1, provider: "p", model: "tts/1", prices: [] };
+    const to = { route, provider, workspaceId: "w", voice: "Kore" };
+    const { path, body } = speechProviderRequest(readSpeech({ input: "hello" }), to);
+    expect(path).toBe("/models/tts%2F1:generateContent");
+    expect(JSON.parse(body)).toMatchObject({
+      contents: [{ parts: [{ text: "hello" }] }],
+      generationConfig: { speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: "Kore" } } } },
+    });
+    const other = { ...to, provider: { ...provider, kind: "openai" as const } };
+    expect(() => speechProviderRequest(readSpeech({ input: "hello" }), other)).toThrow("Gemini");
+  });
+});

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import type { ProviderRequest } from "../providers/provider.ts";
+import { refuseBody } from "../refused-body.ts";
+import type { Asked, ProviderTarget } from "../surface.ts";
+import { modelName } from "../text-fields.ts";
+
+const maxCharacters = 10_000;
+/** Gemini speaks 25 tokens a second; nobody speaks slower than six characters in one. */
+const reservedTokensPerCharacter = 4;
+const leastReservedTokens = 100;
+
+const speechSchema = z.strictObject({
+  model: modelName.optional(),
+  input: z
+    .string()
+    .min(1)
+    .refine((text) => countCharacters(text) <= maxCharacters, {
+      message: `may have ${maxCharacters} characters at most`,
+    }),
+  voice: z.string().min(1).max(64).optional(),
+  response_format: z.enum(["wav", "pcm"]).default("wav"),
+});
+
+/** Known to OpenAI and not offered here: their own code, so that clients can tell. */
+const unsupportedFields: ReadonlySet<string> = new Set(["instructions", "speed", "stream_format"]);
+
+/** What is to be spoken, and what that may cost at most. */
+export type Speech = Asked & { input: string; format: "wav" | "pcm" };
+
+/**
+ * Checks a parsed body.
+ * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
+ */
+export function readSpeech(value: unknown): Speech {
+  const parsed = speechSchema.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
+  const { model, input, voice, response_format } = parsed.data;
+  return {
+    input,
+    format: response_format,
+    model,
+    voice,
+    stream: false,
+    inputBytes: new TextEncoder().encode(input).length,
+    images: 0,
+    audio: false,
+    outputLimit: countCharacters(input) * reservedTokensPerCharacter + leastReservedTokens,
+    choices: 1,
+  };
+}
+
+/** What Gemini is asked. @throws Error for a route to a provider that speaks otherwise */
+export function speechProviderRequest({ input }: Speech, { route, provider, voice }: ProviderTarget): ProviderRequest {
+  if (provider.kind !== "gemini") throw new Error("speech is Gemini's");
+  return {
+    path: `/models/${encodeURIComponent(route.model)}:generateContent`,
+    body: JSON.stringify({
+      contents: [{ role: "user", parts: [{ text: input }] }],
+      generationConfig: {
+        responseModalities: ["AUDIO"],
+        speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } },
+      },
+    }),
+  };
+}
+
+function countCharacters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}

@@ -1,0 +1,80 @@
+import { askProvider, endWhole, settleFailure } from "../answer-call.ts";
+import { bodyLimits } from "../body.ts";
+import type { AdmittedCall } from "../call.ts";
+import { GatewayError } from "../errors.ts";
+import type { Gateway } from "../gateway.ts";
+import { platformHeaders } from "../platform-headers.ts";
+import { ClientLeft, type ProviderAnswer } from "../providers/provider.ts";
+import type { Surface } from "../surface.ts";
+import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
+import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
+import { wavHeader } from "./wav.ts";
+
+/** Speech is spoken to its end before its first byte comes; the platform gives a function 150 s until its own. */
+const firstByteMs = 140_000;
+/** What all answers at once may hold of an isolate, which the platform ends at 256 MB; each by its text. */
+const maxHeldBytes = 96 * 1024 * 1024;
+const heldBytesPerCharacter = 4_000;
+let heldBytes = 0;
+
+/** `POST /v1/audio/speech` (api.md, Speech). */
+export const speechSurface: Surface<Speech> = {
+  feature: "speech",
+  kind: "speech",
+  limitBytes: bodyLimits.speech,
+  read: readSpeech,
+  request: speechProviderRequest,
+  async answer(gateway, call) {
+    const held = call.asked.input.length * heldBytesPerCharacter;
+    try {
+      if (heldBytes > 0 && heldBytes + held > maxHeldBytes) {
+        throw new GatewayError("service_unavailable", { headers: { "retry-after": "5" } });
+      }
+      heldBytes += held;
+      return await speak(gateway, call).finally(() => {
+        heldBytes -= held;
+      });
+    } catch (error) {
+      throw settleFailure(error, call);
+    }
+  },
+};
+
+async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Response> {
+  const limits = { ...gateway.limits, firstByteMs };
+  const answer = await askProvider({ ...gateway, limits }, call);
+  const spoken = await listen(call, answer);
+  return speechResponse(call, spoken, endWhole(call, answer, spoken.use));
+}
+
+async function listen(
+  { open, model, asked, usageBound }: AdmittedCall<Speech>,
+  answer: ProviderAnswer,
+): Promise<SpokenAnswer> {
+  const step = { type: "model", name: model } as const;
+  try {
+    const spoken = await readGeminiSpeech(answer, { inputBytes: asked.inputBytes, usageBound });
+    open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
+    return spoken;
+  } catch (error) {
+    open.addStep({ ...step, status: error instanceof ClientLeft ? "aborted" : "failed" }, answer.startedAt);
+    throw error;
+  }
+}
+
+function speechResponse(
+  { asked, headers }: AdmittedCall<Speech>,
+  { pcm, bytes }: SpokenAnswer,
+  platform: Record<string, unknown>,
+): Response {
+  const isWav = asked.format === "wav";
+  const parts = (isWav ? [wavHeader(bytes), ...pcm] : pcm) as BlobPart[];
+  return new Response(new Blob(parts), {
+    headers: {
+      ...headers,
+      ...platformHeaders(platform),
+      "content-type": isWav ? "audio/wav" : "audio/pcm;rate=24000",
+      "content-disposition": `attachment; filename="speech.${asked.format}"`,
+    },
+  });
+}

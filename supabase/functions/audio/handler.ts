@@ -1,0 +1,12 @@
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway } from "../_gateway/http.ts";
+import { serveSurface } from "../_gateway/serve-surface.ts";
+import { speechSurface } from "../_gateway/speech/surface.ts";
+
+/** `/v1/audio/*`. */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  return createGateway(
+    [{ path: /^\/audio\/speech$/, method: "POST", handle: serveSurface(gateway, speechSurface) }],
+    gateway.report,
+  );
+}

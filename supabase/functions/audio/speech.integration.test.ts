@@ -1,0 +1,142 @@
+import { randomUUID } from "node:crypto";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+/** What supabase/seed.sql says of the demo's speech model: USD per million tokens of text and of audio. */
+const prices = { input: 0.5, audio: 10 };
+const markup = 1.2;
+const sampleRate = 24_000;
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+async function speak(fields: object, requestId = randomUUID()) {
+  const response = await fetch(`${tenant.client.baseURL}/audio/speech`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${tenant.key}`,
+      "content-type": "application/json",
+      "x-request-id": requestId,
+    },
+    body: JSON.stringify(fields),
+  });
+  return { requestId, response, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
+}
+
+/** Routes a model of its own to one of the demo's mishaps. */
+async function speechModel(behaviour: string): Promise<string> {
+  const id = `speech-${behaviour}-${randomUUID()}`;
+  await tenant.db.query(
+    "insert into ai.models (id, kind, display_name, owned_by, voices) values ($1, 'speech', $1, 'test', '{Kore}')",
+    [id],
+  );
+  await tenant.db.query(
+    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, 'demo_speech', $2)",
+    [id, `demo-speech/${behaviour}`],
+  );
+  await tenant.db.query(
+    `insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million, audio_output_usd_per_million)
+     values ($1, 'demo_speech', 0.5, 10, 10)`,
+    [id],
+  );
+  await tenant.db.query("insert into ai.model_grants (model_id, plan_id) values ($1, 'team')", [id]);
+  return id;
+}
+
+describe("speech", () => {
+  test("is a WAV file to download, and what it was travels in headers", async () => {
+    const { headers, bytes, requestId } = await speak({ input: "Hello there, this is a test.", voice: "Kore" });
+    expect(headers.get("content-type")).toBe("audio/wav");
+    expect(headers.get("content-disposition")).toBe('attachment; filename="speech.wav"');
+    expect(headers.get("cache-control")).toContain("no-store");
+    expect(bytes.subarray(0, 4).toString()).toBe("RIFF");
+    expect([bytes.readUInt32LE(4), bytes.readUInt32LE(40)]).toEqual([bytes.length - 8, bytes.length - 44]);
+    expect([bytes.readUInt16LE(22), bytes.readUInt32LE(24), bytes.readUInt16LE(34)]).toEqual([1, sampleRate, 16]);
+    const { run, charged, truth } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", feature: "speech" });
+    expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
+    const cost = (run.input_tokens * prices.input + run.output_tokens * prices.audio) / 1_000_000;
+    expect(Number(run.cost_usd)).toBeCloseTo(cost, 12);
+    expect(Number(charged)).toBeCloseTo(cost * 10_000 * markup, 8);
+    expect(headers.get("x-platform-run-id")).toMatch(/^[0-9a-f-]{36}$/);
+    expect(Number(headers.get("x-platform-billed-credits"))).toBe(Number(charged));
+    expect(Number(headers.get("x-platform-output-tokens"))).toBe(run.output_tokens);
+    expect(headers.get("x-platform-usage-source")).toBe("provider");
+  });
+
+  test("is the same samples as raw PCM, in another voice other ones; and works with the client", async () => {
+    const ask = async (response_format: "wav" | "pcm", voice: string) => {
+      const answer = await tenant.client.audio.speech.create({
+        model: "demo-speech",
+        voice,
+        input: "Hi",
+        response_format,
+      });
+      return { type: answer.headers.get("content-type"), bytes: Buffer.from(await answer.arrayBuffer()) };
+    };
+    const [wav, pcm, other] = [await ask("wav", "alloy"), await ask("pcm", "alloy"), await ask("pcm", "Puck")];
+    expect(pcm.type).toBe("audio/pcm;rate=24000");
+    expect(wav.bytes.subarray(44)).toEqual(pcm.bytes);
+    expect(other.bytes).not.toEqual(pcm.bytes);
+  });
+
+  test("of 10,000 characters fits", async () => {
+    const { response, bytes } = await speak({ input: "x".repeat(10_000), response_format: "pcm" });
+    expect([response.status, bytes.length]).toEqual([200, 10_000 * 0.05 * sampleRate * 2]);
+  });
+
+  test.for([
+    [{ input: "a", voice: "nobody" }, 400, "invalid_request", "voice"],
+    [{ input: "a", response_format: "mp3" }, 400, "invalid_request", "response_format"],
+    [{ input: "a", model: "demo-chat" }, 404, "model_not_found", null],
+    [{ input: "a".repeat(70_000) }, 413, "payload_too_large", null],
+  ] as const)("refuses %j with %d", async ([fields, status, code, param]) => {
+    const { response, bytes } = await speak(fields);
+    expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
+  });
+
+  test("whose provider states no usage is charged by the length of its sound", async () => {
+    const input = "Hello there";
+    const { requestId, headers } = await speak({ input, model: await speechModel("demo-no-usage") });
+    const { run, truth } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
+    expect(run.output_tokens).toBe(truth[0]?.usage.output);
+    expect(headers.get("x-platform-usage-source")).toBe("provider_partial");
+  });
+
+  test.for(["demo-error-500", "demo-error-429", "demo-cut", "demo-garbage", "demo-reset"])(
+    "whose provider fails (%s) is 502 and free",
+    async (behaviour) => {
+      const { requestId, response } = await speak({ input: "Hello", model: await speechModel(behaviour) });
+      expect(response.status).toBe(502);
+      const { run, charged } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "failed", usage_source: "unavailable" });
+      expect(charged).toBe("0.00000000");
+    },
+  );
+
+  test("that the client leaves is cancelled at the provider", async () => {
+    const model = await speechModel("demo-slow");
+    const requestId = randomUUID();
+    const leaving = new AbortController();
+    const call = tenant.client.audio.speech.create(
+      { model, voice: "Kore", input: "Hello" },
+      { headers: { "x-request-id": requestId }, signal: leaving.signal },
+    );
+    setTimeout(() => leaving.abort(), 500);
+    await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+    const { run, truth } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expect(truth).toMatchObject([{ aborted: true }]);
+  });
+
+  test("is listed with its voices", async () => {
+    expect(await tenant.client.models.retrieve("demo-speech")).toMatchObject({
+      platform: { kind: "speech", voices: expect.arrayContaining(["Kore"]) },
+    });
+  });
+});

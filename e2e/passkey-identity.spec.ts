@@ -1,30 +1,12 @@
 import { createClient } from "@supabase/supabase-js";
 import type { Page } from "playwright/test";
 import { readStack } from "../scripts/test/stack.ts";
+import { addAuthenticator } from "./authenticator.ts";
 import { expect, type Person, test } from "./test.ts";
 
 const stack = readStack();
 const auth = `${stack.supabase.url}/auth/v1`;
 const clockSkewMs = 5_000;
-
-/** What a browser's authenticator holds, by the Chrome DevTools Protocol. */
-async function addAuthenticator(page: Page) {
-  const cdp = await page.context().newCDPSession(page);
-  await cdp.send("WebAuthn.enable");
-  const { authenticatorId } = await cdp.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
-  return {
-    credentials: async () => (await cdp.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
-  };
-}
 
 async function call(route: string, { bearer, body }: { bearer?: string; body?: unknown } = {}) {
   const [method = "GET", path = "/"] = route.split(" ");

@@ -12,7 +12,14 @@ export function PasskeySignIn({ returnUrl }: { returnUrl: string }) {
   return (
     <div data-passkey-sign-in data-return-url={returnUrl} className="space-y-2">
       <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
-      <Button type="button" variant="secondary" disabled aria-describedby="passkey-note" className="w-full">
+      <Button
+        type="button"
+        variant="secondary"
+        disabled
+        data-needs-bot-challenge
+        aria-describedby="passkey-note"
+        className="w-full"
+      >
         <KeyRound aria-hidden="true" className="size-4" />
         Sign in with a passkey
       </Button>

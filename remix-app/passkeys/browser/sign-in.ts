@@ -5,6 +5,7 @@ import {
   sendSignal,
 } from "@simplewebauthn/browser";
 import { getAssertion } from "./assertion.ts";
+import { findBotToken } from "./bot-token.ts";
 import { post } from "./server.ts";
 import { whyUnsupported } from "./support.ts";
 
@@ -27,10 +28,13 @@ function offerPasskeys(section: HTMLElement): void {
     section.querySelector(part),
   ) as [HTMLButtonElement, HTMLElement, HTMLElement];
   const field = document.querySelector<HTMLInputElement>("input[autocomplete~=webauthn]");
+  const botToken = findBotToken();
   /** Serves autofill and then the button, until it is answered or has run out. */
   let held: { challenge: Challenge; usableUntil: number } | undefined;
   let asking: Promise<Challenge> | undefined;
-  let underWay = new AbortController();
+  let ceremony = new AbortController();
+  let byButton = false;
+  let autofillAwaitsToken = false;
 
   const unsupported = whyUnsupported();
   if (unsupported) {
@@ -39,9 +43,17 @@ function offerPasskeys(section: HTMLElement): void {
   }
   button.disabled = false;
   button.addEventListener("click", () => void signInByButton());
-  // A challenge runs out while nobody looks, and a page from the browser's cache has lost its ceremony.
+  botToken?.onChange(followBotToken);
+  followBotToken();
+  // A challenge runs out while nobody looks.
   document.addEventListener("visibilitychange", () => document.hidden || freshChallenge() || void offerAutofill());
-  window.addEventListener("pageshow", ({ persisted }) => persisted && void offerAutofill());
+  // A page from the browser's cache has lost its ceremony.
+  window.addEventListener("pageshow", ({ persisted }) => {
+    if (!persisted) return;
+    byButton = false;
+    note.textContent = "";
+    void offerAutofill();
+  });
   void offerAutofill();
 
   function freshChallenge(): Challenge | undefined {
@@ -51,7 +63,7 @@ function offerPasskeys(section: HTMLElement): void {
   async function getChallenge(): Promise<Challenge> {
     const fresh = freshChallenge();
     if (fresh) return fresh;
-    asking ??= post<Challenge>("/login/passkey/options", {})
+    asking ??= post<Challenge>("/login/passkey/options", { captchaToken: botToken?.take() })
       .then((answer) => {
         if (!answer.ok) throw new Refusal(answer.detail);
         const { timeout = defaultTimeoutMs } = answer.body.options;
@@ -64,23 +76,24 @@ function offerPasskeys(section: HTMLElement): void {
     return asking;
   }
 
-  /** Ends what is under way, so that the browser has one ceremony at a time. */
-  function take(): AbortSignal {
-    underWay.abort();
-    underWay = new AbortController();
-    return underWay.signal;
+  /** Ends the ceremony that is under way, so that the browser has one at a time. */
+  function beginCeremony(): AbortSignal {
+    ceremony.abort();
+    ceremony = new AbortController();
+    return ceremony.signal;
   }
 
   async function offerAutofill(): Promise<void> {
-    const signal = take();
-    if (!(await browserSupportsWebAuthnAutofill())) return;
+    if (byButton) return;
+    const signal = beginCeremony();
+    if (!(await browserSupportsWebAuthnAutofill()) || signal.aborted) return;
+    autofillAwaitsToken = !freshChallenge() && botToken?.ready() === false;
+    if (autofillAwaitsToken) return;
     // Nobody has asked for anything yet, so nothing is said of what fails.
     const challenge = await getChallenge().catch(() => undefined);
     if (!challenge || signal.aborted) return;
-    const renewal = setTimeout(
-      () => document.hidden || void offerAutofill(),
-      Math.max(0, (held?.usableUntil ?? 0) - performance.now()),
-    );
+    const usableForMs = (held?.usableUntil ?? 0) - performance.now();
+    const renewal = setTimeout(() => document.hidden || void offerAutofill(), usableForMs);
     signal.addEventListener("abort", () => clearTimeout(renewal));
     try {
       const credential = await getAssertion(challenge.options, { signal, mediation: "conditional" });
@@ -88,18 +101,16 @@ function offerPasskeys(section: HTMLElement): void {
       await signIn(challenge, credential);
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Refusal) {
-        say(error.message);
-        void offerAutofill();
-      } else {
-        // The prompt was closed. Some browsers take autofill's passkeys away with it.
-        field?.addEventListener("focus", () => void offerAutofill(), { once: true });
-      }
+      if (error instanceof Refusal) say(error.message);
+      // Not by itself: who closed the prompt is not to be asked for ever.
+      for (const event of ["focus", "pointerdown"])
+        field?.addEventListener(event, offerAutofill, { once: true, signal });
     }
   }
 
   async function signInByButton(): Promise<void> {
-    const signal = take();
+    const signal = beginCeremony();
+    byButton = true;
     alert.hidden = true;
     note.textContent = "Waiting for your passkey…";
     try {
@@ -108,6 +119,7 @@ function offerPasskeys(section: HTMLElement): void {
       await signIn(challenge, await getAssertion(challenge.options, { signal }));
     } catch (error) {
       if (signal.aborted) return;
+      byButton = false;
       say(wordsFor(error));
       void offerAutofill();
     }
@@ -123,6 +135,13 @@ function offerPasskeys(section: HTMLElement): void {
     if (answer.ok) return location.assign(answer.body.redirectTo);
     if (answer.unknownPasskey && options.rpId) forget({ rpID: options.rpId, credentialID: credential.id });
     throw new Refusal(answer.detail);
+  }
+
+  /** The widget blocks the button itself; beside it stands why. */
+  function followBotToken(): void {
+    if (!botToken || byButton) return;
+    note.textContent = botToken.ready() ? "" : "Passkeys wait for the check that you are a person.";
+    if (botToken.ready() && autofillAwaitsToken) void offerAutofill();
   }
 
   function say(message: string): void {

@@ -1,0 +1,306 @@
+import { createClient } from "@supabase/supabase-js";
+import { Client } from "pg";
+import type { Page } from "playwright/test";
+import { readStack } from "../scripts/test/stack.ts";
+import { addAuthenticator } from "./authenticator.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+const stack = readStack();
+const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
+  auth: { persistSession: false, autoRefreshToken: false },
+}).auth;
+
+const passkeyButton = (page: Page) => page.getByRole("button", { name: "Sign in with a passkey" });
+const card = (page: Page) => page.locator("#passkeys");
+
+/** Adds a passkey on the security page of who is signed in. */
+async function addPasskey(page: Page): Promise<void> {
+  await page.goto("/settings/security/passkeys/new");
+  await page.getByRole("button", { name: "Add passkey" }).click();
+  await expect(card(page).getByRole("status")).toContainText("Your passkey is added");
+}
+
+async function signOut(page: Page): Promise<void> {
+  await page.context().clearCookies();
+}
+
+/** Leaves only the button: an authenticator that answers at once would answer autofill, too. */
+async function withoutAutofill(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    PublicKeyCredential.isConditionalMediationAvailable = async () => false;
+  });
+}
+
+/** Waits until the sign-in page offers passkeys in its email field. */
+async function openSignIn(page: Page, at = "/login"): Promise<void> {
+  const offered = page.waitForResponse((response) => response.url().endsWith("/login/passkey/options"));
+  await page.goto(at);
+  expect((await offered).status()).toBe(200);
+  await expect(passkeyButton(page)).toBeEnabled();
+}
+
+test("a passkey is added and signs in with the keyboard alone, to where its owner was going", async ({
+  page,
+  member,
+}) => {
+  await addAuthenticator(page);
+  await signIn(page, member);
+  await page.goto("/settings/security");
+  await page.getByRole("link", { name: "Add passkey" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { name: "Add a passkey" })).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  const add = page.getByRole("button", { name: "Add passkey" });
+  await expect(add).toBeEnabled();
+  for (let press = 0; press < 5 && !(await add.evaluate((node) => node === document.activeElement)); press += 1) {
+    await page.keyboard.press("Tab");
+  }
+  await expect(add).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL("/settings/security#passkeys");
+  await expect(card(page).getByRole("status")).toContainText("Your passkey is added");
+  await expect(card(page).getByRole("listitem")).toHaveText(/Passkey\s*Added just now · never used/);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await signOut(page);
+  await withoutAutofill(page);
+  await page.goto("/workspaces?sort=name");
+  await expect(passkeyButton(page)).toBeEnabled();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: "Sign in", exact: true }).focus();
+  await page.keyboard.press("Tab");
+  await expect(passkeyButton(page)).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL("/workspaces?sort=name");
+
+  await page.goto("/settings/security");
+  await expect(card(page).getByRole("listitem")).toContainText("last used just now");
+  await expect(page.locator("#activity")).toContainText("Passkey");
+});
+
+test("a passkey that is chosen in the email field's autofill signs in", async ({ page, member }) => {
+  await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  await signOut(page);
+  await page.goto("/workspaces");
+  await expect(page.getByRole("heading", { name: "Workspaces", level: 1 })).toBeVisible();
+  const session = await (await page.request.get("/api/v1/auth/session")).json();
+  expect(session).toMatchObject({ user: { email: member.email }, aal: "aal1" });
+});
+
+test("autofill ends before the button's own ceremony begins, and leaves it its challenge", async ({ page, member }) => {
+  const authenticator = await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  await signOut(page);
+  await authenticator.present(false);
+  const seen: string[] = [];
+  await page.exposeFunction("note", (line: string) => void seen.push(line));
+  await page.addInitScript(() => {
+    const { credentials } = navigator;
+    const note = (window as unknown as { note: (line: string) => void }).note;
+    const get = credentials.get.bind(credentials);
+    credentials.get = (options) => {
+      const kind = options?.mediation ?? "modal";
+      note(`begin ${kind}`);
+      options?.signal?.addEventListener("abort", () => note(`abort ${kind}`));
+      return get(options);
+    };
+  });
+  let asked = 0;
+  page.on("request", (request) => {
+    if (request.url().endsWith("/login/passkey/options")) asked += 1;
+  });
+  await openSignIn(page);
+  await expect.poll(() => seen).toEqual(["begin conditional"]);
+  await passkeyButton(page).click();
+  await expect.poll(() => seen).toEqual(["begin conditional", "abort conditional", "begin modal"]);
+  await expect(page.getByText("Waiting for your passkey…")).toBeVisible();
+  expect(asked).toBe(1);
+});
+
+test("a prompt that is closed says so, and what was typed stays", async ({ page }) => {
+  await addAuthenticator(page);
+  await openSignIn(page);
+  await page.getByLabel("Email").fill("ada@example.com");
+  await passkeyButton(page).click();
+  await expect(page.getByRole("alert")).toContainText("No passkey was used", { timeout: 20_000 });
+  await expect(page.getByLabel("Email")).toHaveValue("ada@example.com");
+  await expect(passkeyButton(page)).toBeFocused();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+});
+
+test("a passkey that no account has any more says so, and the browser forgets it", async ({ page, member }) => {
+  const authenticator = await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  const { data: users } = await admin.listUsers({ perPage: 1_000 });
+  const userId = users.users.find(({ email }) => email === member.email)?.id ?? "";
+  const { data: passkeys, error } = await admin.passkey.listPasskeys({ userId });
+  if (error) throw error;
+  await admin.passkey.deletePasskey({ userId, passkeyId: passkeys[0]?.id ?? "" });
+  await signOut(page);
+  await withoutAutofill(page);
+  await page.goto("/login");
+  await passkeyButton(page).click();
+  await expect(page.getByRole("alert")).toContainText("No account here has this passkey");
+  await expect.poll(authenticator.credentials).toEqual([]);
+});
+
+test("a challenge that has run out is followed by a fresh one", async ({ page, member }) => {
+  await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  await signOut(page);
+  await withoutAutofill(page);
+  // What the browser is given is good for nothing by the time that it answers.
+  await page.route(
+    "**/login/passkey/options",
+    async (route) => {
+      const response = await route.fetch();
+      await expire((await response.json()).challengeId);
+      await route.fulfill({ response });
+    },
+    { times: 1 },
+  );
+  await page.goto("/login");
+  await passkeyButton(page).click();
+  await expect(page.getByRole("alert")).toContainText("The request had run out");
+  await passkeyButton(page).click();
+  await expect(page).toHaveURL("/");
+});
+
+async function expire(challengeId: string): Promise<void> {
+  const database = new Client({ connectionString: stack.supabase.dbUrl });
+  await database.connect();
+  const past = "update auth.webauthn_challenges set expires_at = now() - interval '1 second' where id = $1";
+  await database.query(past, [challengeId]);
+  await database.end();
+}
+
+test("of two passkeys each signs in; one is renamed, the other deleted, and it is forgotten", async ({
+  page,
+  member,
+}) => {
+  const laptop = await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  await card(page).getByRole("link", { name: "Rename" }).click();
+  await expect(page.getByLabel("Name")).toHaveValue("Passkey");
+  await page.getByLabel("Name").fill("");
+  await page.getByRole("button", { name: "Rename passkey" }).click();
+  await expect(page.getByRole("alert")).toBeFocused();
+  await expect(page.getByLabel("Name")).toHaveAccessibleDescription("Give the passkey a name");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel("Name").fill("Laptop");
+  await page.getByRole("button", { name: "Rename passkey" }).click();
+  await expect(card(page).getByRole("status")).toContainText("new name");
+
+  const held = await laptop.credentials();
+  await laptop.remove();
+  const phone = await addAuthenticator(page);
+  await addPasskey(page);
+  await expect(card(page).getByRole("listitem")).toHaveCount(2);
+  await expect(card(page).getByRole("listitem").first()).toContainText("Laptop");
+  expect(held).toHaveLength(1);
+
+  await signOut(page);
+  await page.goto("/settings/security");
+  await expect(card(page).getByRole("listitem").nth(1)).toContainText("last used just now");
+  await card(page).getByRole("link", { name: "Delete Passkey" }).click();
+  await expect(page.getByText("will no longer sign in")).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: "Delete passkey" }).click();
+  await expect(card(page).getByRole("status")).toContainText("Your passkey is deleted");
+  await expect(card(page).getByRole("listitem")).toHaveCount(1);
+  await expect.poll(phone.credentials).toEqual([]);
+});
+
+test("a device that holds a passkey of the account makes no second one", async ({ page, member }) => {
+  await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  await page.goto("/settings/security/passkeys/new");
+  await page.getByRole("button", { name: "Add passkey" }).click();
+  await expect(page.getByRole("alert")).toContainText("This device has a passkey of this account already");
+  await expectAccessible(page);
+});
+
+test.describe("without JavaScript", () => {
+  test.use({ javaScriptEnabled: false });
+
+  test("the pages say what needs it", async ({ page, member }) => {
+    await page.goto("/login");
+    const note = page.locator("#passkey-note noscript");
+    await expect(note).toBeVisible();
+    await expect(note).toHaveText("Passkeys need JavaScript, which is switched off here.", { useInnerText: true });
+    await expect(passkeyButton(page)).toBeDisabled();
+    await signIn(page, member);
+    await page.goto("/settings/security/passkeys/new");
+    await expect(note).toHaveText("Adding a passkey needs JavaScript, which is switched off here.", {
+      useInnerText: true,
+    });
+  });
+});
+
+test("a passkey is renamed and deleted without JavaScript", async ({ page, member, browser, baseURL }) => {
+  await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  const storageState = await page.context().storageState();
+  const plain = await browser.newContext({ javaScriptEnabled: false, storageState, ...(baseURL ? { baseURL } : {}) });
+  const still = await plain.newPage();
+  await still.goto("/settings/security");
+  await card(still).getByRole("link", { name: "Rename" }).click();
+  await still.getByLabel("Name").fill("Ada’s key");
+  await still.getByRole("button", { name: "Rename passkey" }).click();
+  await card(still).getByRole("link", { name: "Delete Ada’s key" }).click();
+  await still.getByRole("button", { name: "Delete passkey" }).click();
+  await expect(card(still)).toContainText("No passkey yet");
+  await plain.close();
+});
+
+test.describe("where there can be no passkeys", () => {
+  for (const [what, script, words] of [
+    ["a browser without them", "delete window.PublicKeyCredential", "This browser does not support passkeys."],
+    [
+      "an insecure address",
+      "Object.defineProperty(window, 'isSecureContext', { value: false })",
+      "Passkeys need a secure connection",
+    ],
+  ] as const) {
+    test(`${what} says so, and the password still works`, async ({ page, member }) => {
+      await page.addInitScript(script);
+      await page.goto("/login");
+      await expect(page.getByText(words)).toBeVisible();
+      await expect(passkeyButton(page)).toBeDisabled();
+      await expectAccessible(page);
+      await expectFitsSmallScreens(page);
+      await signIn(page, member);
+      await expect(page).toHaveURL("/");
+      await page.goto("/settings/security/passkeys/new");
+      await expect(page.getByText(words)).toBeVisible();
+    });
+  }
+});
+
+test("the browser learns what the account is called now", async ({ page, member }) => {
+  const authenticator = await addAuthenticator(page);
+  await signIn(page, member);
+  await addPasskey(page);
+  const [held] = await authenticator.credentials();
+  expect(held).toMatchObject({ rpId: expect.any(String), userName: member.email });
+  const { data: users } = await admin.listUsers({ perPage: 1_000 });
+  const user = users.users.find(({ email }) => email === member.email);
+  const renamed = `renamed-${member.email}`;
+  await admin.updateUserById(user?.id ?? "", { email: renamed, email_confirm: true });
+  await page.goto("/settings/security");
+  await expect.poll(async () => (await authenticator.credentials())[0]?.userName).toBe(renamed);
+});

@@ -23,7 +23,7 @@ const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
   auth: { persistSession: false, autoRefreshToken: false },
 }).auth;
 
-function makePerson(): Person {
+export function makePerson(): Person {
   const id = crypto.randomUUID();
   return { email: `${id.slice(0, 8)}@e2e.gatehouse.test`, password: `correct horse ${id.slice(-12)}` };
 }

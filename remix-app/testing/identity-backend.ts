@@ -125,6 +125,10 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     const send = (status: number, body: unknown) => {
       response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
     };
+    const sendError = ({ status, code }: { status: number; code: string }) => {
+      response.setHeader("X-Supabase-Api-Version", "2024-01-01");
+      send(status, { code, message: "the backend's own words" });
+    };
     const fail = (behaviour: string) => {
       if (behaviour === "down") response.writeHead(500).end();
       return behaviour === "down" || behaviour === "hang";
@@ -135,7 +139,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       if (backend.user === "refused") send(403, { code: "bad_jwt", message: "no" });
       else if (!fail(backend.user)) send(200, testUser);
     } else if (path === "/auth/v1/token") {
-      if (typeof backend.refresh === "object") send(backend.refresh.status, { code: backend.refresh.code });
+      if (typeof backend.refresh === "object") sendError(backend.refresh);
       else if (!fail(backend.refresh)) {
         refreshes += 1;
         await new Promise((resolve) => setTimeout(resolve, refreshDelayMs));

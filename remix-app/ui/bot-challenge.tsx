@@ -26,9 +26,8 @@ export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | 
       {/* As high as the widget, which is compact on the smallest screens, so that nothing jumps when it arrives. */}
       <div data-bot-challenge-widget className="min-h-[65px] overflow-hidden max-[331px]:min-h-[140px]" />
       <p id="bot-challenge-status" role="status" className="text-muted text-small">
-        <noscript>
-          This page checks that you are a person, which needs JavaScript. Turn it on and load it again.
-        </noscript>
+        {/* The script says something else at once. */}
+        This page checks that you are a person, which needs JavaScript. Turn it on and load the page again.
       </p>
       <Button type="button" variant="secondary" hidden data-bot-challenge-retry>
         Try the check again

@@ -28,6 +28,14 @@ export function readStack(): Stack {
     throw new Error(
       "GATEHOUSE_STACK is not set: run the tests with `npm test`, or set it to .local/stack.json of a running `npm start`.",
     );
+  return readStackFile(file);
+}
+
+/**
+ * Reads the description of a stack that a test started for itself.
+ * @throws Error where the file does not describe one
+ */
+export function readStackFile(file: string): Stack {
   const parsed = stackSchema.safeParse(JSON.parse(readFileSync(file, "utf8")));
   if (!parsed.success) throw new Error(`${file} does not describe a running stack: ${z.prettifyError(parsed.error)}`);
   return parsed.data;

@@ -8,7 +8,7 @@ body { margin: 0; }
 main { box-sizing: border-box; min-height: 100vh; padding: 8px 12px; border: 1px solid GrayText; color: CanvasText; background: Canvas; }
 p { margin: 0; }
 </style></head>
-<body><main><p id="state">Checking…</p><p>Local stand-in for Turnstile</p></main>
+<body><main aria-label="Local bot challenge"><p id="state">Checking…</p><p>Local stand-in for Turnstile</p></main>
 <script type="module">
 const asked = Object.fromEntries(new URLSearchParams(location.search));
 const tell = (message) => parent.postMessage({ source: "local-turnstile", id: asked.id, ...message }, "*");

@@ -1,0 +1,219 @@
+import { createClient } from "@supabase/supabase-js";
+import type { Page } from "playwright/test";
+import { readStackFile, type Stack } from "../scripts/test/stack.ts";
+import { startStack } from "../scripts/test/start-stack.ts";
+import {
+  test as base,
+  expect,
+  expectAccessible,
+  expectFitsSmallScreens,
+  makePerson,
+  type Person,
+  signIn,
+} from "./test.ts";
+
+/** These tests have a stack whose sign-in asks for a bot challenge. */
+const test = base.extend<{ person: Person }, { challenged: Stack }>({
+  challenged: [
+    // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+    async ({}, use) => {
+      const { file, stop } = await startStack({ LOCAL_BOT_CHALLENGE: "on", IDENTITY_BIN: "" });
+      await use(readStackFile(file));
+      await stop();
+    },
+    { scope: "worker", timeout: 180_000 },
+  ],
+  baseURL: ({ challenged }, use) => use(challenged.base),
+  person: async ({ challenged }, use) => {
+    const { url, secretKey } = challenged.supabase;
+    const { admin } = createClient(url, secretKey, { auth: { persistSession: false, autoRefreshToken: false } }).auth;
+    const person = makePerson();
+    const { error } = await admin.createUser({ ...person, email_confirm: true });
+    if (error) throw error;
+    await use(person);
+  },
+});
+// One after the other, on one stack.
+test.describe.configure({ mode: "default" });
+
+const tokenField = (page: Page) => page.locator("input[name=botChallengeToken]");
+const status = (page: Page) => page.locator("#bot-challenge-status");
+
+async function expectPassed(page: Page): Promise<void> {
+  await expect(tokenField(page)).toHaveValue(/^local\./);
+  await expect(status(page)).toBeEmpty();
+}
+
+const unregistered = "this site's name is not registered with the widget";
+
+test("who passes signs in, and has a fresh token after each answer", async ({ page, person }) => {
+  await page.goto("/login");
+  await expectPassed(page);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  const first = await tokenField(page).inputValue();
+  await signIn(page, { ...person, password: "not the password" });
+  await expect(page.getByRole("alert")).toContainText("do not match an account");
+  await expectPassed(page);
+  expect(await tokenField(page).inputValue()).not.toBe(first);
+  await page.getByLabel("Password").fill(person.password);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+});
+
+test("signing up, sending its mail again and resetting a password pass too", async ({ page, person }) => {
+  await page.goto("/signup");
+  await page.getByLabel("Email").fill(`new-${person.email}`);
+  await page.getByLabel("Password").fill(person.password);
+  await expectPassed(page);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: "Create account" }).click();
+  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expectPassed(page);
+  await page.waitForTimeout(1_100);
+  await page.getByRole("button", { name: "Send the link again" }).click();
+  await expect(page.getByText("a new link is on its way")).toBeVisible();
+  await page.goto("/forgot-password");
+  await expectPassed(page);
+  await page.getByLabel("Email").fill(person.email);
+  await page.getByRole("button", { name: "Send the link" }).click();
+  await expect(page.getByText("If there is an account for this address")).toBeVisible();
+});
+
+test("a form that is sent too early waits, says so, and goes by itself", async ({ page, person }) => {
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  await page.route("**/challenge", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await signIn(page, person);
+  await expect(status(page)).toHaveText("Checking that you are a person…");
+  await expect(page).toHaveURL(/\/login$/);
+  await expectAccessible(page);
+  release();
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+});
+
+test("a button that needs the challenge is blocked with the reason until there is a token", async ({ page }) => {
+  await page.addInitScript(() => {
+    document.addEventListener("readystatechange", () => {
+      if (document.readyState !== "interactive") return;
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Needs it" });
+      button.dataset.needsBotChallenge = "";
+      button.addEventListener("click", () => button.append("!"));
+      document.querySelector("main")?.append(button);
+      document.addEventListener("bot-challenge:change", (event) => {
+        const { token, reason } = (event as CustomEvent).detail;
+        button.title = token ?? reason;
+      });
+    });
+  });
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  await page.route("**/challenge", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.goto("/login");
+  const button = page.getByRole("button", { name: "Needs it" });
+  await expect(button).toHaveAttribute("aria-disabled", "true");
+  await expect(button).toHaveAccessibleDescription("Checking that you are a person…");
+  await button.click({ force: true });
+  await expect(button).toHaveText("Needs it");
+  release();
+  await expect(button).toHaveAttribute("aria-disabled", "false");
+  await button.click();
+  await expect(button).toHaveText("Needs it!");
+
+  const used = await tokenField(page).inputValue();
+  await expect(button).toHaveAttribute("title", used);
+  await page.evaluate(() => document.dispatchEvent(new Event("bot-challenge:used")));
+  await expect(tokenField(page)).not.toHaveValue(used);
+  await expectPassed(page);
+});
+
+test("a made-up token and one that was used are refused, and what was typed stays", async ({ page, person }) => {
+  await page.goto("/login");
+  await expectPassed(page);
+  const token = await tokenField(page).inputValue();
+  await tokenField(page).evaluate((field: HTMLInputElement) => {
+    field.value = "local.made-up";
+  });
+  await page.getByLabel("Email").fill(person.email);
+  await page.getByLabel("Password").fill(person.password);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(page.getByRole("alert")).toContainText("was refused or is too old. Complete it again.");
+  await expect(page.getByLabel("Email")).toHaveValue(person.email);
+  await expect(page.getByLabel("Password")).toHaveValue("");
+
+  const send = (password: string) =>
+    page.request.post("/login", {
+      form: { email: person.email, password, botChallengeToken: token },
+      headers: { "sec-fetch-site": "same-origin" },
+      maxRedirects: 0,
+    });
+  expect((await send("not the password")).status()).toBe(400);
+  expect((await send(person.password)).status()).toBe(403);
+});
+
+test.describe("without JavaScript", () => {
+  test.use({ javaScriptEnabled: false });
+
+  test("the page says that the check needs it, and nothing is tried", async ({ page, person }) => {
+    await page.goto("/login");
+    await expect(page.getByText("This page checks that you are a person, which needs JavaScript.")).toBeVisible();
+    await expectFitsSmallScreens(page);
+    await page.getByLabel("Email").fill(person.email);
+    await page.getByLabel("Password").fill(person.password);
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await expect(page.getByRole("alert")).toContainText("The check that you are a person is missing.");
+    await expect(page.getByLabel("Email")).toHaveValue(person.email);
+  });
+});
+
+test("error 110200 is explained, and there is nothing to try again", async ({ page, baseURL }) => {
+  const elsewhere = new URL("/login", baseURL);
+  elsewhere.hostname = "127.0.0.1";
+  await page.setViewportSize({ width: 320, height: 640 });
+  await page.goto(elsewhere.href);
+  await expect(status(page)).toContainText(`${unregistered} (127.0.0.1, error 110200)`);
+  await expect(page.getByRole("button", { name: "Try the check again" })).toBeHidden();
+  await expect(tokenField(page)).toHaveValue("");
+  await expectFitsSmallScreens(page);
+  await expectAccessible(page);
+});
+
+test("a widget that cannot be loaded says what may block it, and can be tried again", async ({ page }) => {
+  await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
+  await page.goto("/login");
+  await expect(status(page)).toContainText("The check could not be loaded. Something may be blocking 127.0.0.1:");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.unroute("**/turnstile/v0/api.js*");
+  await page.getByRole("button", { name: "Try the check again" }).click();
+  await expectPassed(page);
+});
+
+test("another failure of the widget can be tried again, from the form too", async ({ page, person }) => {
+  await page.route("**/challenge", (route) => route.abort());
+  await signIn(page, person);
+  await expect(status(page)).toContainText("(300030)");
+  const retry = page.getByRole("button", { name: "Try the check again" });
+  await expect(retry).toBeVisible();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(retry).toBeFocused();
+  await page.unroute("**/challenge");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+});
+
+test("only the pages that show the widget may use its origin", async ({ page }) => {
+  const policyOf = async (path: string) => (await page.request.get(path)).headers()["content-security-policy"] ?? "";
+  const origin = /script-src 'self' 'nonce-[^']+' (http:\/\/127\.0\.0\.1:\d+);.*frame-src \1;/;
+  for (const path of ["/login", "/signup", "/forgot-password", "/signup/check-mail"])
+    expect(await policyOf(path), path).toMatch(origin);
+  for (const path of ["/auth/confirm", "/no/such/page", "/healthz"]) {
+    expect(await policyOf(path), path).not.toContain("frame-src");
+    expect(await policyOf(path), path).not.toContain("127.0.0.1");
+  }
+});

@@ -28,7 +28,23 @@ export interface LinkedIdentity extends z.infer<typeof identity> {
   unlinkable: boolean;
 }
 
+/** How an account can be signed in to. */
+export type SignInMethods = z.infer<typeof signInMethods>;
+
 const ownProviders = ["email", "phone"];
+
+/**
+ * The ways into an account: a password, passkeys, and identities, whether or not their provider is on.
+ * @throws Response 503 UNAVAILABLE
+ */
+export async function readSignInMethods(context: AppLoadContext, userId: string): Promise<SignInMethods> {
+  const { data, error } = await createServiceClient(context.env)
+    .schema("private")
+    .rpc("sign_in_methods", { subject_id: userId });
+  const methods = signInMethods.safeParse(data);
+  if (error || !methods.success) throw unavailable(context, error?.code ?? "answer");
+  return methods.data;
+}
 
 /**
  * The identities of an account, and which may go: what must remain is a password, a passkey, or a provider that is on.
@@ -36,12 +52,7 @@ const ownProviders = ["email", "phone"];
  */
 export async function listIdentities(context: AppLoadContext, user: User): Promise<LinkedIdentity[]> {
   const { env } = context;
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("sign_in_methods", { subject_id: user.id });
-  const methods = signInMethods.safeParse(data);
-  if (error || !methods.success) throw unavailable(context, error?.code ?? "answer");
-  const { password, passkeys, identities } = methods.data;
+  const { password, passkeys, identities } = await readSignInMethods(context, user.id);
   const isUsable = (provider: string) => (env.OAUTH_PROVIDERS as readonly string[]).includes(provider);
   const usable = Number(password) + passkeys + identities.filter(({ provider }) => isUsable(provider)).length;
   return identities.map((found) => ({

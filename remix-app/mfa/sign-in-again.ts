@@ -3,9 +3,33 @@ import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { type AuthFailure, generalFailure } from "../identity/auth-errors.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { type OfferedProviders, offeredProviders } from "../identity/offered-providers.ts";
+import { readSignInMethods } from "../identity/sign-in-methods.ts";
 import type { User } from "../identity/user.ts";
 
+/** The ways in which an account can be signed in to again, of those that are offered here. */
+export interface WaysAgain {
+  password: boolean;
+  passkey: boolean;
+  offered: OfferedProviders;
+}
+
 export const signInAgainSchema = z.object({ password: z.string({ error: "Enter your password" }) });
+
+/** @throws Response 503 UNAVAILABLE where they could not be asked for */
+export async function waysToSignInAgain(context: AppLoadContext, user: User): Promise<WaysAgain> {
+  const { password, passkeys, identities } = await readSignInMethods(context, user.id);
+  const linked = new Set(identities.map(({ provider }) => provider));
+  const { providers, lastUsed } = offeredProviders(context);
+  return {
+    password,
+    passkey: passkeys > 0,
+    offered: {
+      providers: providers.filter(({ name }) => linked.has(name)),
+      lastUsed: lastUsed !== null && linked.has(lastUsed) ? lastUsed : null,
+    },
+  };
+}
 
 /**
  * Signs the user of this request in again by password: a session of its own, in the cookie of the answer, which takes

@@ -10,21 +10,24 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { botChallengeField } from "../identity/bot-challenge.ts";
+import { allowProviderPages } from "../identity/begin-oauth.ts";
+import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { secondStepPath } from "../identity/second-step.ts";
 import { isFresh } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { challengeSchema } from "../mfa/code-schema.ts";
 import { openStep } from "../mfa/open-step.ts";
-import { signInAgain, signInAgainSchema } from "../mfa/sign-in-again.ts";
+import { securityPath } from "../mfa/security-path.ts";
+import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../mfa/sign-in-again.ts";
 import { verifyCode } from "../mfa/verify-code.ts";
+import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { CodeFields } from "../ui/code-fields.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
-import { PasswordField } from "../ui/field.tsx";
 import { SignOutForm } from "../ui/other-ways.tsx";
+import { SignInAgain } from "../ui/sign-in-again.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -43,8 +46,15 @@ async function openStepUp(context: AppLoadContext, request: Request) {
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openStepUp(context, request);
-  const listed = user.mfa.enrolled ? await listAuthenticators(context) : [];
-  return { email: user.email, authenticators: listed.filter(({ verified }) => verified), destination };
+  const back = /^\/(settings|mfa)\//.test(destination) ? securityPath : "/";
+  const shown = { email: user.email, destination, back };
+  if (user.mfa.enrolled) {
+    const authenticators = (await listAuthenticators(context)).filter(({ verified }) => verified);
+    return { ...shown, authenticators, ways: null, challenge: null };
+  }
+  allowProviderPages(context);
+  const ways = await waysToSignInAgain(context, user);
+  return { ...shown, authenticators: [], ways, challenge: showBotChallenge(context) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -71,24 +81,33 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function StepUpPage() {
-  const { email, authenticators, destination } = useLoaderData<typeof loader>();
+  const { email, destination, back, authenticators, ways, challenge } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { factorId, code, password }] = useForm<{ factorId: string; code: string; password: string }>({
     id: "step-up",
     lastResult,
   });
-  const byCode = authenticators.length > 0;
   return (
     <EntryPage
       title="Confirm that it is you"
-      lead={`This changes how your account is protected, so ${byCode ? "a code" : "a sign-in"} of the last 10 minutes is needed.`}
+      lead={`What you are about to change protects your account. It takes ${ways ? "a sign-in" : "a code"} of the last 10 minutes.`}
     >
-      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(byCode ? { code } : { password })} />
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />
       <p>
         Signed in as <strong className="font-semibold">{email}</strong>.
       </p>
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
-        {byCode ? (
+      {ways ? (
+        <SignInAgain
+          {...ways}
+          formId={form.id}
+          email={email}
+          field={password}
+          challenge={challenge}
+          passkeyButton={ways.passkey ? <PasskeySignIn returnUrl={destination} /> : null}
+          returnUrl={destination}
+        />
+      ) : (
+        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
           <CodeFields
             authenticators={authenticators}
             chosen={factorId.initialValue}
@@ -96,24 +115,10 @@ export default function StepUpPage() {
             code={code}
             autoFocus={lastResult === undefined}
           />
-        ) : (
-          <>
-            {/* Password managers look the password up under this name. */}
-            <input type="text" autoComplete="username" value={email} readOnly hidden />
-            <PasswordField
-              id={password.id}
-              name={password.name}
-              label="Password"
-              autoComplete="current-password"
-              required
-              errorId={password.errorId}
-              errors={password.errors}
-            />
-          </>
-        )}
-        <Button className="w-full">Confirm</Button>
-      </Form>
-      <a href={destination === "/" ? "/" : "/settings/security"} className={`${buttonClass("quiet")} w-full`}>
+          <Button className="w-full">Confirm</Button>
+        </Form>
+      )}
+      <a href={back} className={`${buttonClass("quiet")} w-full`}>
         Cancel
       </a>
       <SignOutForm />

@@ -59,7 +59,7 @@ export async function signIn(
  * @param options.prove raises the session first, as by a code
  */
 export async function signedInLongAgo(
-  { email, password }: Person,
+  { email, password }: Pick<Person, "email" | "password">,
   { secondsAgo, prove }: { secondsAgo: number; prove?: { factorId: string; code: string } },
 ): Promise<SignedInBrowser> {
   const { auth } = createClient(supabase.url, supabase.publishableKey, withoutStorage);

@@ -13,6 +13,7 @@ import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
 import { startSchedule } from "./schedule/schedule.ts";
+import { sweepOAuth } from "./schedule/sweep-oauth.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
 
 /** How long requests under way may take once the process has been told to stop. */
@@ -68,6 +69,7 @@ const stopSchedule = startSchedule({
     clearAttempts(env),
     sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
     sweepAppCredentials(env),
+    sweepOAuth(env),
     ...(env.SMTP_URL ? [resendMails(env)] : []),
   ],
   log: (line) => console.log(line),

@@ -9,9 +9,12 @@ export interface OfferedProviders {
   lastUsed: string | null;
 }
 
-export function offeredProviders(context: AppLoadContext): OfferedProviders {
+/** @param among the providers that somebody's account is linked to; every one that is on where it is left out */
+export function offeredProviders(context: AppLoadContext, among?: readonly string[]): OfferedProviders {
   const last = readLastUsedMethod(context);
-  const providers = configuredProviders(context.env).map(({ name, label }) => ({ name, label }));
+  const providers = configuredProviders(context.env)
+    .filter(({ name }) => among?.includes(name) ?? true)
+    .map(({ name, label }) => ({ name, label }));
   const lastUsed = providers.find(({ name }) => last === `oauth:${name}`)?.name ?? null;
   return { providers: lastUsedFirst(providers, ({ name }) => name === lastUsed), lastUsed };
 }

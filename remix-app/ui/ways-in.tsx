@@ -5,6 +5,7 @@ import { ProviderButtons, type ProviderButtonsProps } from "./provider-buttons.t
 export function WaysIn({ children, ...offered }: ProviderButtonsProps & { children: ReactNode }) {
   if (offered.providers.length === 0) return children;
   const buttons = <ProviderButtons {...offered} />;
+  if (children === null) return buttons;
   const [first, second] = offered.lastUsed ? [buttons, children] : [children, buttons];
   return (
     <>

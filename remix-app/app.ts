@@ -7,22 +7,44 @@ import { basicChallenge, basicCredentials } from "./http/basic.ts";
 import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
 import { clientAddress } from "./http/client-address.ts";
-import { createCookieJar } from "./http/cookies.ts";
+import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { requestOrigin } from "./http/origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteTable, manifestPath } from "./http/route-table.ts";
+import { createRouteTable, manifestPath, type Side } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
-import type { EdgeProxy } from "./identity/edge-proxy.ts";
-import { openRequestSession, type RequestSession } from "./identity/request-session.ts";
+import type { ScheduledTask } from "./schedule/schedule.ts";
 import "./load-context.ts";
 
+/** What differs between the platform and a satellite, which are one build. */
+export interface Runtime {
+  settings: Pick<
+    Env,
+    "NODE_ENV" | "APP_NAME" | "HOST" | "PORT" | "BASE_URL" | "WEB_ALLOWED_ORIGINS" | "TRUSTED_PROXY_HOPS"
+  >;
+  /** Whose routes it answers. */
+  side: Side;
+  /** What the routes of one request work with beside the request itself. */
+  open(credentials: RequestCredentials): Promise<Pick<AppLoadContext, "env" | "session" | "satellite">>;
+  /** Upkeep while the process runs. */
+  tasks: readonly ScheduledTask[];
+  /** What is wrong with its surroundings, for the log; it runs all the same. */
+  findFaults(): Promise<readonly string[]>;
+}
+
+/** By what a request says who sends it. */
+export interface RequestCredentials {
+  authorization: string | null;
+  jar: CookieJar;
+  origin: string;
+  clientAddress: string;
+}
+
 export interface AppOptions {
-  env: Env;
-  proxy: EdgeProxy;
+  runtime: Runtime;
   /** The current build; in development it changes. */
   build: () => Promise<ServerBuild>;
   /** Directory of the client build, served here; absent where Vite serves it. */
@@ -51,14 +73,15 @@ type RequestFacts = Pick<
 };
 
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
-export function createApp({ env, proxy, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
-  const development = env.NODE_ENV === "development";
-  const origins: [string, ...string[]] = [env.BASE_URL, ...(env.WEB_ALLOWED_ORIGINS ?? [])];
+export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
+  const { settings, side } = runtime;
+  const development = settings.NODE_ENV === "development";
+  const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
   const app = new Hono<Bindings>();
 
   app.use(async (c, next) => {
     const started = performance.now();
-    const facts = factsOf(c, { env, origins });
+    const facts = factsOf(c, { settings, origins });
     c.set("request", facts);
     await next();
     const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = facts;
@@ -90,11 +113,11 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
   });
 
   app.get("/healthz", (c) =>
-    draining() ? c.json({ status: "stopping" }, 503) : c.json({ status: "ok", app: env.APP_NAME }),
+    draining() ? c.json({ status: "stopping" }, 503) : c.json({ status: "ok", app: settings.APP_NAME }),
   );
   if (clientDir) app.route("/", staticFiles(clientDir));
 
-  const judgeOf = oncePerBuild(createRouteTable);
+  const judgeOf = oncePerBuild((current) => createRouteTable(current, side));
   const handlerOf = oncePerBuild((current) =>
     createRequestHandler(current, development ? "development" : "production"),
   );
@@ -107,12 +130,15 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
       : response;
   }
 
-  function contextOf(facts: RequestFacts, session: RequestSession, refusal: Response | null = null): AppLoadContext {
+  async function contextOf(
+    facts: RequestFacts,
+    { authorization, jar, refusal = null }: ReturnType<typeof nobody> & { refusal?: Response | null },
+  ): Promise<AppLoadContext> {
     const { formTargets, widgets, personal: _, retryAfterSeconds: __, ...rest } = facts;
+    const { origin, clientAddress } = facts;
     return {
-      env,
       ...rest,
-      session,
+      ...(await runtime.open({ authorization, jar, origin, clientAddress })),
       refusal,
       allowFormTarget: (origin) => formTargets.add(origin),
       allowWidget: (origin) => widgets.add(origin),
@@ -127,22 +153,8 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
     const facts = c.get("request");
     const refusal = problem(code, { ...options, requestId: facts.requestId });
     if (facts.surface === "api" || !c.req.header("accept")?.includes("text/html")) return refusal;
-    const session = await openSession(facts, nobody());
-    return remix(new Request(new URL("/refused", facts.origin)), contextOf(facts, session, refusal));
-  }
-
-  function openSession(
-    facts: RequestFacts,
-    { authorization, jar }: { authorization: string | null; jar: typeof facts.jar },
-  ) {
-    return openRequestSession({
-      env,
-      proxy,
-      jar,
-      origin: facts.origin,
-      authorization,
-      clientAddress: facts.clientAddress,
-    });
+    const context = await contextOf(facts, { ...nobody(), refusal });
+    return remix(new Request(new URL("/refused", facts.origin)), context);
   }
 
   // The order is api.md's, cheapest first.
@@ -171,8 +183,8 @@ export function createApp({ env, proxy, build, clientDir, draining, log }: AppOp
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     facts.personal = pathname !== manifestPath && !forApps;
-    const session = await openSession(facts, facts.personal ? { authorization, jar: facts.jar } : nobody());
-    return remix(requestForRemix(request, { origin: facts.origin, body }), contextOf(facts, session));
+    const context = await contextOf(facts, facts.personal ? { authorization, jar: facts.jar } : nobody());
+    return remix(requestForRemix(request, { origin: facts.origin, pathname: verdict.pathname, body }), context);
   });
 
   app.onError((error, c) => {
@@ -195,18 +207,21 @@ function oncePerBuild<Derived>(derive: (build: ServerBuild) => Derived): (build:
 }
 
 /** The credentials of a request that brings none. */
-function nobody() {
+function nobody(): Pick<RequestCredentials, "authorization" | "jar"> {
   return { authorization: null, jar: createCookieJar(null) };
 }
 
-function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [string, ...string[]] }): RequestFacts {
+function factsOf(
+  c: Context<Bindings>,
+  { settings, origins }: Pick<Runtime, "settings"> & { origins: [string, ...string[]] },
+): RequestFacts {
   const { headers, url } = c.req.raw;
   return {
     requestId: requestIdOf(headers),
     nonce: randomBytes(16).toString("base64"),
     clientAddress: clientAddress(headers, {
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
-      trustedProxyHops: env.TRUSTED_PROXY_HOPS,
+      trustedProxyHops: settings.TRUSTED_PROXY_HOPS,
     }),
     userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
     origin: requestOrigin(headers.get("host"), origins),
@@ -225,9 +240,9 @@ function factsOf(c: Context<Bindings>, { env, origins }: { env: Env; origins: [s
  */
 function requestForRemix(
   request: Request,
-  { origin, body }: { origin: string; body: Uint8Array<ArrayBuffer> },
+  { origin, pathname, body }: { origin: string; pathname: string; body: Uint8Array<ArrayBuffer> },
 ): Request {
-  const { pathname, search } = new URL(request.url);
+  const { search } = new URL(request.url);
   const url = new URL(origin);
   url.pathname = pathname;
   url.search = search;

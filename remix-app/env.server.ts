@@ -2,7 +2,8 @@ import { z } from "zod";
 import { microsoftTenant } from "./identity/microsoft-tenant.ts";
 import { oauthProviderNames } from "./identity/oauth-providers.ts";
 
-const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+/** A whole origin; what follows it is cut off. */
+export const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
 const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
@@ -71,19 +72,9 @@ const secrets = ["SUPABASE_SECRET_KEY", "WEB_MULTI_ACCOUNT_SESSION_SECRET", "APP
  * @throws Error with one line a fault, each naming the variable and what to do
  */
 export function parseEnv(source: Record<string, string | undefined>): Env {
-  const given = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ""));
-  const parsed = schema.safeParse(given);
-  if (!parsed.success) {
-    const lines = parsed.error.issues.map((issue) => {
-      const name = String(issue.path[0]);
-      return given[name] === undefined
-        ? `${name} is missing: set it in the environment or in .env (see .env.example).`
-        : `${name} is not valid: ${issue.message}.`;
-    });
-    throw new Error([...new Set(lines)].join("\n"));
-  }
-  if (parsed.data.NODE_ENV === "production") {
-    const examples = secrets.filter((name) => parsed.data[name]?.startsWith("example-only-"));
+  const env = checkSettings(schema, source);
+  if (env.NODE_ENV === "production") {
+    const examples = secrets.filter((name) => env[name]?.startsWith("example-only-"));
     if (examples.length > 0)
       throw new Error(
         examples
@@ -91,5 +82,22 @@ export function parseEnv(source: Record<string, string | undefined>): Env {
           .join("\n"),
       );
   }
-  return parsed.data;
+  return env;
+}
+
+/** Checks settings by a runtime's schema. @throws Error as {@link parseEnv} */
+export function checkSettings<Schema extends z.ZodType>(
+  schema: Schema,
+  source: Record<string, string | undefined>,
+): z.output<Schema> {
+  const given = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ""));
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map((issue) => {
+    const name = String(issue.path[0]);
+    return given[name] === undefined
+      ? `${name} is missing: set it in the environment or in .env (see .env.example).`
+      : `${name} is not valid: ${issue.message}.`;
+  });
+  throw new Error([...new Set(lines)].join("\n"));
 }

@@ -1,6 +1,7 @@
 import type { Env } from "./env.server.ts";
 import type { CookieJar } from "./http/cookies.ts";
 import type { RequestSession } from "./identity/request-session.ts";
+import type { Satellite } from "./satellites/own/satellite-context.ts";
 
 /** What the server hands to every loader and action of a request. */
 export interface RequestContext {
@@ -17,6 +18,8 @@ export interface RequestContext {
   surface: "page" | "api";
   jar: CookieJar;
   session: RequestSession;
+  /** On a satellite alone, where `env` is not to be had and `session` is nobody's. */
+  satellite?: Satellite;
   /** The server's own refusal of this request, for the page that shows it. */
   refusal: Response | null;
   /** Lets this page's forms lead to another origin, such as an identity provider's. */

@@ -4,17 +4,12 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import type { ServerBuild } from "@remix-run/server-runtime";
-import { clearAttempts } from "./abuse/clear-attempts.ts";
+import type { Runtime } from "./app.ts";
 import { parseEnv } from "./env.server.ts";
-import { createClaimsVerifier } from "./identity/claims.ts";
-import { createEdgeProxy } from "./identity/edge-proxy.ts";
-import { createSessionRefresher } from "./identity/refresh.ts";
-import { resendMails } from "./mail/resend-mails.ts";
-import { findPasskeyFaults } from "./passkeys/boot-check.ts";
-import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
+import { platformRuntime } from "./platform.ts";
+import { parseSatelliteEnv } from "./satellite-env.server.ts";
+import { satelliteRuntime } from "./satellites/own/satellite-runtime.ts";
 import { startSchedule } from "./schedule/schedule.ts";
-import { sweepOAuth } from "./schedule/sweep-oauth.ts";
-import { sweepRuns } from "./schedule/sweep-runs.ts";
 
 /** How long requests under way may take once the process has been told to stop. */
 const drainTimeoutMs = 10_000;
@@ -22,7 +17,11 @@ const requestTimeoutMs = 30_000;
 /** Twice Node's own, so that a browser whose cookies have grown too many still reaches what takes them away. */
 const maxHeaderBytes = 32 * 1024;
 
-const env = bootEnv();
+const isPlatform = (process.env.APP_NAME || "web") === "web";
+const runtime = boot(() =>
+  isPlatform ? platformRuntime(parseEnv(process.env)) : satelliteRuntime(parseSatelliteEnv(process.env)),
+);
+const env = runtime.settings;
 const development = env.NODE_ENV === "development";
 // React chooses its build by this when it is loaded, so whatever loads it is imported after this line.
 process.env.NODE_ENV = development ? "development" : "production";
@@ -37,11 +36,7 @@ const build = vite
 let draining = false;
 const { createApp } = await import("./app.ts");
 const app = createApp({
-  env,
-  proxy: createEdgeProxy({
-    verifyClaims: createClaimsVerifier({ supabaseUrl: env.SUPABASE_URL }),
-    refreshSession: createSessionRefresher({ supabaseUrl: env.SUPABASE_URL }),
-  }),
+  runtime,
   build,
   ...(vite ? {} : { clientDir }),
   draining: () => draining,
@@ -60,20 +55,11 @@ server.on("error", (error: NodeJS.ErrnoException) => {
 });
 server.listen(env.PORT, env.HOST, () => console.log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
 
-void findPasskeyFaults(env).then((faults) => {
+void runtime.findFaults().then((faults) => {
   for (const fault of faults) console.error(`error ${fault}`);
 });
 
-const stopSchedule = startSchedule({
-  tasks: [
-    clearAttempts(env),
-    sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
-    sweepAppCredentials(env),
-    sweepOAuth(env),
-    ...(env.SMTP_URL ? [resendMails(env)] : []),
-  ],
-  log: (line) => console.log(line),
-});
+const stopSchedule = startSchedule({ tasks: runtime.tasks, log: (line) => console.log(line) });
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.on(signal, () => {
@@ -90,9 +76,9 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   });
 }
 
-function bootEnv() {
+function boot(open: () => Runtime): Runtime {
   try {
-    return parseEnv(process.env);
+    return open();
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exit(1);

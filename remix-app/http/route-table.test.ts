@@ -20,9 +20,18 @@ const routes = {
     path: "api/v1/exchange",
     module: { action: read, handle: { authorization: "basic" } },
   },
+  theme: { id: "theme", parentId: "root", path: "theme", module: { action: read, handle: { side: "both" } } },
+  start: {
+    id: "start",
+    parentId: "root",
+    path: "satellite",
+    module: { default: page, loader: read, handle: { side: "satellite" } },
+  },
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
-const judge = createRouteTable({ routes } as unknown as Parameters<typeof createRouteTable>[0]);
+const build = { routes } as unknown as Parameters<typeof createRouteTable>[0];
+const judge = createRouteTable(build, "platform");
+const satelliteJudge = createRouteTable(build, "satellite");
 
 describe("the route table", () => {
   test.each([
@@ -36,14 +45,12 @@ describe("the route table", () => {
     ["GET", "/__manifest"],
     ["HEAD", "/__manifest"],
   ])("finds %s %s", (method, pathname) => {
-    expect(judge({ method, pathname })).toEqual({ status: "found", authorization: "bearer" });
+    expect(judge({ method, pathname })).toEqual({ status: "found", authorization: "bearer", pathname });
   });
 
   test("tells which routes are for servers of apps", () => {
-    expect(judge({ method: "POST", pathname: "/api/v1/exchange" })).toEqual({
-      status: "found",
-      authorization: "basic",
-    });
+    const pathname = "/api/v1/exchange";
+    expect(judge({ method: "POST", pathname })).toEqual({ status: "found", authorization: "basic", pathname });
   });
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data"])("knows no %s", (pathname) => {
@@ -59,5 +66,24 @@ describe("the route table", () => {
     ["POST", "/api/v1/items/7", ["GET", "HEAD", "DELETE"]],
   ])("names what is allowed instead of %s %s", (method, pathname, allow) => {
     expect(judge({ method, pathname })).toEqual({ status: "method", allow });
+  });
+
+  test.each(["/login", "/logout", "/api/v1/items/7", "/api/v1/exchange", "/satellite", "/__manifest", "/_root.data"])(
+    "finds no %s on a satellite",
+    (pathname) => {
+      expect(satelliteJudge({ method: "GET", pathname })).toEqual({ status: "not-found" });
+      expect(satelliteJudge({ method: "POST", pathname })).toEqual({ status: "not-found" });
+    },
+  );
+
+  test("shows a satellite's start page at its root, and nowhere on the platform", () => {
+    const found = { status: "found", authorization: "bearer", pathname: "/satellite" };
+    expect(satelliteJudge({ method: "GET", pathname: "/" })).toEqual(found);
+    expect(judge({ method: "GET", pathname: "/satellite" })).toEqual({ status: "not-found" });
+  });
+
+  test("finds on both what is of both", () => {
+    for (const side of [judge, satelliteJudge])
+      expect(side({ method: "POST", pathname: "/theme" })).toMatchObject({ status: "found" });
   });
 });

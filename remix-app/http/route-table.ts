@@ -3,13 +3,19 @@ import type { ServerBuild } from "@remix-run/server-runtime";
 
 /** What the route table says of a request before anything else is looked at. */
 export type RouteVerdict =
-  | { status: "found"; authorization: "bearer" | "basic" }
+  /** `pathname` is what Remix knows it by. */
+  | { status: "found"; authorization: "bearer" | "basic"; pathname: string }
   | { status: "not-found" }
   | { status: "method"; allow: string[] };
+
+/** The platform and its satellites are one build; each answers its own routes. */
+export type Side = "platform" | "satellite";
 
 /** A route's own word on its methods, in its `handle`; without it, GET for a loader or page and POST for an action. */
 export interface RouteHandle {
   methods?: readonly string[];
+  /** Whose route it is; without it, the platform's. */
+  side?: Side | "both";
   /** `basic`: for servers of apps alone, which prove themselves with Basic credentials; no session is looked at. */
   authorization?: "basic";
   /** False: the page works as it comes, and ships no script of the framework. */
@@ -23,26 +29,38 @@ type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: b
 export const manifestPath = "/__manifest";
 const manifestMethods = ["GET", "HEAD"];
 const notFoundPath = "*";
+/** One build has one `/`, which is the platform's: a satellite's start page is this route, shown at `/`. */
+const satelliteStartPath = "/satellite";
 
-/** Compiles the routes of a build into a judge of paths and methods. */
-export function createRouteTable(build: Pick<ServerBuild, "routes">): Judge {
+/** Compiles the routes of a build into a judge of paths and methods, for one side. */
+export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side): Judge {
   const tree = childrenOf(build.routes, undefined);
-  return ({ pathname, method }) => {
+  return ({ pathname: asked, method }) => {
+    if (side === "satellite" && asked === satelliteStartPath) return { status: "not-found" };
+    const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
-    if (path === manifestPath) return judged({ method, allow: manifestMethods });
+    if (path === manifestPath && side === "platform") return judged({ method, pathname, allow: manifestMethods });
     const leaf = matchRoutes(tree as never, path)?.at(-1)?.route as RouteNode | undefined;
     const route = leaf && build.routes[leaf.id];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization } = (handle as RouteHandle | undefined) ?? {};
+    const { methods, authorization, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
+    if (owner !== side && owner !== "both") return { status: "not-found" };
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return judged({ method, allow, ...(authorization ? { authorization } : {}) });
+    return judged({ method, pathname, allow, ...(authorization ? { authorization } : {}) });
   };
 }
 
-function judged(options: { method: string; allow: readonly string[]; authorization?: "basic" }): RouteVerdict {
-  const { method, allow, authorization = "bearer" } = options;
-  return allow.includes(method) ? { status: "found", authorization } : { status: "method", allow: [...allow] };
+function judged(options: {
+  method: string;
+  pathname: string;
+  allow: readonly string[];
+  authorization?: "basic";
+}): RouteVerdict {
+  const { method, pathname, allow, authorization = "bearer" } = options;
+  return allow.includes(method)
+    ? { status: "found", authorization, pathname }
+    : { status: "method", allow: [...allow] };
 }
 
 function childrenOf(routes: ServerBuild["routes"], parentId: string | undefined): RouteNode[] {

@@ -204,6 +204,7 @@ async function measureMainThread(stack: Stack, email: string): Promise<void> {
   const ports = Object.fromEntries(stack.services.map(({ name, port }) => [name, port])) as Ports;
   const env = identityEnvironment({
     addresses: {
+      notes: "",
       base: stack.base,
       supabase: stack.supabase.url,
       identity: `http://127.0.0.1:${at("identity")}`,

@@ -9,6 +9,8 @@ export const host = "127.0.0.1";
 export type Addresses = {
   /** Origin of the web server. */
   base: string;
+  /** Origin of the satellite beside it. */
+  notes: string;
   supabase: string;
   identity: string;
   functions: string;
@@ -34,10 +36,23 @@ export function webOrigin(settings: Environment["settings"], port: number): stri
   return url.origin;
 }
 
+/**
+ * The satellite's origin: a sibling of the platform under the parent domain, else the other name of this machine, since
+ * browsers keep cookies by host and not by port.
+ */
+function satelliteOrigin(settings: Environment["settings"], { base, port }: { base: string; port: number }): string {
+  const { hostname, protocol } = new URL(base);
+  const { PARENT_DOMAIN: parent } = settings;
+  if (parent && hostname.endsWith(`.${parent}`)) return `${protocol}//notes.${parent}:${port}`;
+  return `http://${hostname === host ? "localhost" : host}:${port}`;
+}
+
 export function addressesOf(ports: Ports, settings: Environment["settings"]): Addresses {
   const at = (port: number) => `http://${host}:${port}`;
+  const base = webOrigin(settings, ports.web);
   return {
-    base: webOrigin(settings, ports.web),
+    base,
+    notes: satelliteOrigin(settings, { base, port: ports.notes }),
     supabase: at(ports.gateway),
     identity: at(ports.identity),
     functions: at(ports.functions),

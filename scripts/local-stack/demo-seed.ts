@@ -2,6 +2,7 @@ import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
 import { createAiKey, hashAiCredential } from "#shared/ai-key.ts";
 import { withDatabase } from "./database.ts";
+import { ensureDemoApp } from "./demo-apps.ts";
 import type { StackDescription } from "./description.ts";
 import { StackError } from "./errors.ts";
 import { type Secrets, saveSecrets } from "./secrets.ts";
@@ -15,11 +16,12 @@ const people = [
 const workspaceName = "Demo workspace";
 const workspaceCredits = 1_000_000;
 
-type Context = { dataDir: string; supabaseUrl: string; dbUrl: string; secrets: Secrets };
+type Context = { dataDir: string; supabaseUrl: string; satelliteUrl: string; dbUrl: string; secrets: Secrets };
 
 /**
  * Makes what a first visitor needs, unless it is there: two people through the identity backend's admin API, a
- * shared workspace with credits, and a key for the AI gateway, whose text is kept with the stack's secrets.
+ * shared workspace with credits, a key for the AI gateway, whose text is kept with the stack's secrets, and the
+ * satellite's registration.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
   return withDatabase(context.dbUrl, async (client) => {
@@ -28,6 +30,7 @@ export async function seedDemo(context: Context): Promise<DemoData> {
     await client.query("begin");
     const workspaceId = await ensureWorkspace(client, { user, admin });
     const aiKey = await ensureKey(client, context, { workspaceId, user });
+    await ensureDemoApp(client, { origin: context.satelliteUrl, secrets: context.secrets });
     await client.query("commit");
     return {
       users: people.map(({ role, email }) => ({ role, email, password: context.secrets.demoPassword })),

@@ -5,6 +5,8 @@ import { styleText } from "node:util";
 /** What a running stack says of itself, to people and to tests. */
 export type StackDescription = {
   base: string;
+  /** Apps of ours that sign their users in through the platform. */
+  satellites: { name: string; url: string }[];
   ai: string;
   supabase: { url: string; publishableKey: string; secretKey: string; dbUrl: string };
   mail: { smtp: string; web: string };
@@ -35,9 +37,10 @@ export function removeDescription(dataDir: string): void {
 /** The table that is printed when everything answers. */
 export function renderTable(description: StackDescription, stream: NodeJS.WriteStream): string {
   const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(15), { stream }) : text.padEnd(15));
-  const { base, ai, supabase, mail, users, aiKey } = description;
+  const { base, satellites, ai, supabase, mail, users, aiKey } = description;
   const rows: [string, string][] = [
     ["Web", base],
+    ...satellites.map(({ name, url }): [string, string] => [`Satellite ${name}`, url]),
     ["Mailbox", mail.web],
     ["Supabase", supabase.url],
     ["Publishable key", supabase.publishableKey],

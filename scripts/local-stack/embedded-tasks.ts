@@ -68,7 +68,10 @@ export function describeTasks(
       kind: "task",
       name: "demo",
       dependsOn: ["gateway", "seed"],
-      run: async () => onDemo(await seedDemo({ dataDir, supabaseUrl: addresses.supabase, dbUrl, secrets })),
+      run: async () =>
+        onDemo(
+          await seedDemo({ dataDir, supabaseUrl: addresses.supabase, satelliteUrl: addresses.notes, dbUrl, secrets }),
+        ),
     },
     buildTask(root, log),
   ];

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { type Addresses, addressesOf, databaseUrl, host } from "./addresses.ts";
+import { demoApp } from "./demo-apps.ts";
 import type { DemoData } from "./demo-seed.ts";
 import type { StackDescription } from "./description.ts";
 import { describeTasks } from "./embedded-tasks.ts";
@@ -49,7 +50,14 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   return createStack(opened, {
     steps: chooseSteps([...services, ...tasks], options),
     url: addresses.base,
-    describe: (processes) => ({ ...describeFixed(addresses, ports, secrets), ...demo, services: processes }),
+    describe: (processes) => ({
+      ...describeFixed(addresses, ports, secrets),
+      ...demo,
+      satellites: processes.some(({ name }) => name === demoApp.name)
+        ? [{ name: demoApp.name, url: addresses.notes }]
+        : [],
+      services: processes,
+    }),
     onGiveUp,
     onStop: templates.close,
   });
@@ -58,6 +66,8 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
 function chooseSteps(steps: readonly Step[], { without, dev }: Options): Step[] {
   const left = new Set(without);
   if (dev || without.has("web")) left.add("build");
+  // It runs what was built, which the hot-reloading server has not.
+  if (dev || without.has("web")) left.add(demoApp.name);
   if (without.has("postgres")) for (const name of databaseTasks) left.add(name);
   if (demoNeeds.some((name) => without.has(name))) left.add("demo");
   return steps.filter((step) => !left.has(step.name));
@@ -67,7 +77,7 @@ function describeFixed(
   addresses: Addresses,
   ports: Ports,
   secrets: Secrets,
-): Omit<StackDescription, keyof DemoData | "services"> {
+): Omit<StackDescription, keyof DemoData | "services" | "satellites"> {
   return {
     base: addresses.base,
     ai: `${addresses.supabase}/functions`,

@@ -52,6 +52,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
     url: base,
     describe: (services) => ({
       base,
+      satellites: [],
       ai: all.AI_URL ?? `${url}/functions`,
       supabase: { url, publishableKey, secretKey, dbUrl: settings.SUPABASE_DB_URL ?? "" },
       mail: { smtp: "", web: all.MAILBOX_URL ?? "" },
@@ -69,4 +70,4 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
 }
 
 /** Ports of the embedded stack, which nobody listens on here. */
-const unused = ["gateway", "postgres", "mail", "smtp", "identity", "functions", "provider", "oidc"];
+const unused = ["notes", "gateway", "postgres", "mail", "smtp", "identity", "functions", "provider", "oidc"];

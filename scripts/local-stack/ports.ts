@@ -7,6 +7,7 @@ import { codeOf, StackError } from "./errors.ts";
 /** The ports that people know; the next free one where one is taken. */
 export const defaultPorts = {
   web: 3000,
+  notes: 3001,
   gateway: 54321,
   postgres: 54322,
   mail: 54324,

@@ -120,6 +120,11 @@ export function appSessionSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of app sessions").digest("base64url");
 }
 
+/** By which a satellite of the stack proves itself to the platform; it follows from the other secrets. */
+export function demoAppSecret({ jwtSecret }: Secrets, name: string): string {
+  return createHmac("sha256", jwtSecret).update(`secret of the app ${name}`).digest("base64url");
+}
+
 /** What an opaque API key stands for towards the identity backend: a token of that role, for ten years. */
 export function mintRoleToken(role: "anon" | "service_role", jwtSecret: string): Promise<string> {
   return new SignJWT({ role })

@@ -3,11 +3,12 @@ import path from "node:path";
 import { type Addresses, databaseUrl, host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { withDatabase } from "./database.ts";
+import { demoApp } from "./demo-apps.ts";
 import { type Environment, examplePrefix, inheritedNames } from "./environment.ts";
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
 import type { Service } from "./runner/service.ts";
-import { appSessionSecret, type Secrets } from "./secrets.ts";
+import { appSessionSecret, demoAppSecret, type Secrets } from "./secrets.ts";
 import { denoArguments } from "./services/functions/deno-arguments.ts";
 import { demoTenant } from "./services/oidc/stand-ins.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
@@ -213,6 +214,27 @@ export async function describeServices(context: ServiceContext): Promise<Service
       ...limits,
     },
     describeWeb({ root, port: ports.web, dev, dependsOn: ["gateway"], env: webEnvironment(context) }),
+    {
+      kind: "service",
+      name: demoApp.name,
+      ...script("remix-app/server.ts"),
+      // Nothing of the platform's: it knows where the platform is, and its own secret.
+      env: {
+        ...plain,
+        NODE_ENV: "production",
+        APP_NAME: demoApp.name,
+        APP_SECRET: demoAppSecret(secrets, demoApp.name),
+        BASE_URL: addresses.notes,
+        CENTRAL_URL: addresses.base,
+        CENTRAL_API_URL: `http://${host}:${ports.web}`,
+        HOST: host,
+        PORT: String(ports.notes),
+      },
+      port: ports.notes,
+      dependsOn: ["build"],
+      health: { url: `http://${host}:${ports.notes}/healthz` },
+      ...limits,
+    },
   ];
 }
 

@@ -3,6 +3,7 @@ import { z } from "zod";
 
 const stackSchema = z.looseObject({
   base: z.url(),
+  satellites: z.array(z.object({ name: z.string(), url: z.url() })),
   ai: z.url(),
   supabase: z.object({ url: z.url(), publishableKey: z.string(), secretKey: z.string(), dbUrl: z.string() }),
   mail: z.object({ smtp: z.string(), web: z.url() }),

@@ -1,0 +1,33 @@
+import { clearAttempts } from "./abuse/clear-attempts.ts";
+import type { Runtime } from "./app.ts";
+import type { Env } from "./env.server.ts";
+import { createClaimsVerifier } from "./identity/claims.ts";
+import { createEdgeProxy } from "./identity/edge-proxy.ts";
+import { createSessionRefresher } from "./identity/refresh.ts";
+import { openRequestSession } from "./identity/request-session.ts";
+import { resendMails } from "./mail/resend-mails.ts";
+import { findPasskeyFaults } from "./passkeys/boot-check.ts";
+import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
+import { sweepOAuth } from "./schedule/sweep-oauth.ts";
+import { sweepRuns } from "./schedule/sweep-runs.ts";
+
+/** The platform itself: people's sessions of the identity backend, by cookie or bearer. */
+export function platformRuntime(env: Env): Runtime {
+  const proxy = createEdgeProxy({
+    verifyClaims: createClaimsVerifier({ supabaseUrl: env.SUPABASE_URL }),
+    refreshSession: createSessionRefresher({ supabaseUrl: env.SUPABASE_URL }),
+  });
+  return {
+    settings: env,
+    side: "platform",
+    tasks: [
+      clearAttempts(env),
+      sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
+      sweepAppCredentials(env),
+      sweepOAuth(env),
+      ...(env.SMTP_URL ? [resendMails(env)] : []),
+    ],
+    findFaults: () => findPasskeyFaults(env),
+    open: async (credentials) => ({ env, session: await openRequestSession({ env, proxy, ...credentials }) }),
+  };
+}

@@ -1,0 +1,173 @@
+import { randomBytes } from "node:crypto";
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import { CentralUnavailable, type IssuedSession } from "./central-client.ts";
+import { satelliteOf } from "./satellite-context.ts";
+
+/** Host-only and HttpOnly: no script and no sibling host reads them (spec.md, Cookies). */
+const appCookie = "platform_app_session";
+const centralCookie = "platform_central_session";
+const stateCookie = "platform_sign_in_state";
+/** A session leads no further than 30 days; the platform decides, the browser merely keeps. */
+const sessionMaxAgeSeconds = 30 * 24 * 60 * 60;
+const stateMaxAgeSeconds = 10 * 60;
+/** A session this close to its end is refreshed. */
+const refreshMarginSeconds = 60 * 60;
+
+/** The person whom the platform has handed over to this app. */
+export interface AppUser {
+  id: string;
+  name: string | null;
+  email: string | null;
+}
+
+function attributes(context: AppLoadContext, maxAge: number) {
+  return { httpOnly: true, sameSite: "lax", secure: context.origin.startsWith("https:"), maxAge } as const;
+}
+
+function keep(context: AppLoadContext, name: string, { token }: IssuedSession): void {
+  context.jar.set(name, token, attributes(context, sessionMaxAgeSeconds));
+}
+
+/** Takes both sessions from the browser. */
+export function forgetSessions(context: AppLoadContext): void {
+  for (const name of [appCookie, centralCookie]) {
+    if (context.jar.get(name) !== undefined) context.jar.set(name, "", attributes(context, 0));
+  }
+}
+
+/** Turns a platform that does not answer into a 503 that leaves the cookies alone. */
+async function reached<Result>(context: AppLoadContext, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof CentralUnavailable)) throw error;
+    console.error(`error request=${context.requestId} ${error.message}`);
+    throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId, headers: { "Retry-After": "5" } });
+  }
+}
+
+/**
+ * The person of this request, or null. Asked of the platform each time, so that a session that was ended there ends here.
+ * @throws Response 503 AUTH_UNAVAILABLE where the platform does not answer; the cookies stay
+ */
+export async function getAppUser(context: AppLoadContext): Promise<AppUser | null> {
+  const token = context.jar.get(appCookie);
+  if (!token) return null;
+  const { central } = satelliteOf(context);
+  return reached(context, async () => {
+    const session = await central.introspect(token);
+    if (!session.active) {
+      forgetSessions(context);
+      return null;
+    }
+    if (session.exp - Date.now() / 1000 < refreshMarginSeconds) await refreshBoth(context);
+    return { id: session.sub, name: session.name ?? null, email: session.email ?? null };
+  });
+}
+
+async function refreshBoth(context: AppLoadContext): Promise<void> {
+  for (const name of [appCookie, centralCookie]) {
+    const token = context.jar.get(name);
+    const next = token ? await satelliteOf(context).central.refresh(token) : null;
+    if (next) keep(context, name, next);
+  }
+}
+
+/**
+ * The person of this request; who is not signed in is sent to the platform, and comes back to where they were.
+ * @throws Response the redirect; 503 as {@link getAppUser}
+ */
+export async function requireAppUser(context: AppLoadContext, request: Request): Promise<AppUser> {
+  const user = await getAppUser(context);
+  if (user) return user;
+  const { pathname, search } = new URL(request.url);
+  throw startSignIn(context, request.method === "GET" ? `${pathname}${search}` : "/");
+}
+
+/** Sends a browser to the platform's sign-in, with a state that only this browser has. */
+export function startSignIn(context: AppLoadContext, returnTo: unknown): Response {
+  const { env } = satelliteOf(context);
+  const path = redirectTarget(returnTo, { origin: context.origin, fallback: "/" });
+  const state = randomBytes(24).toString("base64url");
+  context.jar.set(stateCookie, state, attributes(context, stateMaxAgeSeconds));
+  const query = new URLSearchParams({ returnUrl: `${context.origin}${path}`, state });
+  return redirect(`${env.CENTRAL_URL}/login?${query}`);
+}
+
+/** Whether a state is the one that this browser was sent off with. */
+export function stateMatches({ jar }: AppLoadContext, state: string | null | undefined): boolean {
+  const sent = jar.get(stateCookie);
+  return sent !== undefined && sent !== "" && sent === state;
+}
+
+/** Whom a token would sign in, for "Continue as …"; null where it leads nowhere. Redeems nothing. */
+export function previewSignIn(context: AppLoadContext, token: string): Promise<Omit<AppUser, "id"> | null> {
+  return reached(context, () => satelliteOf(context).central.preview(token));
+}
+
+/**
+ * Redeems a cross-app token and keeps what it opens in new cookies; whatever session was here before is ended.
+ * @returns null where the token leads nowhere, or a state was brought that is not this browser's
+ */
+export async function finishSignIn(
+  context: AppLoadContext,
+  { token, state }: { token: string; state?: string | undefined },
+): Promise<{ userId: string; expiresAt: string } | null> {
+  if (state !== undefined && !stateMatches(context, state)) return null;
+  const { central } = satelliteOf(context);
+  const before = context.jar.get(appCookie);
+  const opened = await reached(context, () => central.redeem(token));
+  if (!opened) return null;
+  if (before) await endSession(context, before);
+  forgetSessions(context);
+  keep(context, appCookie, opened.appSession);
+  if (opened.centralSession) keep(context, centralCookie, opened.centralSession);
+  if (context.jar.get(stateCookie) !== undefined) context.jar.set(stateCookie, "", attributes(context, 0));
+  return { userId: opened.userId, expiresAt: opened.appSession.expiresAt };
+}
+
+/** Ends this browser's session here and at the platform; the one there may outlive an outage. */
+export async function signOutHere(context: AppLoadContext): Promise<void> {
+  const token = context.jar.get(appCookie);
+  if (token) await endSession(context, token);
+  forgetSessions(context);
+}
+
+async function endSession(context: AppLoadContext, token: string): Promise<void> {
+  await satelliteOf(context)
+    .central.revoke(token)
+    .catch((error: unknown) => {
+      console.error(`warning request=${context.requestId} an app session was not revoked: ${String(error)}`);
+    });
+}
+
+/**
+ * Calls the central API as the person of this request. A session that has run out is refreshed once, by one call for
+ * all who wait for it.
+ * @throws Response a redirect to the platform's sign-in where the session is over; 503 as {@link getAppUser}
+ */
+export async function centralFetch(
+  context: AppLoadContext,
+  path: string,
+  options: { request: Request; method?: string; body?: unknown },
+): Promise<Response> {
+  const { request, ...call } = options;
+  const { central } = satelliteOf(context);
+  return reached(context, async () => {
+    const token = context.jar.get(centralCookie);
+    if (token) {
+      const response = await central.fetch(path, { token, ...call });
+      if (response.status !== 401) return response;
+      const next = await central.refresh(token);
+      if (next) {
+        keep(context, centralCookie, next);
+        const again = await central.fetch(path, { token: next.token, ...call });
+        if (again.status !== 401) return again;
+      }
+    }
+    forgetSessions(context);
+    throw startSignIn(context, request.method === "GET" ? new URL(request.url).pathname : "/");
+  });
+}

@@ -1,0 +1,35 @@
+import type { Runtime } from "../../app.ts";
+import type { Env } from "../../env.server.ts";
+import type { RequestSession } from "../../identity/request-session.ts";
+import type { SatelliteEnv } from "../../satellite-env.server.ts";
+import { createCentralClient } from "./central-client.ts";
+
+function notHere(): never {
+  throw new Error("a satellite has no settings of the platform's, and no session of the identity backend");
+}
+
+/** Routes of the platform are not found on a satellite; one that slipped in fails at its first look. */
+const noEnv = new Proxy({}, { get: notHere }) as Env;
+
+const nobody: RequestSession = {
+  auth: { status: "anonymous" },
+  state: async () => ({ status: "over" }),
+  clear: notHere,
+  stored: notHere,
+  issuedState: notHere,
+  store: notHere,
+  authClient: notHere,
+  mailClient: notHere,
+};
+
+/** A satellite: it knows people by their app sessions, and reaches the platform and nothing else. */
+export function satelliteRuntime(env: SatelliteEnv): Runtime {
+  const satellite = { env, central: createCentralClient(env) };
+  return {
+    settings: env,
+    side: "satellite",
+    tasks: [],
+    findFaults: async () => [],
+    open: async () => ({ env: noEnv, session: nobody, satellite }),
+  };
+}

@@ -92,7 +92,7 @@ describe("50 at once", () => {
     expect(await mailsTo(email)).toHaveLength(sent);
   });
 
-  test("changes of e-mail to one free address by two users: one has it in the end", async () => {
+  test("changes of email to one free address by two users: one has it in the end", async () => {
     const email = newEmail();
     const tokens: string[] = [];
     for (const { email: old } of [await newAccount(), await newAccount()]) {

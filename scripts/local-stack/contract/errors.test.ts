@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { newEmail } from "./support/accounts.ts";
-import { type CallOptions, call, expectRefusal } from "./support/http.ts";
+import { newAccount, newEmail, password } from "./support/accounts.ts";
+import { type CallOptions, call, expectOk, expectRefusal } from "./support/http.ts";
 
 const wrongSignIn = (options: CallOptions = {}) =>
   call("POST /token?grant_type=password", { body: { email: newEmail(), password: "wrong" }, ...options });
@@ -70,6 +70,14 @@ describe("bodies", () => {
   test("unknown fields are passed over", async () => {
     const answer = await wrongSignIn({ body: { email: newEmail(), password: "wrong", more: [1, { deep: null }] } });
     expectRefusal(answer, 400, "invalid_credentials");
+  });
+
+  test("names of fields are read in any case, and the last of several counts", async () => {
+    const { email } = await newAccount();
+    const send = (rawBody: string) => call("POST /token?grant_type=password", { rawBody, headers: json });
+    expectOk(await send(JSON.stringify({ EMAIL: email, Password: password })));
+    expectRefusal(await send(JSON.stringify({ email, password, PASSWORD: "wrong" })), 400, "invalid_credentials");
+    expectOk(await send(JSON.stringify({ email, PASSWORD: "wrong", password })));
   });
 
   test("null is as good as absent", async () => {

@@ -125,6 +125,8 @@ describe("POST /otp", () => {
     expectOk(await call("POST /magiclink", { body: { email } }));
     await nextMail(email);
     expectRefusal(await call("POST /magiclink", { body: {} }), 422, "validation_failed");
+    const body = { code_challenge: "half", create_user: "of another type" };
+    expectRefusal(await call("POST /magiclink", { body }), 422, "validation_failed");
   });
 });
 

@@ -50,6 +50,22 @@ describe("sign-in with providers", () => {
   });
 
   describe("other shapes", () => {
+    test("of two accounts by two verified addresses: server_error, and neither changes", async () => {
+      const [one, other] = [await newAccount(), await newAccount()];
+      const { query } = await signInAs(newPerson({ email: one.email, others: [other.email] }), { provider: "github" });
+      expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
+      for (const { id } of [one, other]) {
+        expect(expectOk(await admin(`GET /admin/users/${id}`)).identities).toHaveLength(1);
+      }
+    });
+
+    test("an account's by a further verified address, whatever the primary one", async () => {
+      const { id, email } = await newAccount();
+      const person = newPerson({ verified: false, others: [email] });
+      const user = await userOf((await signInAs(person, { provider: "github" })).fragment);
+      expect(user).toMatchObject({ id, email });
+    });
+
     test("one subject at two providers is two people", async () => {
       const sub = newSubject();
       const one = await userOf((await signInAs(newPerson({ sub }))).fragment);

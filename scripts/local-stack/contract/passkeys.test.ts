@@ -135,6 +135,7 @@ describe("one's own passkeys", () => {
     for (const id of [passkey.id, randomUUID(), "1"]) {
       const body = { friendly_name: "Mine" };
       expectRefusal(await call(`PATCH /passkeys/${id}`, { bearer: accessToken, body }), 404, "validation_failed");
+      if (id === "1") expectRefusal(await call("PATCH /passkeys/1", { bearer: accessToken }), 404, "validation_failed");
       expectRefusal(await call(`DELETE /passkeys/${id}`, { bearer: accessToken }), 404, "validation_failed");
     }
   });

@@ -82,10 +82,11 @@ describeVariant("refresh tokens of version 2", version2, (url) => {
     expectRefusal(await refresh(bytes.toString("base64url"), url()), 400, "validation_failed");
   });
 
-  test("20 refreshes at once give one token", async () => {
+  test("20 refreshes at once give one token, to each that is not told to try again", async () => {
     const { refreshToken } = await start();
     const answers = await Promise.all(Array.from({ length: 20 }, () => refresh(refreshToken, url())));
-    expect(answers.map((answer) => answer.status)).toEqual(answers.map(() => 200));
-    expect(new Set(answers.map((answer) => answer.body.refresh_token)).size).toBe(1);
+    const given = answers.filter((answer) => answer.status === 200);
+    for (const answer of answers) if (!given.includes(answer)) expectRefusal(answer, 409, "conflict");
+    expect(new Set(given.map((answer) => answer.body.refresh_token)).size).toBe(1);
   });
 });

@@ -101,6 +101,12 @@ describe("POST /signup, refused", () => {
     expectOk(await signUp({ email: newEmail(), password: "123456" }));
   });
 
+  test("a weak password is refused before half of PKCE is", async () => {
+    const body = { email: newEmail(), password: "12345", code_challenge: "half" };
+    expectRefusal(await signUp(body), 422, "weak_password");
+    expectRefusal(await signUp({ ...body, password }), 400, "validation_failed");
+  });
+
   test("72 bytes are enough, 73 too many", async () => {
     expectOk(await signUp({ email: newEmail(), password: "x".repeat(72) }));
     expectRefusal(await signUp({ email: newEmail(), password: "x".repeat(73) }), 400, "validation_failed");
@@ -201,7 +207,7 @@ describeVariant("POST /signup with sign-ups off", featuresOff, (url) => {
   });
 });
 
-describeVariant("POST /signup without e-mail", shortSessions, (url) => {
+describeVariant("POST /signup without email", shortSessions, (url) => {
   test("400 email_provider_disabled", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 400, "email_provider_disabled");
   });

@@ -104,7 +104,7 @@ describe("PUT /user, password", () => {
   });
 });
 
-describe("PUT /user, e-mail", () => {
+describe("PUT /user, email", () => {
   test("of another account: 422 email_exists", async () => {
     const { email } = await newAccount();
     const { accessToken } = await newSession();
@@ -138,7 +138,7 @@ describe("PUT /user, e-mail", () => {
   });
 });
 
-describe("secure change of e-mail", () => {
+describe("secure change of email", () => {
   const begin = async () => {
     const session = await newSession();
     const email = newEmail();
@@ -215,7 +215,7 @@ describe("secure change of e-mail", () => {
   });
 });
 
-describeVariant("change of e-mail by one mailbox", reauthentication, (url) => {
+describeVariant("change of email by one mailbox", reauthentication, (url) => {
   test("the new one suffices", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();

@@ -21,7 +21,7 @@ test("linking of identities is there to be asked for", async () => {
   expect(answer.body.code).toBe("validation_failed");
 });
 
-test("a change of e-mail takes both mailboxes", async () => {
+test("a change of email takes both mailboxes", async () => {
   const { account, accessToken } = await newSession();
   const email = newEmail();
   expectOk(await call("PUT /user", { bearer: accessToken, body: { email } }));

@@ -21,7 +21,7 @@ export const autoconfirm = {
   GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: "0",
 };
 
-/** Sessions end by themselves; e-mail is no way to sign in; abuse of a refresh token is merely refused. */
+/** Sessions end by themselves; email is no way to sign in; abuse of a refresh token is merely refused. */
 export const shortSessions = {
   GOTRUE_SESSIONS_TIMEBOX: "24h",
   GOTRUE_SESSIONS_INACTIVITY_TIMEOUT: "1h",

@@ -15,6 +15,7 @@ import { passkeyRoutes } from "./routes/passkeys.ts";
 import { publicRoutes } from "./routes/public.ts";
 import { signUpRoutes } from "./routes/sign-up.ts";
 import { tokenRoutes } from "./routes/token.ts";
+import { answerUnrouted } from "./routes/unrouted.ts";
 import { userRoutes } from "./routes/user.ts";
 import { verifyRoutes } from "./routes/verify.ts";
 
@@ -48,10 +49,7 @@ export function createApp(deps: Deps): Hono<Env> {
   ]) {
     app.route("/", routes);
   }
-  app.notFound((c) => {
-    const allowed = allowedMethods(app, c.req.path);
-    return allowed.length > 0 ? c.body(null, 405, { Allow: allowed.join(", ") }) : c.text("404 page not found\n", 404);
-  });
+  app.notFound((c) => answerUnrouted(c, { deps, methods: allowedMethods(app, c.req.path) }));
   app.onError((error, c) => errorResponse(error, c, deps.log));
   return app;
 }

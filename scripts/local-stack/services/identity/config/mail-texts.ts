@@ -20,9 +20,9 @@ export type MailText = {
 
 const subjects: Record<MailKind, string> = {
   invite: "You have been invited",
-  confirmation: "Confirm your e-mail address",
+  confirmation: "Confirm your email address",
   recovery: "Reset your password",
-  email_change: "Confirm your new e-mail address",
+  email_change: "Confirm your new email address",
   magic_link: "Your sign-in link",
   reauthentication: "{{ .Token }} is your confirmation code",
 };

@@ -155,21 +155,25 @@ export async function deleteUserAsAdmin(deps: Deps, user: User, { soft }: { soft
   });
 }
 
-export type UserPage = { page: number; perPage: number; filter: string; ascending: boolean; aud: string };
+/** What Postgres takes for an offset. */
+const maxOffset = 2n ** 63n - 1n;
+
+export type UserPage = { page: bigint; perPage: bigint; filter: string; ascending: boolean; aud: string };
 
 /** A page of the accounts, newest first unless `ascending`, and how many there are. */
 export async function listUsers(
   { db }: Deps,
   { page, perPage, filter, ascending, aud }: UserPage,
-): Promise<{ users: User[]; total: number }> {
+): Promise<{ users: User[]; total: bigint }> {
   const where = `from auth.users where instance_id = $1 and aud = $2
     and ($3 = '' or email like '%' || $3 || '%' or raw_user_meta_data ->> 'full_name' ilike '%' || $3 || '%')`;
   const values = [instanceId, aud, filter];
+  const offset = (page - 1n) * perPage;
   const [counted] = await many<{ total: string }>(db, `select count(*) as total ${where}`, values);
   const users = await many<User>(
     db,
     `select * ${where} order by created_at ${ascending ? "asc" : "desc"} limit $4 offset $5`,
-    [...values, perPage, (page - 1) * perPage],
+    [...values, perPage, offset > maxOffset ? maxOffset : offset],
   );
-  return { users, total: Number(counted?.total ?? 0) };
+  return { users, total: BigInt(counted?.total ?? 0) };
 }

@@ -20,7 +20,7 @@ export function listIdentities(sql: Sql, userId: string): Promise<Identity[]> {
   return many<Identity>(sql, "select * from auth.identities where user_id = $1 order by created_at, id", [userId]);
 }
 
-/** The identity of a provider's subject. The e-mail provider's subject is the user's own id. */
+/** The identity of a provider's subject. The email provider's subject is the user's own id. */
 export function findIdentity(
   sql: Sql,
   { provider, subject }: { provider: string; subject: string },
@@ -43,7 +43,9 @@ export async function insertIdentity(
     `insert into auth.identities (id, provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
      values ($1, $2, $3, $4, $5, $6, $6, $6) returning *`,
     [deps.random.uuid(), data.sub, userId, stored, provider, now],
-  );
+  ).catch((error: unknown) => {
+    throw unexpected("Error creating identity", error);
+  });
   if (!row) throw unexpected("Error creating identity");
   return row;
 }
@@ -56,7 +58,7 @@ export async function mergeIdentityData(sql: Sql, identity: Identity, updates: M
   ]);
 }
 
-/** What an e-mail identity says of its user. */
+/** What an email identity says of its user. */
 export function emailClaims(userId: string, email: string, emailVerified = false): Metadata & { sub: string } {
   return { sub: userId, email, email_verified: emailVerified, phone_verified: false };
 }
@@ -74,7 +76,7 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
 
 /**
  * Leaves an unconfirmed account with one identity, and with its data alone: whoever made the others, or set the
- * password where this identity is not the e-mail's own, has not proven the address.
+ * password where this identity is not the email's own, has not proven the address.
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,

@@ -19,10 +19,10 @@ const notYou = "If this was not you, you can ignore this mail.";
 /** Bodies for which no template is configured. */
 export const builtInBodies: Record<MailKind, string> = {
   confirmation: body({
-    title: "Confirm your e-mail address",
+    title: "Confirm your email address",
     text: "One click, and your account for {{ .Email }} is ready.",
     type: "signup",
-    action: "Confirm e-mail address",
+    action: "Confirm email address",
     after: notYou,
   }),
   recovery: body({
@@ -47,7 +47,7 @@ export const builtInBodies: Record<MailKind, string> = {
     after: "If you did not expect this, you can ignore this mail.",
   }),
   email_change: body({
-    title: "Confirm your new e-mail address",
+    title: "Confirm your new email address",
     text: "The address of the account {{ .Email }} is to become {{ .NewEmail }}.",
     type: "email_change",
     action: "Confirm the change",

@@ -145,11 +145,16 @@ function absent(): AuthError {
   return new AuthError(404, "validation_failed", "Passkey not found");
 }
 
+/** @throws AuthError 404 validation_failed for what names no passkey at all */
+export function requirePasskeyId(id: string): void {
+  if (!isUuid(id)) throw absent();
+}
+
 type Owned = { id: string; userId: string };
 
 /** @throws AuthError 404 validation_failed when it is not the user's; 400 for a name of 0 or over 120 bytes */
 export async function renamePasskey(deps: Deps, { id, userId }: Owned, friendlyName: string): Promise<Passkey> {
-  if (!isUuid(id)) throw absent();
+  requirePasskeyId(id);
   if (!friendlyName) throw invalid("friendly_name is required");
   if (Buffer.byteLength(friendlyName) > maxNameBytes) {
     throw invalid(`friendly_name must be ${maxNameBytes} characters or less`);
@@ -166,7 +171,7 @@ export async function renamePasskey(deps: Deps, { id, userId }: Owned, friendlyN
 
 /** @throws AuthError 404 validation_failed when it is not the user's */
 export async function deletePasskey(deps: Deps, { id, userId }: Owned): Promise<void> {
-  if (!isUuid(id)) throw absent();
+  requirePasskeyId(id);
   const { rowCount } = await deps.db.query("delete from auth.webauthn_credentials where id = $1 and user_id = $2", [
     id,
     userId,

@@ -1,16 +1,14 @@
 import { BlockList, isIP } from "node:net";
 import type { Config } from "../config/config.ts";
+import { parseRedirectUrl } from "./redirect-url.ts";
 
 type Settings = Pick<Config, "GOTRUE_SITE_URL" | "GOTRUE_URI_ALLOW_LIST">;
 
-/**
- * Whether a flow may end at this address: on the site, on a loopback address, or where the allow-list says.
- * Taken apart by hand, since a URL parser would turn other spellings of an address into an allowed one.
- */
+/** Whether a flow may end at this address: on the site, on a loopback address, or where the allow-list says. */
 export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_ALLOW_LIST }: Settings): boolean {
-  const site = splitUrl(GOTRUE_SITE_URL);
-  const given = splitUrl(target);
-  if (!target || !site || !given) return false;
+  const site = parseRedirectUrl(GOTRUE_SITE_URL);
+  const given = parseRedirectUrl(target);
+  if (!site || !given) return false;
   const samePort = given.port === site.port || isLoopbackName(given.host);
   if (given.host === site.host && given.scheme === site.scheme && samePort) return true;
   if (/^\d+$/.test(given.host)) return false;
@@ -19,17 +17,6 @@ export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_
   if (isHttp && !/^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?$/.test(given.host)) return false;
   const [withoutFragment = ""] = target.split("#");
   return GOTRUE_URI_ALLOW_LIST.some((pattern) => globToRegExp(pattern).test(withoutFragment));
-}
-
-function splitUrl(url: string): { scheme: string; host: string; port: string } | undefined {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  if (/[\u0000-\u0020\u007f\\]/.test(url)) return undefined;
-  const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?(?=[/?#]|$))?/.exec(
-    url,
-  );
-  if (!match) return undefined;
-  const [, scheme = "", host = "", port = ""] = match;
-  return { scheme: scheme.toLowerCase(), host: host.replace(/^\[(.*)\]$/, "$1"), port };
 }
 
 /** Whether an address as `isIP` knows it is one of this machine, in any spelling. */

@@ -1,3 +1,4 @@
+import type { Config } from "../config/config.ts";
 import { type Sql, sqlState, transaction } from "../db.ts";
 import { confirmUser } from "./confirm.ts";
 import type { Caller, Deps } from "./deps.ts";
@@ -32,6 +33,15 @@ export type SignUp = {
   caller: Caller;
 };
 
+/** @throws AuthError 422 signup_disabled, weak_password; 400 validation_failed without a password */
+export function requireSignUps(config: Config, password: string): void {
+  if (config.GOTRUE_DISABLE_SIGNUP) {
+    throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
+  }
+  if (!password) throw invalid("Signup requires a valid password");
+  requireStrong(password, config);
+}
+
 /**
  * Signs up with an address and a password. Where the address awaits confirmation, the mail goes out again; where it
  * has an account, the answer is made up, so that it does not tell.
@@ -40,11 +50,7 @@ export type SignUp = {
  */
 export async function signUp(deps: Deps, request: SignUp): Promise<{ user: WireUser } | { signedIn: SignedIn }> {
   const { config } = deps;
-  if (config.GOTRUE_DISABLE_SIGNUP) {
-    throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
-  }
-  if (!request.password) throw invalid("Signup requires a valid password");
-  requireStrong(request.password, config);
+  requireSignUps(config, request.password);
   if (!config.GOTRUE_EXTERNAL_EMAIL_ENABLED) {
     throw new AuthError(400, "email_provider_disabled", "Email signups are disabled");
   }
@@ -87,7 +93,7 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
   return { user: user.invited_at ? { ...wire, user_metadata: {}, identities: [] } : wire };
 }
 
-/** Adds an account with an e-mail identity, as administrators do: the identity's claims stay out of the metadata. */
+/** Adds an account with an email identity, as administrators do: the identity's claims stay out of the metadata. */
 export async function createEmailUser(
   tx: Sql,
   {

@@ -35,10 +35,21 @@ export async function readOptionalJson<Schema extends z.ZodType>(
  * @throws AuthError 413 request_entity_too_large, 400 bad_json
  */
 export async function readJson<Schema extends z.ZodType>(c: Request, schema: Schema): Promise<z.output<Schema>> {
-  const parsed = schema.safeParse(await readBody(c));
+  const parsed = schema.safeParse(withFoldedNames(await readBody(c)));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw badJson(`${issue?.path.join(".") || "body"}: ${issue?.message ?? "invalid"}`);
+}
+
+/** A form's fields. @throws AuthError 413 request_entity_too_large */
+export async function readForm(c: Request): Promise<Record<string, string>> {
+  return Object.fromEntries(new URLSearchParams(await readText(c)));
+}
+
+/** As Go reads JSON: the names of fields in any case, the last of several. */
+function withFoldedNames(body: unknown): unknown {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
+  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 function badJson(reason: string): AuthError {
@@ -46,18 +57,32 @@ function badJson(reason: string): AuthError {
 }
 
 async function readText(c: Request): Promise<string> {
-  const reader = c.req.raw.body?.getReader();
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
-    size += part.value.byteLength;
+  for await (const part of partsOf(c)) {
+    size += part.byteLength;
     if (size > maxBodyBytes) {
-      await reader?.cancel();
       throw new AuthError(413, "request_entity_too_large", `Request body too large (max ${maxBodyBytes} bytes)`);
     }
-    chunks.push(part.value);
+    chunks.push(part);
   }
   return Buffer.concat(chunks).toString("utf8");
+}
+
+/** The body as it comes in. That a client leaves before its end is no failure of this server. */
+async function* partsOf(c: Request): AsyncGenerator<Uint8Array> {
+  const reader = c.req.raw.body?.getReader();
+  try {
+    for (;;) {
+      const part = await reader?.read().catch(() => {
+        throw badJson("unexpected end of input");
+      });
+      if (!part?.value) return;
+      yield part.value;
+    }
+  } finally {
+    await reader?.cancel().catch(() => undefined);
+  }
 }
 
 function parseJson(text: string): unknown {

@@ -1,9 +1,11 @@
+import type { MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
 import type { Config } from "../config/config.ts";
+import type { Env } from "./context.ts";
 
 /** As Supabase Auth: any origin; what a client may read of an error lies in an exposed header. */
-export function corsHeaders(config: Config) {
-  return cors({
+export function corsHeaders(config: Config): MiddlewareHandler<Env> {
+  const answer = cors({
     origin: "*",
     allowMethods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
     allowHeaders: [
@@ -20,4 +22,7 @@ export function corsHeaders(config: Config) {
     exposeHeaders: ["X-Total-Count", "Link", "X-Supabase-Api-Version"],
     credentials: true,
   });
+  // OPTIONS is no preflight unless it asks for a method.
+  return (c, next) =>
+    c.req.method === "OPTIONS" && !c.req.header("access-control-request-method") ? next() : answer(c, next);
 }

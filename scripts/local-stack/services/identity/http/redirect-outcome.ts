@@ -1,4 +1,5 @@
 import { AuthError, OAuthError } from "../core/errors.ts";
+import { withFragment, withQuery } from "../core/redirect-url.ts";
 
 const oauthErrors: Record<number, string> = {
   400: "invalid_request",
@@ -7,20 +8,6 @@ const oauthErrors: Record<number, string> = {
   500: "server_error",
   503: "temporarily_unavailable",
 };
-
-/** An address with some parameters of its query set. */
-export function withQuery(target: string, fields: Record<string, string>): string {
-  const url = new URL(target);
-  for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
-  return url.toString();
-}
-
-function withFragment(target: string, fields: Record<string, string>): string {
-  const [bare] = target.split("#");
-  const fragment = new URLSearchParams({ ...fields, sb: "" });
-  fragment.sort();
-  return `${bare}#${fragment}`;
-}
 
 /** Where a mail's link that failed ends: the error in the fragment, and in the query too where a server is to see it. */
 export function errorTarget(target: string, error: unknown, { inQuery }: { inQuery: boolean }): string {
@@ -33,12 +20,13 @@ export function oauthErrorTarget(target: string, error: unknown): string {
 }
 
 function failureTarget(target: string, fields: Record<string, string>, { inQuery }: { inQuery: boolean }): string {
-  return withFragment(inQuery ? withQuery(target, fields) : target, fields);
+  const said = Object.entries(fields).filter(([, value]) => value !== "");
+  return withFragment(inQuery ? withQuery(target, fields) : target, { ...Object.fromEntries(said), sb: "" });
 }
 
 /** Where a flow ends that is not done yet. */
 export function messageTarget(target: string, message: string, { inQuery }: { inQuery: boolean }): string {
-  return withFragment(inQuery ? withQuery(target, { message }) : target, { message });
+  return withFragment(withQuery(target, inQuery ? { message } : {}), { message, sb: "" });
 }
 
 /** Refusals of a sign-in that OAuth calls access_denied, whatever their status. */

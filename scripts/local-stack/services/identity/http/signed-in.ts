@@ -1,3 +1,4 @@
+import { encodeQuery } from "../core/redirect-url.ts";
 import type { SignedIn } from "../core/tokens.ts";
 import type { Request } from "./context.ts";
 
@@ -16,7 +17,7 @@ export function tokenAnswer(c: Request, signedIn: SignedIn): Response {
 
 /** Where an implicit flow ends: the tokens in the fragment, which no server sees. */
 export function fragmentUrl(target: string, { body }: SignedIn, extra: Record<string, string>): string {
-  const fields = new URLSearchParams({
+  const fields = {
     ...extra,
     access_token: body.access_token,
     expires_at: String(body.expires_at),
@@ -24,7 +25,6 @@ export function fragmentUrl(target: string, { body }: SignedIn, extra: Record<st
     refresh_token: body.refresh_token,
     sb: "",
     token_type: body.token_type,
-  });
-  fields.sort();
-  return `${target}#${fields}`;
+  };
+  return `${target}#${encodeQuery(Object.entries(fields))}`;
 }

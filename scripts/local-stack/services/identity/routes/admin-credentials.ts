@@ -15,7 +15,7 @@ const renameBody = z.looseObject({ friendly_name: text, phone: text });
 export function adminCredentialRoutes(deps: Deps): Hono<Env> {
   const accountOf = async (c: Request) => {
     await requireAdmin(c, deps);
-    return requirePathUser(c, deps);
+    return requirePathUser(deps, c.req.param("userId") ?? "");
   };
   const factorOf = async (c: Request) => {
     const { id: userId } = await accountOf(c);

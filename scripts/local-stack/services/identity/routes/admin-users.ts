@@ -59,8 +59,7 @@ const linkBody = z.looseObject({
 });
 
 /** The account that a path names. @throws AuthError 404 user_not_found, validation_failed */
-export async function requirePathUser(c: Request, deps: Deps): Promise<User> {
-  const id = c.req.param("userId") ?? "";
+export async function requirePathUser(deps: Deps, id: string): Promise<User> {
   if (!isUuid(id)) throw new AuthError(404, "validation_failed", "user_id must be an UUID");
   const user = await findUserById(deps.db, { id });
   if (!user) throw new AuthError(404, "user_not_found", "User not found");
@@ -76,14 +75,14 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
   return new Hono<Env>()
     .get("/admin/users", async (c) => {
       await requireAdmin(c, deps);
-      const page = pageNumber(c.req.query("page"), 1);
-      const perPage = pageNumber(c.req.query("per_page"), 50);
+      const page = pageNumber(c.req.query("page"), { byDefault: 1n, below1: 1n });
+      const perPage = pageNumber(c.req.query("per_page"), { byDefault: 50n, below1: 20n });
       const aud = requestAudience(c, deps);
       const ascending = parseSort(c.req.queries("sort") ?? []);
       const filter = c.req.query("filter") ?? "";
       const { users, total } = await listUsers(deps, { page, perPage, filter, ascending, aud });
       c.header("X-Total-Count", String(total));
-      c.header("Link", pageLinks(c, { page, lastPage: Math.ceil(total / perPage) }));
+      c.header("Link", pageLinks(c, { page, lastPage: (total + perPage - 1n) / perPage }));
       return c.json({ users: users.map((user) => wireUser(user)), aud });
     })
     .post("/admin/users", async (c) => {
@@ -95,18 +94,18 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
     })
     .get("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);
-      return c.json(await loadWireUser(deps.db, await requirePathUser(c, deps)));
+      return c.json(await loadWireUser(deps.db, await requirePathUser(deps, c.req.param("userId"))));
     })
     .put("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);
-      const user = await requirePathUser(c, deps);
+      const user = await requirePathUser(deps, c.req.param("userId"));
       const given = await readJson(c, userBody);
       requireNoPhone(given);
       return c.json(await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given)));
     })
     .delete("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);
-      const user = await requirePathUser(c, deps);
+      const user = await requirePathUser(deps, c.req.param("userId"));
       const given = await readOptionalJson(c, deleteBody);
       await deleteUserAsAdmin(deps, user, { soft: given?.should_soft_delete ?? false });
       return c.json({});
@@ -133,10 +132,15 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
     });
 }
 
-function pageNumber(value: string | undefined, fallback: number): number {
-  if (!value) return fallback;
-  if (!/^\d{1,9}$/.test(value)) throw invalid(`Bad Pagination Parameters: "${value}" is no number`);
-  return Math.max(1, Number(value));
+const bits = 64;
+
+/** A number as Go reads an unsigned one, and then takes it for a signed one; what is below 1 is the fallback. */
+function pageNumber(value: string | undefined, { byDefault, below1 }: { byDefault: bigint; below1: bigint }): bigint {
+  if (!value) return byDefault;
+  const number = /^\d+$/.test(value) ? BigInt(value) : -1n;
+  if (number !== BigInt.asUintN(bits, number)) throw invalid(`Bad Pagination Parameters: "${value}" is no number`);
+  const signed = BigInt.asIntN(bits, number);
+  return signed < 1n ? below1 : signed;
 }
 
 function parseSort(values: string[]): boolean {
@@ -153,12 +157,12 @@ function parseSort(values: string[]): boolean {
 }
 
 /** RFC 8288 links to the next page and the last. */
-function pageLinks(c: Request, { page, lastPage }: { page: number; lastPage: number }): string {
+function pageLinks(c: Request, { page, lastPage }: { page: bigint; lastPage: bigint }): string {
   const url = new URL(c.req.url);
-  const link = (target: number, relation: string) => {
+  const link = (target: bigint, relation: string) => {
     url.searchParams.set("page", String(target));
     url.searchParams.sort();
     return `<${url.pathname}${url.search}>; rel="${relation}"`;
   };
-  return [...(lastPage > page ? [link(page + 1, "next")] : []), link(lastPage, "last")].join(", ");
+  return [...(lastPage > page ? [link(page + 1n, "next")] : []), link(lastPage, "last")].join(", ");
 }

@@ -17,7 +17,7 @@ const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issue
 const verifyBody = z.looseObject({ challenge_id: text, code: text });
 
 /** A user whose token names a session, since that is what a factor raises. @throws AuthError 403 no_authorization */
-export async function requireAccountHolder(
+async function requireAccountHolder(
   c: Request,
   deps: Deps,
 ): Promise<Omit<Authenticated, "session"> & { session: Session }> {
@@ -30,12 +30,15 @@ export async function requireAccountHolder(
   return { ...authenticated, session };
 }
 
+/** A factor of the user's own. @throws AuthError 404 mfa_factor_not_found, validation_failed */
+export async function requireOwnFactor(c: Request, deps: Deps, id: string) {
+  const { user, session } = await requireAccountHolder(c, deps);
+  return { session, factor: await requireFactor(deps.db, { id, userId: user.id }) };
+}
+
 /** A user's own second factors. */
 export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
-  const ownFactor = async (c: Request) => {
-    const { user, session } = await requireAccountHolder(c, deps);
-    return { session, factor: await requireFactor(deps.db, { id: c.req.param("factorId") ?? "", userId: user.id }) };
-  };
+  const ownFactor = (c: Request) => requireOwnFactor(c, deps, c.req.param("factorId") ?? "");
   return new Hono<Env>()
     .post("/factors", async (c) => {
       const { user, session } = await requireAccountHolder(c, deps);

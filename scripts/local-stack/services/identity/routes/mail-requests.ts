@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import type { Deps } from "../core/deps.ts";
+import { parseEmail } from "../core/email-address.ts";
 import { AuthError, invalid } from "../core/errors.ts";
 import { reauthenticate, recover, resend, sendMagicLink } from "../core/mail-requests.ts";
 import { parseChallenge } from "../core/pkce.ts";
@@ -14,10 +15,10 @@ import { redirectTarget } from "../http/redirect-to.ts";
 
 const recoverBody = z.looseObject({ email: text, code_challenge: text, code_challenge_method: text });
 const resendBody = recoverBody.extend({ type: text, phone: text });
-const otpBody = recoverBody.extend({
+const magicLinkBody = recoverBody.extend({ data: metadata });
+const otpBody = magicLinkBody.extend({
   phone: text,
   channel: text,
-  data: metadata,
   create_user: z
     .boolean()
     .nullish()
@@ -36,22 +37,6 @@ export function mailRequestRoutes(deps: Deps, limits: AddressLimits): Hono<Env> 
     aud: requestAudience(c, deps),
     redirectTo: redirectTarget(c, deps),
   });
-  const magicLink = async (c: Request, { byCode }: { byCode: boolean }) => {
-    const given = await readJson(c, otpBody);
-    if (byCode) {
-      if (given.email && given.phone) throw invalid("Only an email address or phone number should be provided");
-      if (given.email && given.channel) throw invalid("Channel should only be specified with Phone OTP");
-      if (given.phone) throw new AuthError(400, "phone_provider_disabled", "Unsupported phone provider");
-      if (!given.email) throw invalid("One of email or phone must be set");
-    }
-    await sendMagicLink(deps, {
-      ...common(c, given),
-      data: given.data ?? {},
-      createUser: byCode ? given.create_user : true,
-      caller: callerOf(c, deps),
-    });
-    return c.json({});
-  };
   return new Hono<Env>()
     .post("/recover", async (c) => {
       await admit(c, "recover");
@@ -70,11 +55,27 @@ export function mailRequestRoutes(deps: Deps, limits: AddressLimits): Hono<Env> 
     })
     .post("/otp", async (c) => {
       await admit(c, "otp");
-      return magicLink(c, { byCode: true });
+      const given = await readJson(c, otpBody);
+      if (given.email && given.phone) throw invalid("Only an email address or phone number should be provided");
+      if (given.email && given.channel) throw invalid("Channel should only be specified with Phone OTP");
+      if (given.phone) throw new AuthError(400, "phone_provider_disabled", "Unsupported phone provider");
+      if (!given.email) throw invalid("One of email or phone must be set");
+      await sendMagicLink(deps, {
+        ...common(c, given),
+        data: given.data ?? {},
+        createUser: given.create_user,
+        caller: callerOf(c, deps),
+      });
+      return c.json({});
     })
     .post("/magiclink", async (c) => {
       await admit(c, "magiclink");
-      return magicLink(c, { byCode: false });
+      const given = await readJson(c, magicLinkBody);
+      if (!given.email) throw new AuthError(422, "validation_failed", "Password recovery requires an email");
+      const email = parseEmail(given.email);
+      const request = { ...common(c, given), email, data: given.data ?? {}, createUser: true };
+      await sendMagicLink(deps, { ...request, caller: callerOf(c, deps) });
+      return c.json({});
     })
     .get("/reauthenticate", async (c) => {
       const { user } = await requireUser(c, deps);

@@ -5,13 +5,21 @@ import { beginAuthorization } from "../core/oauth/authorize.ts";
 import { completeFlow, requireFlow } from "../core/oauth/callback.ts";
 import { unlinkIdentity } from "../core/oauth/link-identity.ts";
 import type { FlowState } from "../core/pkce.ts";
+import { withQuery } from "../core/redirect-url.ts";
 import { requireUser } from "../http/bearer.ts";
+import { readForm } from "../http/body.ts";
 import { callerOf } from "../http/client-address.ts";
 import { type Env, type Request, requestAudience } from "../http/context.ts";
 import { asAuthError } from "../http/error-response.ts";
-import { oauthErrorQuery, oauthErrorTarget, withQuery } from "../http/redirect-outcome.ts";
-import { redirectTarget } from "../http/redirect-to.ts";
+import { oauthErrorQuery, oauthErrorTarget } from "../http/redirect-outcome.ts";
+import { redirect, redirectTarget } from "../http/redirect-to.ts";
 import { announce, fragmentUrl } from "../http/signed-in.ts";
+
+/** @throws AuthError 404 manual_linking_disabled */
+export function requireManualLinking({ config }: Deps): void {
+  if (config.GOTRUE_SECURITY_MANUAL_LINKING_ENABLED) return;
+  throw new AuthError(404, "manual_linking_disabled", "Manual linking is disabled");
+}
 
 /** Sign-in with external providers, and the identities that come of it. */
 export function oauthRoutes(deps: Deps): Hono<Env> {
@@ -21,26 +29,19 @@ export function oauthRoutes(deps: Deps): Hono<Env> {
       query: c.req.query(),
       ...(linkTo ? { linkTo } : {}),
     });
-  const requireLinking = () => {
-    if (deps.config.GOTRUE_SECURITY_MANUAL_LINKING_ENABLED) return;
-    throw new AuthError(404, "manual_linking_disabled", "Manual linking is disabled");
-  };
   return new Hono<Env>()
-    .get("/authorize", async (c) => c.redirect(await begin(c), 302))
+    .get("/authorize", async (c) => redirect(c, await begin(c), 302))
     .get("/callback", async (c) => callback(c, deps, c.req.query()))
-    .post("/callback", async (c) => {
-      const form = new URLSearchParams(await c.req.text());
-      return callback(c, deps, { ...c.req.query(), ...Object.fromEntries(form) });
-    })
+    .post("/callback", async (c) => callback(c, deps, { ...c.req.query(), ...(await readForm(c)) }))
     .get("/user/identities/authorize", async (c) => {
       const { user } = await requireUser(c, deps);
-      requireLinking();
+      requireManualLinking(deps);
       const url = await begin(c, user.id);
-      return c.req.query("skip_http_redirect") === "true" ? c.json({ url }) : c.redirect(url, 302);
+      return c.req.query("skip_http_redirect") === "true" ? c.json({ url }) : redirect(c, url, 302);
     })
     .delete("/user/identities/:identityId", async (c) => {
       const { user } = await requireUser(c, deps);
-      requireLinking();
+      requireManualLinking(deps);
       await unlinkIdentity(deps, { user, identityId: c.req.param("identityId") });
       return c.json({});
     });
@@ -53,7 +54,7 @@ async function callback(c: Request, deps: Deps, answer: Record<string, string>):
   } catch (error) {
     // Where the flow began is not known, so it ends at the site.
     const known = asAuthError(error, c, deps.log);
-    return c.redirect(withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(known)), 303);
+    return redirect(c, withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(known)), 303);
   }
   const { GOTRUE_EXTERNAL_REDIRECT_URL, GOTRUE_SITE_URL } = deps.config;
   const target = GOTRUE_EXTERNAL_REDIRECT_URL || flow.referrer || GOTRUE_SITE_URL;
@@ -65,16 +66,16 @@ async function callback(c: Request, deps: Deps, answer: Record<string, string>):
       redirectTo: target,
       caller: callerOf(c, deps),
     });
-    if (outcome.kind === "code") return c.redirect(withQuery(target, { code: outcome.code }), 302);
+    if (outcome.kind === "code") return redirect(c, withQuery(target, { code: outcome.code }), 302);
     const { signedIn, tokens } = outcome;
     announce(c, signedIn);
     const extra = {
       provider_token: tokens.accessToken,
       ...(tokens.refreshToken ? { provider_refresh_token: tokens.refreshToken } : {}),
     };
-    return c.redirect(fragmentUrl(target, signedIn, extra), 302);
+    return redirect(c, fragmentUrl(target, signedIn, extra), 302);
   } catch (error) {
     const known = error instanceof OAuthError ? error : asAuthError(error, c, deps.log);
-    return c.redirect(oauthErrorTarget(target, known), 302);
+    return redirect(c, oauthErrorTarget(target, known), 302);
   }
 }

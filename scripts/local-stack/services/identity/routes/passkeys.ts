@@ -9,6 +9,7 @@ import {
   listPasskeys,
   registrationOptions,
   renamePasskey,
+  requirePasskeyId,
   requirePasskeyLevel,
   wirePasskey,
 } from "../core/passkeys.ts";
@@ -71,6 +72,7 @@ export function passkeyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
     })
     .patch("/passkeys/:passkeyId", async (c) => {
       const { user } = await requireUser(c, deps);
+      requirePasskeyId(c.req.param("passkeyId"));
       const { friendly_name: name } = await readJson(c, renameBody);
       return c.json(wirePasskey(await renamePasskey(deps, owned(c, user.id), name)));
     })

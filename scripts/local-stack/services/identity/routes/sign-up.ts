@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Deps } from "../core/deps.ts";
 import { AuthError, invalid } from "../core/errors.ts";
 import { parseChallenge } from "../core/pkce.ts";
-import { signUp } from "../core/sign-up.ts";
+import { requireSignUps, signUp } from "../core/sign-up.ts";
 import { metadata, readJson, text } from "../http/body.ts";
 import { requireCaptcha } from "../http/captcha.ts";
 import { callerOf } from "../http/client-address.ts";
@@ -32,6 +32,7 @@ export function signUpRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
     limitAddress(c, { deps, limits, name: "signup" });
     if (!given.email) throw new AuthError(400, "phone_provider_disabled", "Phone signups are disabled");
     if (given.phone) throw invalid("Only an email address or phone number should be provided on signup.");
+    requireSignUps(deps.config, given.password);
     const outcome = await signUp(deps, {
       email: given.email,
       password: given.password,

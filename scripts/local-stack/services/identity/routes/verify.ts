@@ -4,14 +4,15 @@ import type { Deps } from "../core/deps.ts";
 import { parseEmail } from "../core/email-address.ts";
 import { AuthError, invalid } from "../core/errors.ts";
 import { pkcePrefix } from "../core/one-time-tokens.ts";
+import { withQuery } from "../core/redirect-url.ts";
 import { type Credential, isVerifyType, type Redeemed, verify } from "../core/verify.ts";
 import { readJson, text } from "../http/body.ts";
 import { callerOf } from "../http/client-address.ts";
 import { type Env, type Request, requestAudience } from "../http/context.ts";
 import { asAuthError } from "../http/error-response.ts";
 import { type AddressLimits, limitAddress } from "../http/limits.ts";
-import { errorTarget, messageTarget, withQuery } from "../http/redirect-outcome.ts";
-import { redirectTarget } from "../http/redirect-to.ts";
+import { errorTarget, messageTarget } from "../http/redirect-outcome.ts";
+import { redirect, redirectTarget } from "../http/redirect-to.ts";
 import { announce, fragmentUrl, tokenAnswer } from "../http/signed-in.ts";
 
 const halfWay = "Confirmation link accepted. Please proceed to confirm link sent to the other email";
@@ -56,9 +57,9 @@ export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
           caller: callerOf(c, deps),
           yields: pkce ? "code" : "session",
         });
-        return c.redirect(outcomeTarget(c, { redeemed, target, type, pkce }), 303);
+        return redirect(c, outcomeTarget(c, { redeemed, target, type, pkce }), 303);
       } catch (error) {
-        return c.redirect(errorTarget(target, asAuthError(error, c, deps.log), { inQuery: pkce }), 303);
+        return redirect(c, errorTarget(target, asAuthError(error, c, deps.log), { inQuery: pkce }), 303);
       }
     });
 }

@@ -44,7 +44,7 @@ create table auth.users (
   is_anonymous boolean not null default false
 );
 comment on table auth.users is 'One row an account; passwords as bcrypt, mailed tokens as hashes.';
-comment on column auth.users.is_sso_user is 'An SSO account may share its e-mail with another account.';
+comment on column auth.users.is_sso_user is 'An SSO account may share its email with another account.';
 
 create unique index users_email_partial_key on auth.users (email) where not is_sso_user;
 create index users_instance_id_email_idx on auth.users (instance_id, lower(email));

@@ -42,7 +42,7 @@ create function auth.email() returns text language sql stable as $$
     nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email'
   )
 $$;
-comment on function auth.email() is 'The e-mail that this request''s token claims; may be out of date.';
+comment on function auth.email() is 'The email that this request''s token claims; may be out of date.';
 
 create function auth.jwt() returns jsonb language sql stable as $$
   select coalesce(

@@ -51,7 +51,9 @@ export async function beginAuthorization(deps: Deps, { query, redirectTo, linkTo
     ...(linkTo ? { linkingTargetId: linkTo } : {}),
   });
   const more = scopes && !provider.parameters ? scopes.split(",") : [];
-  const passedOn = Object.entries(query).filter(([key]) => !reserved.includes(key.toLowerCase()));
+  const passedOn = Object.entries(query)
+    .filter(([key]) => !reserved.includes(key.toLowerCase()))
+    .map(([key, value]) => [key === "workos_provider" ? "provider" : key, value] as const);
   const url = new URL(server.authorization_endpoint ?? "");
   const parameters = {
     client_id: config.clientId,

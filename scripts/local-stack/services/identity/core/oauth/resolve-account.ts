@@ -10,7 +10,7 @@ import {
   refreshProviders,
 } from "../identities.ts";
 import { sendEmailToken } from "../send-email.ts";
-import { createUser, findEmailOwner } from "../sign-up.ts";
+import { createUser, findEmailOwner, isUniqueViolation } from "../sign-up.ts";
 import { getUserById, isBanned, many, mergeMetadata, type User, updateUser } from "../users.ts";
 import { identityClaims, type Profile } from "./profile.ts";
 
@@ -74,11 +74,15 @@ async function findOrCreate(tx: Sql, given: ExternalSignIn): Promise<Resolved> {
   return createAccount(tx, { ...given, email });
 }
 
-/** The one account that a verified address of the profile leads to. @throws AuthError 500 when there are several */
-async function findLinkable(tx: Sql, { deps, profile }: ExternalSignIn): Promise<string | undefined> {
-  const trusted = profile.emails
+function trustedAddresses({ deps, profile }: ExternalSignIn): string[] {
+  return profile.emails
     .filter((entry) => entry.verified || deps.config.GOTRUE_MAILER_AUTOCONFIRM)
     .map((entry) => entry.email.toLowerCase());
+}
+
+/** The one account that a verified address of the profile leads to. @throws AuthError 500 when there are several */
+async function findLinkable(tx: Sql, given: ExternalSignIn): Promise<string | undefined> {
+  const trusted = trustedAddresses(given);
   if (trusted.length === 0) return undefined;
   const byIdentity = await many<{ id: string }>(
     tx,
@@ -105,9 +109,10 @@ async function createAccount(
   if (deps.config.GOTRUE_DISABLE_SIGNUP) {
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
-  // An address that someone has already is not given to another account, even unconfirmed.
+  // An address that someone has already is not given to another account, even unconfirmed: without any verified
+  // address the account has none, else there is no account.
   const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
-  const address = taken ? "" : email.address;
+  const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);
   const created = await createUser(tx, {
     deps,
@@ -116,6 +121,8 @@ async function createAccount(
     passwordHash: "",
     provider,
     userMetadata: claims,
+  }).catch((error: unknown) => {
+    throw isUniqueViolation(error) ? unexpected("Database error saving new user", error) : error;
   });
   const identity = await insertIdentity(tx, { deps, userId: created.id, provider, data: claims });
   const user = await getUserById(tx, { id: created.id, lock: true });

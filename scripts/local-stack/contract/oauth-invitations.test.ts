@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { newEmail, password } from "./support/accounts.ts";
+import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
+import { nextMail } from "./support/mail.ts";
+import { admit, app, newPerson, oauthFlow } from "./support/oauth-flow.ts";
+
+const { get, begin, finish, signInAs, userOf } = oauthFlow();
+
+async function invite(): Promise<{ id: string; email: string; invite_token: string }> {
+  const email = newEmail();
+  const { id } = expectOk(await admin("POST /invite", { body: { email, data: { team: "blue" } } }));
+  return { id, email, invite_token: (await nextMail(email)).tokenHash };
+}
+
+describe("/authorize with an invitation", () => {
+  test("one that is none: 404 user_not_found; an unknown provider comes first, half of PKCE after it", async () => {
+    expectRefusal(await get("/authorize?provider=keycloak&invite_token=none"), 404, "user_not_found");
+    expectRefusal(await get("/authorize?provider=none&invite_token=none"), 400, "validation_failed");
+    const half = "/authorize?provider=keycloak&code_challenge=x&invite_token=none";
+    expectRefusal(await get(half), 404, "user_not_found");
+  });
+
+  test("is accepted with an identity of the invited address, verified or not", async () => {
+    for (const verified of [true, false]) {
+      const { id, email, invite_token } = await invite();
+      const { fragment } = await signInAs(newPerson({ email, verified }), { invite_token });
+      const user = await userOf(fragment);
+      expect(user).toMatchObject({
+        id,
+        email,
+        email_confirmed_at: expect.any(String),
+        app_metadata: { provider: "keycloak", providers: ["keycloak"] },
+      });
+      expect(user.identities.map((identity: { provider: string }) => identity.provider)).toEqual(["keycloak"]);
+    }
+  });
+
+  test("is for no other address: validation_failed, and the account waits on", async () => {
+    const { id, email, invite_token } = await invite();
+    const { query, fragment } = await signInAs(newPerson(), { invite_token });
+    expect(query).toMatchObject({ error: "invalid_request", error_code: "validation_failed" });
+    expect(fragment).not.toHaveProperty("access_token");
+    expect(expectOk(await admin(`GET /admin/users/${id}`))).not.toHaveProperty("email_confirmed_at");
+    expect((await signInAs(newPerson({ email }), { invite_token })).fragment).toHaveProperty("access_token");
+  });
+
+  test("accepted by mail in the meantime: invite_not_found", async () => {
+    const { email, invite_token } = await invite();
+    const { state } = await begin({ invite_token, redirect_to: app });
+    expectOk(await call("POST /verify", { body: { type: "invite", token_hash: invite_token } }));
+    const { query } = await finish(state, { code: await admit(newPerson({ email })) });
+    expect(query.error_code).toBe("invite_not_found");
+  });
+
+  test("whose identity is another account's: server_error", async () => {
+    const { email, invite_token } = await invite();
+    const person = newPerson();
+    await signInAs(person);
+    const { query } = await signInAs({ ...person, email }, { invite_token });
+    expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
+  });
+
+  test("leaves no password behind that somebody else has set", async () => {
+    const { email, invite_token } = await invite();
+    await call("POST /signup", { body: { email, password } });
+    const token = (await nextMail(email, 1).catch(() => undefined))?.tokenHash ?? invite_token;
+    await signInAs(newPerson({ email }), { invite_token: token });
+    const answer = await call("POST /token?grant_type=password", { body: { email, password } });
+    expectRefusal(answer, 400, "invalid_credentials");
+  });
+});

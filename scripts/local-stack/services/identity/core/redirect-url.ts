@@ -1,0 +1,120 @@
+import { isIP } from "node:net";
+
+/**
+ * Addresses that flows end at, taken apart and put together as Go's net/url does, whose words Supabase Auth's are. A
+ * URL parser of browsers would turn other spellings of an address into an allowed one.
+ */
+export type RedirectUrl = {
+  scheme: string;
+  /** Before the path: user, host and port; undefined where the address has none, as in `mailto:`. */
+  authority: string | undefined;
+  /** In lower or upper case, as it was given; without brackets. */
+  host: string;
+  port: string;
+  path: string;
+  query: string;
+};
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+const controlCharacter = /[\u0000-\u001f\u007f]/;
+const wholeEscapes = /^(?:[^%]|%[0-9a-fA-F]{2})*$/;
+/** RFC 3986 section 3.2.2, and what else Go lets stand in a host. */
+const hostForm = /^(?:[\w.~!$&'()*+,;=:[\]<>"-]|[^\x20-\x7f]|%[89a-fA-F][0-9a-fA-F])*$/;
+const userForm = /^(?:[\w.~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})*$/;
+
+/** @returns undefined for what is no absolute address */
+export function parseRedirectUrl(text: string): RedirectUrl | undefined {
+  if (controlCharacter.test(text)) return undefined;
+  const [bare = "", ...fragment] = text.split("#");
+  const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(bare);
+  if (!match || !wholeEscapes.test(fragment.join("#"))) return undefined;
+  const [, scheme = "", rest = "", query = ""] = match;
+  const url = { scheme: scheme.toLowerCase(), query, authority: undefined, host: "", port: "" };
+  if (!rest.startsWith("//"))
+    return rest.startsWith("/") && !wholeEscapes.test(rest) ? undefined : { ...url, path: rest };
+  const slash = rest.indexOf("/", 2);
+  const authority = rest.slice(2, slash < 0 ? undefined : slash);
+  const path = slash < 0 ? "" : rest.slice(slash);
+  const server = parseAuthority(authority);
+  return server && wholeEscapes.test(path) ? { ...url, ...server, authority, path } : undefined;
+}
+
+function parseAuthority(authority: string): { host: string; port: string } | undefined {
+  const at = authority.lastIndexOf("@");
+  const server = authority.slice(at + 1);
+  if (at >= 0 && !userForm.test(authority.slice(0, at))) return undefined;
+  const [, host = "", port = ""] = /^(\[[^\]]*\]|.*?)(?::(\d*))?$/s.exec(server) ?? [];
+  if (!hostForm.test(host)) return undefined;
+  const [, literal] = /^\[(.*)\]$/.exec(host) ?? [];
+  if (literal === undefined ? host.includes(":") : isIP(literal) !== 6) return undefined;
+  return { host: literal ?? host, port };
+}
+
+/** The address with some parameters of its query set. Parameters come in the order of their names. */
+export function withQuery(target: string, fields: Readonly<Record<string, string>>): string {
+  const kept = queryOf(target).filter(([name]) => !(name in fields));
+  const [, ...fragment] = target.split("#");
+  const query = encodeQuery([...kept, ...Object.entries(fields)]);
+  return `${beforeQuery(target)}${query && `?${query}`}${fragment.length > 0 ? `#${escapeAnew(fragment.join("#"))}` : ""}`;
+}
+
+/** The address with these parameters in the place of its fragment, which is encoded once more. */
+export function withFragment(target: string, fields: Readonly<Record<string, string>>): string {
+  const [bare = ""] = target.split("#");
+  const [, query] = /\?(.*)$/s.exec(bare) ?? [];
+  const whole = beforeQuery(bare) + (query === undefined ? "" : `?${query}`);
+  return `${whole}#${encodeQuery(Object.entries(fields)).replaceAll("%", "%25")}`;
+}
+
+/** Parameters for a query, or for a fragment that is written like one, in the order of their names. */
+export function encodeQuery(fields: readonly (readonly [string, string])[]): string {
+  return fields
+    .toSorted(([one], [other]) => Buffer.compare(Buffer.from(one), Buffer.from(other)))
+    .map(([name, value]) => `${encodePart(name)}=${encodePart(value)}`)
+    .join("&");
+}
+
+function encodePart(text: string): string {
+  return escapeBytes(text, /[\w.~-]/).replaceAll("%20", "+");
+}
+
+/** A query's parameters; those that are malformed are passed over. */
+function queryOf(target: string): [string, string][] {
+  const [, query = ""] = /\?([^#]*)/s.exec(target) ?? [];
+  return query.split("&").flatMap((part): [string, string][] => {
+    if (part === "" || part.includes(";") || !wholeEscapes.test(part)) return [];
+    const [name = "", ...value] = part.replaceAll("+", " ").split("=");
+    return [[unescapeText(name), unescapeText(value.join("="))]];
+  });
+}
+
+const unescapeText = (text: string) => Buffer.from(unescapeBytes(text)).toString();
+
+function unescapeBytes(escaped: string): Buffer {
+  const parts = escaped.matchAll(/%([0-9a-fA-F]{2})|[^%]+/gs);
+  return Buffer.concat([...parts].map(([text, hex]) => (hex ? Buffer.from(hex, "hex") : Buffer.from(text))));
+}
+
+/** Everything before the query. */
+function beforeQuery(target: string): string {
+  const url = parseRedirectUrl(target);
+  if (!url) return target.split(/[?#]/)[0] ?? "";
+  const { scheme, authority, path } = url;
+  if (authority === undefined) return `${scheme}:${path}`;
+  return `${scheme}://${escapeBytes(authority, /[\x21-\x7e]/)}${escapeAnew(path)}`;
+}
+
+/** A path or a fragment as it is, or, where it has something in it that does not belong there, escaped anew. */
+function escapeAnew(part: string): string {
+  const belongs = /^(?:[\w.~!$&'()*+,;=:@[\]/?-]|%[0-9a-fA-F]{2})*$/.test(part);
+  return belongs ? part : escapeBytes(unescapeBytes(part), /[\w.~$&+,/:;=?@-]/);
+}
+
+function escapeBytes(text: string | Buffer, kept: RegExp): string {
+  return [...Buffer.from(text)]
+    .map((byte) => {
+      const character = String.fromCharCode(byte);
+      return byte < 0x80 && kept.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+    })
+    .join("");
+}

@@ -1,0 +1,183 @@
+import type { Page } from "playwright/test";
+import { readStack } from "../scripts/test/stack.ts";
+import { mailsTo } from "./mailbox.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+const { oidc, base } = readStack();
+
+/** The providers as their buttons name them, those aside that the stack cannot play for a real Supabase Auth. */
+async function providersOf(page: Page): Promise<string[]> {
+  await page.goto("/login");
+  const names = await page.getByRole("button", { name: /^Continue with/ }).allInnerTexts();
+  return names.map((name) => name.replace(/^Continue with\s*/, "").trim());
+}
+
+/** Says on the provider's page who it is, or turns back. */
+async function answerProvider(page: Page, { email, cancel = false }: { email: string; cancel?: boolean }) {
+  await page.waitForURL((url) => url.origin === oidc);
+  await page.getByLabel("Email").fill(email);
+  await page.getByRole("button", { name: cancel ? "Cancel" : "Continue", exact: true }).click();
+  await page.waitForURL((url) => url.origin === base);
+}
+
+const providerButton = (page: Page, name: string) => page.getByRole("button", { name: `Continue with ${name}` });
+const linkedAccounts = (page: Page) => page.locator("#linked-accounts");
+const identity = (page: Page, email: string) => linkedAccounts(page).getByRole("paragraph").filter({ hasText: email });
+
+test("each provider signs up, and then in, and is offered first", async ({ page, context, newcomer }) => {
+  const providers = await providersOf(page);
+  expect(providers.length).toBeGreaterThanOrEqual(3);
+  for (const name of providers) {
+    await page.goto("/login?returnUrl=%2Fworkspaces");
+    await providerButton(page, name).click();
+    await answerProvider(page, newcomer);
+    await expect(page).toHaveURL("/workspaces");
+    await page.getByRole("button", { name: "Account menu" }).click();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await expect(page).toHaveURL("/login");
+    await expect(page.getByRole("button", { name: /^Continue with/ }).first()).toHaveText(/Last used/);
+    await expect(page.getByRole("button", { name: /^Continue with/ }).first()).toContainText(name);
+  }
+  const hint = (await context.cookies()).find((cookie) => cookie.name === "gh_last_method");
+  expect(hint).toMatchObject({ httpOnly: true, sameSite: "Lax", path: "/" });
+  expect(decodeURIComponent(hint?.value ?? "")).toMatch(/^oauth:[a-z]+$/);
+});
+
+test("the sign-in and sign-up pages with providers are for everyone", async ({ page, newcomer }) => {
+  for (const path of ["/login", "/signup"]) {
+    await page.goto(path);
+    await expect(page.getByRole("button", { name: /^Continue with/ }).first()).toBeVisible();
+    await expectAccessible(page);
+    await expectFitsSmallScreens(page);
+  }
+  await page.goto("/signup?returnUrl=%2Fworkspaces");
+  const [first = ""] = await page.getByRole("button", { name: /^Continue with/ }).allInnerTexts();
+  await page
+    .getByRole("button", { name: /^Continue with/ })
+    .first()
+    .focus();
+  await page.keyboard.press("Enter");
+  await answerProvider(page, newcomer);
+  await expect(page).toHaveURL("/workspaces");
+  expect(first).not.toBe("");
+});
+
+test("who turns back finds plain words on the sign-in page, and where they were going is kept", async ({ page }) => {
+  const [name = ""] = await providersOf(page);
+  await page.goto("/login?returnUrl=%2Fworkspaces");
+  await providerButton(page, name).click();
+  await answerProvider(page, { email: "any@example.test", cancel: true });
+  await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
+  await expect(page.getByRole("alert")).toBeFocused();
+  await expect(page.getByRole("alert")).toContainText("Nothing was changed");
+  await expect(page.locator('input[name="returnUrl"]').first()).toHaveValue("/workspaces");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+});
+
+test("a way back that another browser takes leads nowhere", async ({ page, browser, newcomer }) => {
+  const [name = ""] = await providersOf(page);
+  let begun = "";
+  page.on("request", (request) => {
+    if (request.url().includes("client_id=")) begun = request.url();
+  });
+  await providerButton(page, name).click();
+  await expect.poll(() => begun).toContain("client_id=");
+  // The other browser is sent the address of the provider's page, as somebody who is lured there would be.
+  const elsewhere = await (await browser.newContext()).newPage();
+  await elsewhere.goto(begun);
+  await answerProvider(elsewhere, newcomer);
+  await expect(elsewhere).toHaveURL(/\/auth\/callback\?.*code=/);
+  await expect(elsewhere.getByRole("heading", { name: "This sign-in did not begin here" })).toBeVisible();
+  await expectAccessible(elsewhere);
+  await expectFitsSmallScreens(elsewhere);
+  await elsewhere.goto(`${base}/`);
+  await expect(elsewhere).toHaveURL(/\/login/);
+  await elsewhere.context().close();
+});
+
+test("an account is linked, signs in, and is unlinked; the last way in stays", async ({ page, member, newcomer }) => {
+  const [name = ""] = await providersOf(page);
+  await signIn(page, member);
+  await page.goto("/settings/security");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: `Link ${name} account` }).click();
+  await answerProvider(page, newcomer);
+  await expect(page).toHaveURL(/\/settings\/security#linked-accounts$/);
+  await expect(linkedAccounts(page).getByRole("status")).toContainText(`Your ${name} account is linked`);
+  await expect(identity(page, newcomer.email)).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await expect
+    .poll(async () => (await mailsTo(member.email)).map(({ subject }) => subject))
+    .toContain("A sign-in was linked");
+
+  await page.getByRole("button", { name: "Account menu" }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await providerButton(page, name).click();
+  await answerProvider(page, newcomer);
+  await expect(page).toHaveURL("/");
+  await page.goto("/settings/security");
+  await expect(identity(page, newcomer.email)).toBeVisible();
+
+  await linkedAccounts(page)
+    .getByRole("link", { name: `Unlink ${newcomer.email}` })
+    .click();
+  await expect(page.getByRole("heading", { name: `Unlink ${name}` })).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: "Unlink" }).click();
+  await expect(linkedAccounts(page).getByRole("status")).toContainText("is unlinked");
+  await expect(identity(page, newcomer.email)).toHaveCount(0);
+});
+
+test("who has one way in keeps it", async ({ page, newcomer }) => {
+  const [name = ""] = await providersOf(page);
+  await providerButton(page, name).click();
+  await answerProvider(page, newcomer);
+  await page.goto("/settings/security");
+  await expect(linkedAccounts(page).getByText("Your only way to sign in")).toBeVisible();
+  await expect(linkedAccounts(page).getByRole("link", { name: /^Unlink/ })).toHaveCount(0);
+});
+
+test("another account takes nobody's place without their word", async ({ page, context, member, newcomer }) => {
+  const [name = ""] = await providersOf(page);
+  await providerButton(page, name).click();
+  await page.waitForURL((url) => url.origin === oidc);
+  const tab = await context.newPage();
+  await signIn(tab, member);
+  await expect(tab).toHaveURL("/");
+
+  await answerProvider(page, newcomer);
+  await expect(page.getByRole("heading", { name: `Continue as ${newcomer.email}?` })).toBeVisible();
+  await expect(page.getByText(`You are signed in here as ${member.email}`)).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await tab.reload();
+  await expect(tab).toHaveURL("/");
+  await page.getByRole("button", { name: `Continue as ${newcomer.email}` }).click();
+  await expect(page).toHaveURL("/");
+  const session = await page.request.get("/api/v1/auth/session");
+  expect(await session.json()).toMatchObject({ user: { email: newcomer.email } });
+});
+
+test.describe("without JavaScript", () => {
+  test.use({ javaScriptEnabled: false });
+
+  test("providers sign in, link and unlink", async ({ page, member, newcomer }) => {
+    const [name = ""] = await providersOf(page);
+    await providerButton(page, name).click();
+    await answerProvider(page, member);
+    await expect(page).toHaveURL("/");
+    await page.goto("/settings/security");
+    await page.getByRole("button", { name: `Link another ${name} account` }).click();
+    await answerProvider(page, newcomer);
+    await expect(linkedAccounts(page).getByRole("status")).toContainText("is linked");
+    await linkedAccounts(page)
+      .getByRole("link", { name: `Unlink ${newcomer.email}` })
+      .click();
+    await page.getByRole("button", { name: "Unlink" }).click();
+    await expect(linkedAccounts(page).getByRole("status")).toContainText("is unlinked");
+  });
+});

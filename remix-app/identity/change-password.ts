@@ -15,7 +15,7 @@ export const changePasswordSchema = z.object({
   code: z
     .string()
     .transform((typed) => typed.replaceAll(/\s/g, ""))
-    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the code from the mail: 6 digits"))
+    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the code from the mail: digits alone"))
     .optional(),
 });
 

@@ -110,6 +110,8 @@ export function identityEnvironment(
     ...providerSettings(options),
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
+    // The links of our mails are made of this code too, and whoever asks the backend directly may guess it.
+    GOTRUE_MAILER_OTP_LENGTH: "10",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
     GOTRUE_MAILER_URLPATHS_RECOVERY: "/auth/v1/verify",
     GOTRUE_MAILER_URLPATHS_INVITE: "/auth/v1/verify",

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { standInBase, standInPath } from "../../../oidc/stand-ins.ts";
 import { client, openBrowser, type RunningServer, startOidcServer } from "../../../oidc/test-server.ts";
 import { readProviders } from "../../config/providers.ts";
 import { openDiscovery } from "./discovery.ts";
@@ -30,7 +31,7 @@ function configured(name: string, url: string, changes: Record<string, string> =
 
 /** Signs someone in at a stand-in. @returns what it sends the browser back with */
 async function answerOf(at: "google" | "azure", person = "verified") {
-  const path = at === "google" ? "/google/auth" : "/azure/oauth2/v2.0/authorize";
+  const path = at === "google" ? "/google/auth" : `${standInPath("azure")}/oauth2/v2.0/authorize`;
   const open = openBrowser(server.origin);
   const query = new URLSearchParams({
     client_id: client.id,
@@ -89,7 +90,7 @@ describe("an answer that names its issuer, RFC 9207", () => {
 
 test("time is the clock's: an ID token of an hour ago is of no use", async () => {
   const later = () => new Date(Date.now() + 3_700_000);
-  const azure = configured("azure", `${server.origin}/azure`);
+  const azure = configured("azure", standInBase(server.origin, "azure"));
   const late = redeemCode({ clock: later, discover: openDiscovery(later) }, azure, await answerOf("azure"));
   await expect(late).rejects.toThrow("exp");
 });

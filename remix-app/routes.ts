@@ -41,6 +41,7 @@ export default [
   route("mfa/recovery-codes", "routes/mfa.recovery-codes.tsx"),
   route("mfa/remove", "routes/mfa.remove.tsx"),
   route("step-up", "routes/step-up.tsx"),
+  route("step-up/passkey", "routes/step-up.passkey.ts"),
 
   route("workspaces", "routes/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspace.tsx"),

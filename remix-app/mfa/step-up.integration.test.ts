@@ -1,5 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, signedInLongAgo, signIn } from "../../scripts/test/people.ts";
+import { Authenticator } from "../../scripts/local-stack/contract/support/authenticator.ts";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  type SignedInBrowser,
+  signedInLongAgo,
+  signIn,
+} from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
@@ -50,6 +59,82 @@ describe("without an authenticator", () => {
       redirect: "manual",
     });
     expect(response.headers.get("location")).toBe(stepUp);
+  });
+});
+
+describe("with a passkey", () => {
+  const site = { origin: base, rpId: new URL(base).hostname };
+
+  async function addPasskey(owner: Person): Promise<Authenticator> {
+    const browser = await signIn(owner);
+    const authenticator = new Authenticator();
+    const { challengeId, options } = JSON.parse(
+      (await browser.postJson("/settings/security/passkeys/options", {})).text,
+    );
+    const credential = authenticator.create(options, site);
+    const { status, text } = await browser.postJson("/settings/security/passkeys", { challengeId, credential });
+    expect(status, text).toBe(200);
+    return authenticator;
+  }
+
+  async function prove(browser: SignedInBrowser, authenticator: Authenticator) {
+    const { challengeId, options } = JSON.parse((await browser.postJson("/login/passkey/options", {})).text);
+    const credential = authenticator.get(options, site);
+    const answer = await browser.postJson("/step-up/passkey", { challengeId, credential, returnUrl: guarded });
+    return { status: answer.status, body: JSON.parse(answer.text) };
+  }
+
+  test("it gives a new session in the place of the old one, and leads on", async () => {
+    const passkey = await addPasskey(person);
+    const browser = await signedInLongAgo(person, { secondsAgo: stale });
+    expect((await browser.get(stepUp)).text).toContain("Sign in with a passkey");
+    const before = { cookie: browser.cookie(), ...(await browser.session()) };
+    expect(await prove(browser, passkey)).toEqual({ status: 200, body: { redirectTo: guarded } });
+    expect((await browser.session()).sessionId).not.toBe(before.sessionId);
+    expect((await browser.get(guarded)).status).toBe(200);
+    expect((await openBrowser(base, { cookie: before.cookie }).get("/api/v1/auth/session")).status).toBe(401);
+  });
+
+  test("another account's is refused, and who is signed in stays", async () => {
+    const other = await createPerson();
+    try {
+      const theirs = await addPasskey(other);
+      const sessionsOf = () => query("select from auth.sessions where user_id = $1", [other.id]);
+      const count = (await sessionsOf()).length;
+      const browser = await signedInLongAgo(person, { secondsAgo: stale });
+      const before = await browser.session();
+      expect(await prove(browser, theirs)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+      expect(await browser.session()).toEqual(before);
+      expect(await sessionsOf()).toHaveLength(count);
+      expect((await browser.get(guarded)).location).toBe(stepUp);
+    } finally {
+      await deletePerson(other);
+    }
+  });
+
+  test("it does not stand in for an authenticator", async () => {
+    const passkey = await addPasskey(person);
+    await enrollApps(supabase, { ...person, names: ["Phone"] });
+    const browser = await signIn(person);
+    expect(await prove(browser, passkey)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+  });
+
+  test("it proves nothing to who is not signed in", async () => {
+    const passkey = await addPasskey(person);
+    const browser = { ...openBrowser(base), location: null, session: async () => Promise.reject(new Error("none")) };
+    expect(await prove(browser, passkey)).toMatchObject({ status: 401, body: { code: "UNAUTHENTICATED" } });
+  });
+});
+
+describe("an account without a password", () => {
+  test("is offered what it has, and the way by mail", async () => {
+    const browser = await signedInLongAgo(person, { secondsAgo: stale });
+    await query("update auth.users set encrypted_password = null where id = $1", [person.id]);
+    const { text } = await browser.get(stepUp);
+    expect(text).not.toContain('type="password"');
+    expect(text).not.toContain("Sign in with a passkey");
+    expect(text).toContain('href="/forgot-password"');
+    expect((await browser.post(stepUp, { password: "" })).status).toBe(400);
   });
 });
 

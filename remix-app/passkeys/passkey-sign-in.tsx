@@ -6,11 +6,12 @@ import scriptUrl from "./browser/sign-in.ts?worker&url";
 /**
  * The button that signs in with a passkey. Its script, which Vite bundles to one file as it does for workers, enables
  * it where the browser can, and offers passkeys in the autofill of the email field too.
+ * @param verifyAt our route that takes the passkey's answer
  */
-export function PasskeySignIn({ returnUrl }: { returnUrl: string }) {
+export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { returnUrl: string; verifyAt?: string }) {
   const nonce = useNonce();
   return (
-    <div data-passkey-sign-in data-return-url={returnUrl} className="space-y-2">
+    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="space-y-2">
       <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
       <Button
         type="button"

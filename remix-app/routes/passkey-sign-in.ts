@@ -2,7 +2,6 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../http/json-body.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
-import { keepAccount } from "../identity/keep-account.ts";
 import { finishSignInSchema } from "../passkeys/payloads.ts";
 import { finishSignIn } from "../passkeys/sign-in.ts";
 
@@ -10,7 +9,7 @@ import { finishSignIn } from "../passkeys/sign-in.ts";
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, origin } = context;
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
-  await keepAccount(context, () => finishSignIn(context, answer));
+  await finishSignIn(context, answer);
   const destination = redirectTarget(returnUrl, { origin, fallback: "/" });
   const next = await completeSignIn(context, { method: "passkey", destination });
   return Response.json({ redirectTo: next.headers.get("Location") ?? destination });

@@ -103,7 +103,7 @@ export default function StepUpPage() {
           email={email}
           field={password}
           challenge={challenge}
-          passkeyButton={ways.passkey ? <PasskeySignIn returnUrl={destination} /> : null}
+          passkeyButton={ways.passkey ? <PasskeySignIn returnUrl={destination} verifyAt="/step-up/passkey" /> : null}
           returnUrl={destination}
         />
       ) : (

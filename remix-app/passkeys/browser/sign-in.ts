@@ -130,8 +130,8 @@ function offerPasskeys(section: HTMLElement): void {
     held = undefined;
     alert.hidden = true;
     note.textContent = "Signing you in…";
-    const { returnUrl } = section.dataset;
-    const answer = await post<{ redirectTo: string }>("/login/passkey", { challengeId, credential, returnUrl });
+    const { returnUrl, verifyAt = "" } = section.dataset;
+    const answer = await post<{ redirectTo: string }>(verifyAt, { challengeId, credential, returnUrl });
     if (answer.ok) return location.assign(answer.body.redirectTo);
     if (answer.unknownPasskey && options.rpId) forget({ rpID: options.rpId, credentialID: credential.id });
     throw new Refusal(answer.detail);

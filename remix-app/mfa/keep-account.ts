@@ -1,0 +1,24 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { requireKeptSession } from "../identity/request-session.ts";
+import type { User } from "../identity/user.ts";
+
+/**
+ * Does a sign-in that does not say beforehand whose it is, as by a passkey, for who is signed in: they stay, and the
+ * session of another account is ended again.
+ * @param options.signIn leaves a session of the identity backend in the request's cookies
+ * @throws Response 403 FORBIDDEN where the session is another account's
+ */
+export async function keepAccount(
+  context: AppLoadContext,
+  { user, signIn }: { user: User; signIn: () => Promise<void> },
+): Promise<void> {
+  const { session, requestId } = context;
+  const before = await session.stored();
+  await signIn();
+  const { sub } = await requireKeptSession(context);
+  if (sub === user.id) return;
+  await session.authClient().auth.signOut({ scope: "local" });
+  if (before) session.store(before);
+  throw problem("FORBIDDEN", { requestId, detail: `That is another account's. You are signed in as ${user.email}.` });
+}

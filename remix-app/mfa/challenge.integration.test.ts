@@ -168,6 +168,12 @@ const open: Record<string, string> = {
   "api/v1/auth/app-token/exchange": "an app's own credential",
   ".well-known/passkey-endpoints": "the same for everyone",
   "api/v1/auth/session": "says that a second step is due",
+  satellite: "not of the platform",
+  "w/:workspaceId": "not of the platform",
+  "sign-in": "not of the platform",
+  "sign-out": "not of the platform",
+  "verify-token": "not of the platform",
+  "api/auth/verify-app-token": "not of the platform",
   "*": "nothing is there",
 };
 
@@ -177,7 +183,8 @@ describe("a session that has yet to prove its second factor", () => {
   test.each(paths.filter(({ route }) => !(route in open)))("opens nothing at /$route", async ({ route }) => {
     const path = `/${route.replace(":provider", "github").replaceAll(/:\w+/g, () => crypto.randomUUID())}`;
     const browser = await signIn(person);
-    const api = path.startsWith("/api/");
+    // Scripts post a passkey there, and read the answer.
+    const api = path.startsWith("/api/") || path === "/step-up/passkey";
     let answer = await browser.get(path);
     // An address may merely stand for another one, whose answer counts then.
     for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
@@ -189,6 +196,14 @@ describe("a session that has yet to prove its second factor", () => {
       else expect([status, location]).toEqual([302, expect.stringMatching(toChallenge)]);
     }
   });
+
+  test.each(Object.keys(open).filter((route) => open[route] === "not of the platform"))(
+    "finds nothing at /%s, which is a satellite's",
+    async (route) => {
+      const browser = await signIn(person);
+      expect((await browser.get(`/${route.replace(":workspaceId", crypto.randomUUID())}`)).status).toBe(404);
+    },
+  );
 
   test("is told so by an API, with its rotated cookies kept", async () => {
     const browser = await signIn(person);

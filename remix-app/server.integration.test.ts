@@ -131,7 +131,7 @@ describe("the session", () => {
   test("of 20 requests at once is refreshed once, and each answer sets the cookie, redirects and errors too", async () => {
     const before = backend.count("POST /auth/v1/token");
     const cookie = cookieOf(await backend.session({ expiresIn: -10 }));
-    const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm"];
+    const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
     const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         web.fetch(paths[index % paths.length] ?? "/", {

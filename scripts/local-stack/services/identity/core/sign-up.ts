@@ -19,7 +19,7 @@ import {
   many,
   type User,
 } from "./users.ts";
-import { loadWireUser, type WireUser, wireUser } from "./wire-user.ts";
+import { type Factor, listFactors, loadWireUser, type WireUser, wireUser } from "./wire-user.ts";
 
 const uniqueViolation = "23505";
 
@@ -76,7 +76,7 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
     if (deps.config.GOTRUE_MAILER_AUTOCONFIRM) {
       throw new AuthError(422, "user_already_exists", "User already registered");
     }
-    return { user: madeUpUser(deps, request) };
+    return { user: madeUpUser(deps, { request, owner: user, factors: await listFactors(tx, user.id) }) };
   }
   user = user
     ? await ensureEmailIdentity(tx, { deps, user, data: request.data })
@@ -183,7 +183,14 @@ export async function findEmailOwner(
   return user && user.id !== except ? user : undefined;
 }
 
-function madeUpUser(deps: Deps, { email, aud, data }: SignUp): WireUser {
+/**
+ * In the place of an address's owner. As with Supabase Auth it does not name the owner, yet passes on bans, the times
+ * of mails, and second factors.
+ */
+function madeUpUser(
+  deps: Deps,
+  { request: { email, aud, data }, owner, factors }: { request: SignUp; owner: User; factors: Factor[] },
+): WireUser {
   const now = deps.clock();
   return wireUser(
     {
@@ -191,13 +198,18 @@ function madeUpUser(deps: Deps, { email, aud, data }: SignUp): WireUser {
       id: deps.random.uuid(),
       aud,
       email,
+      invited_at: owner.invited_at,
       confirmation_sent_at: now,
+      recovery_sent_at: owner.recovery_sent_at,
+      reauthentication_sent_at: owner.reauthentication_sent_at,
       raw_app_meta_data: { provider: "email", providers: ["email"] },
       raw_user_meta_data: data,
       created_at: now,
       updated_at: now,
+      banned_until: owner.banned_until,
+      is_anonymous: owner.is_anonymous,
     },
-    { identities: [], factors: [] },
+    { identities: [], factors },
   );
 }
 

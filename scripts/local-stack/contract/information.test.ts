@@ -47,6 +47,12 @@ describe("GET /.well-known/jwks.json", () => {
     expect(answer.text).not.toContain('"k":');
   });
 
+  test("scripts of any origin may read them", async () => {
+    const answer = await call("GET /.well-known/jwks.json", { headers: { Origin: "http://localhost:3000" } });
+    expect(answer.headers.get("access-control-allow-origin")).toMatch(/^(\*|http:\/\/localhost:3000)$/);
+    expect(answer.headers.get("access-control-expose-headers")?.toLowerCase()).toContain("x-supabase-api-version");
+  });
+
   test("a user's token names the key that it is signed with", async () => {
     const { keys } = expectOk(await call("GET /.well-known/jwks.json"));
     const { accessToken } = await newSession();
@@ -67,12 +73,17 @@ describe("unknown addresses", () => {
 });
 
 describe("other methods of a known address", () => {
-  test.each(["POST /health", "GET /signup", "PUT /token", "DELETE /verify", "HEAD /health"])(
-    "%s: 405",
-    async (route) => {
-      const answer = await call(route);
-      expect(answer.status).toBe(405);
-      expect(answer.headers.get("allow")).toMatch(/GET|POST/);
-    },
-  );
+  test.each([
+    "POST /health",
+    "GET /signup",
+    "PUT /token",
+    "DELETE /verify",
+    "HEAD /health",
+    "HEAD /.well-known/jwks.json",
+    "POST /.well-known/jwks.json",
+  ])("%s: 405", async (route) => {
+    const answer = await call(route);
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get("allow")).toMatch(/GET|POST/);
+  });
 });

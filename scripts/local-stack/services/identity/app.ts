@@ -12,7 +12,7 @@ import { mailRequestRoutes } from "./routes/mail-requests.ts";
 import { notImplementedRoutes } from "./routes/not-implemented.ts";
 import { oauthRoutes } from "./routes/oauth.ts";
 import { passkeyRoutes } from "./routes/passkeys.ts";
-import { publicRoutes } from "./routes/public.ts";
+import { keySetRoute, publicRoutes } from "./routes/public.ts";
 import { signUpRoutes } from "./routes/sign-up.ts";
 import { tokenRoutes } from "./routes/token.ts";
 import { answerUnrouted } from "./routes/unrouted.ts";
@@ -23,6 +23,7 @@ import { verifyRoutes } from "./routes/verify.ts";
 export function createApp(deps: Deps): Hono<Env> {
   const limits = addressLimits(deps);
   const app = new Hono<Env>();
+  app.route("/", keySetRoute(deps));
   app.use(async (c, next) => {
     c.set("requestId", deps.random.uuid());
     await next();

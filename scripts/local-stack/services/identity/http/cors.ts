@@ -3,6 +3,15 @@ import { cors } from "hono/cors";
 import type { Config } from "../config/config.ts";
 import type { Env } from "./context.ts";
 
+const exposed = ["X-Total-Count", "Link", "X-Supabase-Api-Version"];
+
+/** What an answer to a plain request carries, for routes that answer before the middleware. */
+export const openToAnyOrigin = {
+  "Access-Control-Allow-Origin": "*",
+  "Access-Control-Allow-Credentials": "true",
+  "Access-Control-Expose-Headers": exposed.join(","),
+};
+
 /** As Supabase Auth: any origin; what a client may read of an error lies in an exposed header. */
 export function corsHeaders(config: Config): MiddlewareHandler<Env> {
   const answer = cors({
@@ -19,7 +28,7 @@ export function corsHeaders(config: Config): MiddlewareHandler<Env> {
       "X-Supabase-Api-Version",
       ...config.GOTRUE_CORS_ALLOWED_HEADERS,
     ],
-    exposeHeaders: ["X-Total-Count", "Link", "X-Supabase-Api-Version"],
+    exposeHeaders: exposed,
     credentials: true,
   });
   // OPTIONS is no preflight unless it asks for a method.

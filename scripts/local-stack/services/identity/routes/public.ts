@@ -2,11 +2,12 @@ import { Hono } from "hono";
 import { isKnownProvider, listedProviders } from "../config/providers.ts";
 import type { Deps } from "../core/deps.ts";
 import type { Env } from "../http/context.ts";
+import { openToAnyOrigin } from "../http/cors.ts";
 
 const version = "v2.196.0-gatehouse";
 
 /** What anyone may know. */
-export function publicRoutes({ config, keys }: Deps): Hono<Env> {
+export function publicRoutes({ config }: Deps): Hono<Env> {
   const own = [...config.providers.keys()].filter((name) => !isKnownProvider(name));
   const external = {
     anonymous_users: false,
@@ -29,9 +30,14 @@ export function publicRoutes({ config, keys }: Deps): Hono<Env> {
         saml_private_key_next_configured: false,
         passkeys_enabled: config.GOTRUE_PASSKEY_ENABLED,
       }),
-    )
-    .get("/.well-known/jwks.json", (c) => {
-      c.header("Cache-Control", "public, max-age=600");
-      return c.json(keys.jwks);
-    });
+    );
+}
+
+/** The key set, written once. It goes before the middleware, as checks of tokens wait for it. */
+export function keySetRoute({ keys }: Deps): Hono<Env> {
+  const body = JSON.stringify(keys.jwks);
+  const headers = { ...openToAnyOrigin, "Content-Type": "application/json", "Cache-Control": "public, max-age=600" };
+  return new Hono<Env>().get("/.well-known/jwks.json", (c) =>
+    c.req.raw.method === "HEAD" ? c.notFound() : new Response(body, { headers: { ...headers } }),
+  );
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { newSession, sessionOf } from "./support/accounts.ts";
-import { call, expectOk, expectRefusal } from "./support/http.ts";
+import { type Answer, admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { admit, app, newPerson, oauthFlow } from "./support/oauth-flow.ts";
 import type { Person } from "./support/oauth-provider.ts";
 import { featuresOff } from "./support/settings.ts";
@@ -50,6 +50,25 @@ describe("sign-in with providers", () => {
     test("without a bearer: 401", async () => {
       expectRefusal(await get("/user/identities/authorize?provider=keycloak"), 401, "no_authorization");
     });
+
+    test.each<[string, (session: Awaited<ReturnType<typeof newSession>>) => Promise<Answer>]>([
+      ["signed out", ({ accessToken }) => call("POST /logout", { bearer: accessToken })],
+      ["banned", ({ account }) => admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } })],
+    ])(
+      "begun before its user was %s, it is completed all the same; but opens nothing to the banned",
+      async (how, end) => {
+        const session = await newSession();
+        const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true`;
+        const { url } = expectOk(await get(path, { bearer: session.accessToken }));
+        expect((await end(session)).status).toBeLessThan(300);
+        const state = new URL(url).searchParams.get("state") ?? "";
+        const { fragment } = await finish(state, { code: await admit(newPerson()) });
+        expect(sessionOf(fragment).claims.sub).toBe(session.account.id);
+        const answer = await get("/user", { bearer: fragment.access_token });
+        if (how === "banned") expectRefusal(answer, 403, "user_banned");
+        else expect(expectOk(answer).identities).toHaveLength(2);
+      },
+    );
 
     const unlink = (bearer: string, id: string) => call(`DELETE /user/identities/${id}`, { bearer, url: target.url });
     const identityIds = async (bearer: string): Promise<Record<string, string>> =>

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { newEmail, sessionOf } from "./support/accounts.ts";
+import { newAccount, newEmail, sessionOf } from "./support/accounts.ts";
 import { sql } from "./support/database.ts";
 import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 import { admit, app, newPerson, newSubject, oauthFlow, site } from "./support/oauth-flow.ts";
@@ -192,6 +192,15 @@ describe("sign-in with providers", () => {
       await finish(state, { code: await admit(newPerson()) });
       const { query, target } = await finish(state, { code: await admit(newPerson()) });
       expect(target.origin).toBe(site);
+      expect(query.error_code).toBe("flow_state_already_used");
+    });
+
+    test("the flow of a mail's challenge is none of a provider's: flow_state_already_used", async () => {
+      const { id, email } = await newAccount();
+      const { code_challenge, code_challenge_method } = asked;
+      expectOk(await call("POST /recover", { body: { email, code_challenge, code_challenge_method } }));
+      const [flow] = await sql<{ id: string }>("select id from auth.flow_state where user_id = $1", [id]);
+      const { query } = await finish(flow?.id ?? "", { code: await admit(newPerson()) });
       expect(query.error_code).toBe("flow_state_already_used");
     });
   });

@@ -94,6 +94,16 @@ describe("a code", () => {
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
   });
 
+  test("that was used is refused however its authenticator is named", async () => {
+    const code = codeOf(phone);
+    expect((await (await signIn(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
+    const browser = await signIn(person);
+    const again = await browser.post("/mfa", { factorId: phone.factorId.toUpperCase(), code });
+    expect(again.status).toBe(400);
+    expect(again.text).toContain("That code was used already");
+    expect(await browser.session()).toMatchObject({ aal: "aal1" });
+  });
+
   test("brought 50 times at once by one session counts once", async () => {
     const browser = await signIn(person);
     const code = codeOf(phone);

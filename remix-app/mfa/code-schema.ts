@@ -6,7 +6,8 @@ export const codeSchema = z
   .transform((text) => text.replace(/[\s-]/g, ""))
   .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits that your app shows"));
 
-export const factorIdSchema = z.uuid({ error: "Choose an authenticator" });
+/** In lower case: the identity backend takes either, and used codes are remembered by the factor's name. */
+export const factorIdSchema = z.uuid({ error: "Choose an authenticator" }).toLowerCase();
 
 export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });
 

@@ -1,23 +1,18 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
-import { requireFreshUser } from "../identity/user.ts";
 import { deleteWorkspace } from "../workspaces/create-workspace.ts";
 import { workspaceProblem } from "../workspaces/failures.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/**
- * `DELETE /api/workspaces/{wsId}` (spec.md): takes a full session, by cookie or Bearer, and never an app session. It asks
- * for step-up, as the settings page does.
- */
+/** `DELETE /api/workspaces/{wsId}` (spec.md): takes a full session, by cookie or Bearer, and never an app session. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,
     workspaceId: params.workspaceId,
     permission: "manage_workspace_settings",
   });
-  await requireFreshUser(context, request);
   const error = await deleteWorkspace(user, workspace.id);
   if (error) throw workspaceProblem(error, context);
   return new Response(null, { status: 204 });

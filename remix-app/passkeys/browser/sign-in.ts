@@ -34,7 +34,6 @@ function offerPasskeys(section: HTMLElement): void {
   let asking: Promise<Challenge> | undefined;
   let ceremony = new AbortController();
   let byButton = false;
-  let autofillAwaitsToken = false;
 
   const unsupported = whyUnsupported();
   if (unsupported) {
@@ -87,8 +86,8 @@ function offerPasskeys(section: HTMLElement): void {
     if (byButton) return;
     const signal = beginCeremony();
     if (!(await browserSupportsWebAuthnAutofill()) || signal.aborted) return;
-    autofillAwaitsToken = !freshChallenge() && botToken?.ready() === false;
-    if (autofillAwaitsToken) return;
+    // A bot challenge's token is good for one call: it is left for what somebody asks for.
+    if (botToken && !freshChallenge()) return;
     // Nobody has asked for anything yet, so nothing is said of what fails.
     const challenge = await getChallenge().catch(() => undefined);
     if (!challenge || signal.aborted) return;
@@ -141,7 +140,6 @@ function offerPasskeys(section: HTMLElement): void {
   function followBotToken(): void {
     if (!botToken || byButton) return;
     note.textContent = botToken.ready() ? "" : "Passkeys wait for the check that you are a person.";
-    if (botToken.ready() && autofillAwaitsToken) void offerAutofill();
   }
 
   function say(message: string): void {

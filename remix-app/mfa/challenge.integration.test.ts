@@ -2,7 +2,6 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, type Person, signIn } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import routes from "../routes.ts";
 import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 
@@ -154,67 +153,7 @@ describe("a code", () => {
   });
 });
 
-const toChallenge = /^\/mfa(\?returnUrl=|$)/;
-
-/** What a session that has yet to prove its second factor may open, and what it gets there. */
-const open: Record<string, string> = {
-  mfa: "the challenge itself",
-  "mfa/recovery": "the way out for who lost the app",
-  login: "to be somebody else",
-  "login/passkey": "to be somebody else",
-  "login/passkey/options": "to be somebody else",
-  "auth/oauth/:provider": "to be somebody else",
-  "auth/callback": "its code is the credential",
-  logout: "the way out",
-  signup: "to be somebody else",
-  "signup/check-mail": "asks for a mail, and knows no session",
-  "forgot-password": "asks for a mail, and knows no session",
-  "auth/confirm": "its link is the credential",
-  theme: "appearance",
-  "api/v1/auth/cross-app-tokens/validate": "an app's own credential",
-  "api/v1/auth/app-sessions/introspect": "an app's own credential",
-  "api/v1/auth/app-sessions/refresh": "an app's own credential",
-  "api/v1/auth/app-sessions/revoke": "an app's own credential",
-  "api/v1/auth/app-token/exchange": "an app's own credential",
-  ".well-known/passkey-endpoints": "the same for everyone",
-  "api/v1/auth/session": "says that a second step is due",
-  satellite: "not of the platform",
-  "w/:workspaceId": "not of the platform",
-  "sign-in": "not of the platform",
-  "sign-out": "not of the platform",
-  "verify-token": "not of the platform",
-  "api/auth/verify-app-token": "not of the platform",
-  "*": "nothing is there",
-};
-
 describe("a session that has yet to prove its second factor", () => {
-  const paths = routes.map((route) => ({ route: route.index ? "" : (route.path ?? "") }));
-
-  test.each(paths.filter(({ route }) => !(route in open)))("opens nothing at /$route", async ({ route }) => {
-    const path = `/${route.replace(":provider", "github").replaceAll(/:\w+/g, () => crypto.randomUUID())}`;
-    const browser = await signIn(person);
-    // Scripts post a passkey there, and read the answer.
-    const api = path.startsWith("/api/") || path === "/step-up/passkey";
-    let answer = await browser.get(path);
-    // An address may merely stand for another one, whose answer counts then.
-    for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
-      answer = await browser.get(answer.location);
-    }
-    for (const { status, location, text } of [answer, await browser.post(path, {})]) {
-      if (status === 405) continue;
-      if (api) expect([status, JSON.parse(text).code]).toEqual([403, "MFA_REQUIRED"]);
-      else expect([status, location]).toEqual([302, expect.stringMatching(toChallenge)]);
-    }
-  });
-
-  test.each(Object.keys(open).filter((route) => open[route] === "not of the platform"))(
-    "finds nothing at /%s, which is a satellite's",
-    async (route) => {
-      const browser = await signIn(person);
-      expect((await browser.get(`/${route.replace(":workspaceId", crypto.randomUUID())}`)).status).toBe(404);
-    },
-  );
-
   test("is told so by an API, with its rotated cookies kept", async () => {
     const browser = await signIn(person);
     const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {

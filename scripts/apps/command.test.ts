@@ -16,6 +16,10 @@ test("an app is added with exact origins", () => {
   });
 });
 
+test("a name that only begins like an address of this machine is a name", () => {
+  expect(read(`${add} --origin https://127.evil.example`)).toMatchObject({ origins: ["https://127.evil.example"] });
+});
+
 test.each([
   "https://notes.example.com/",
   "https://notes.example.com/path",

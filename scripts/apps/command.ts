@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
+import { isLoopback } from "#shared/loopback.ts";
 
 /** Scopes that a registration may hold; the database has the same list. */
 const scopes = [
@@ -74,7 +75,7 @@ export function readAppCommand(argv: string[], { development }: { development: b
   switch (verb) {
     case "add": {
       const origins = read(z.array(origin).min(1, "name an --origin"), values.origin ?? []);
-      const local = origins.find(isLoopback);
+      const local = origins.find((one) => isLoopback(new URL(one).hostname));
       if (local && !development) throw new Error(`${local} is of this machine: registered in development only.`);
       return {
         verb,
@@ -103,13 +104,6 @@ export function readAppCommand(argv: string[], { development }: { development: b
     default:
       throw new Error(usage);
   }
-}
-
-function isLoopback(text: string): boolean {
-  const { hostname } = new URL(text);
-  return (
-    hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || hostname.startsWith("127.")
-  );
 }
 
 function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {

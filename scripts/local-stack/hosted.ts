@@ -5,9 +5,9 @@ import { type Environment, parseEnvironment, refuseExamples } from "./environmen
 import { StackError } from "./errors.ts";
 import { findMissingMigrations } from "./missing-migrations.ts";
 import type { Step } from "./runner/service.ts";
-import { describeWeb } from "./services.ts";
 import { createStack, findPorts, type Opened, type Stack, type StartOptions } from "./stack.ts";
 import { readSupabaseStatus } from "./supabase-status.ts";
+import { describeWeb } from "./web-service.ts";
 
 /** The environment with the address and keys of what `supabase start` runs here. */
 export function withSupabaseStatus(root: string, environment: Environment): Environment {

@@ -4,15 +4,15 @@ import { type Addresses, databaseUrl, host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { withDatabase } from "./database.ts";
 import { demoApp } from "./demo-apps.ts";
-import { type Environment, examplePrefix, inheritedNames } from "./environment.ts";
+import { type Environment, inheritedNames } from "./environment.ts";
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { Ports } from "./ports.ts";
-import type { Service } from "./runner/service.ts";
-import { appSessionSecret, demoAppSecret, type Secrets } from "./secrets.ts";
+import { limits, type Service } from "./runner/service.ts";
+import { demoAppSecret, type Secrets } from "./secrets.ts";
 import { denoArguments } from "./services/functions/deno-arguments.ts";
-import { demoTenant } from "./services/oidc/stand-ins.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
 import type { Placement } from "./services/postgres/placement.ts";
+import { describeWeb, webEnvironment } from "./web-service.ts";
 
 export type ServiceContext = {
   /** The checkout. */
@@ -27,9 +27,6 @@ export type ServiceContext = {
   templatesUrl: string;
   dev: boolean;
 };
-
-const seconds = 1_000;
-const limits = { startLimitMs: 30 * seconds, stopSignal: "SIGTERM", stopLimitMs: 8 * seconds } as const;
 
 function plainEnvironment(all: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([name]) => inheritedNames.includes(name)));
@@ -236,68 +233,4 @@ export async function describeServices(context: ServiceContext): Promise<Service
       ...limits,
     },
   ];
-}
-
-/** The web server, on whatever project `env` names. */
-export function describeWeb(options: {
-  root: string;
-  port: number;
-  dev: boolean;
-  dependsOn: string[];
-  env: Record<string, string>;
-}): Service {
-  const { root, port, dev, dependsOn, env } = options;
-  return {
-    kind: "service",
-    name: "web",
-    command: process.execPath,
-    args: [...(dev ? restartOnChange(root) : []), path.join(root, "remix-app/server.ts")],
-    cwd: root,
-    env: {
-      APP_NAME: "web",
-      NODE_ENV: "production",
-      ...env,
-      ...(dev ? { NODE_ENV: "development" } : {}),
-      HOST: host,
-      PORT: String(port),
-    },
-    port,
-    dependsOn: [...dependsOn, "build"],
-    health: { url: `http://${host}:${port}/healthz` },
-    ...limits,
-  };
-}
-
-/** The web server's environment on the embedded stack. Example values give way to secrets of the stack's own. */
-function webEnvironment(context: ServiceContext): Record<string, string> {
-  const { addresses, ports, secrets, environment } = context;
-  const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
-  return {
-    // Supabase Auth's own binary asks Google and Apple themselves, whatever its settings say.
-    OAUTH_PROVIDERS: environment.settings.IDENTITY_BIN ? "github,azure,keycloak" : "google,github,apple,azure",
-    OAUTH_FORM_TARGETS: addresses.oidc,
-    MICROSOFT_TENANT: demoTenant,
-    MICROSOFT_LOGIN_URL: `${addresses.oidc}/azure`,
-    ...environment.all,
-    ...botChallengeOf(context)?.web,
-    BASE_URL: addresses.base,
-    SUPABASE_URL: addresses.supabase,
-    // Nobody but this machine gets here, and tests come as many visitors: each names itself in X-Forwarded-For.
-    TRUSTED_PROXY_HOPS: environment.all.TRUSTED_PROXY_HOPS ?? "1",
-    SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
-    SUPABASE_SECRET_KEY: secrets.secretKey,
-    AI_URL: `${addresses.supabase}/functions`,
-    MAILBOX_URL: addresses.mailbox,
-    SMTP_URL: `smtp://${host}:${ports.smtp}`,
-    MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
-    WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
-    APP_SESSION_SECRET: environment.all.APP_SESSION_SECRET ?? appSessionSecret(secrets),
-  };
-}
-
-/** Vite replaces what routes import while it runs; what the server itself imports takes a restart. */
-function restartOnChange(root: string): string[] {
-  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "abuse", "http", "identity", "mail", "schedule"];
-  const paths = loadedByNode.map((name) => `--watch-path=${path.join(root, "remix-app", name)}`);
-  return [...paths, "--watch-preserve-output"];
 }

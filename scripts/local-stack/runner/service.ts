@@ -43,3 +43,7 @@ export type Task = {
 };
 
 export type Step = Service | Task;
+
+const seconds = 1_000;
+/** How long a service of the stack may take to start and to stop, unless it says otherwise. */
+export const limits = { startLimitMs: 30 * seconds, stopSignal: "SIGTERM", stopLimitMs: 8 * seconds } as const;

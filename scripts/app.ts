@@ -13,6 +13,15 @@ const database = createClient(url, secretKey, { auth: { persistSession: false, a
   "private",
 );
 
+const listed = z.object({
+  name: z.string(),
+  displayName: z.string(),
+  kind: z.string(),
+  enabled: z.boolean(),
+  scopes: z.array(z.string()),
+  origins: z.array(z.string()),
+});
+
 try {
   await run(readAppCommand(process.argv.slice(2), { development }));
 } catch (error) {
@@ -83,15 +92,6 @@ async function run(command: AppCommand): Promise<void> {
     }
   }
 }
-
-const listed = z.object({
-  name: z.string(),
-  displayName: z.string(),
-  kind: z.string(),
-  enabled: z.boolean(),
-  scopes: z.array(z.string()),
-  origins: z.array(z.string()),
-});
 
 function unknown(name: string): Error {
   return new Error(`There is no app called ${name}. See them with: npm run app -- list`);

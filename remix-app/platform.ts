@@ -1,7 +1,7 @@
+import { createClaimsVerifier } from "#shared/claims.ts";
 import { clearAttempts } from "./abuse/clear-attempts.ts";
 import type { Runtime } from "./app.ts";
 import type { Env } from "./env.server.ts";
-import { createClaimsVerifier } from "./identity/claims.ts";
 import { createEdgeProxy } from "./identity/edge-proxy.ts";
 import { createSessionRefresher } from "./identity/refresh.ts";
 import { openRequestSession } from "./identity/request-session.ts";

@@ -1,9 +1,9 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createClaimsVerifier } from "#shared/claims.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { parseEnv } from "../env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
-import { createClaimsVerifier } from "./claims.ts";
 import { createAuthClient, createDataClient, identityHeaders } from "./clients.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createClaimsVerifier } from "#shared/claims.ts";
 import { createCookieJar } from "../http/cookies.ts";
 import {
   type IdentityBackend,
@@ -6,7 +7,6 @@ import {
   type TokenOptions,
   testUser,
 } from "../testing/identity-backend.ts";
-import { createClaimsVerifier } from "./claims.ts";
 import { createEdgeProxy, type EdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
 import { readSessionCookie, type StoredSession, writeSessionCookie } from "./session-cookie.ts";

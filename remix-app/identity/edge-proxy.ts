@@ -1,6 +1,6 @@
+import { type Claims, type ClaimsResult, type ClaimsVerifier, expiryOf } from "#shared/claims.ts";
 import { bearerToken } from "../http/bearer.ts";
 import type { CookieJar } from "../http/cookies.ts";
-import { type Claims, type ClaimsResult, type ClaimsVerifier, expiryOf } from "./claims.ts";
 import { refreshMarginSeconds } from "./limits.ts";
 import type { SessionRefresher } from "./refresh.ts";
 import {

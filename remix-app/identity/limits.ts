@@ -3,15 +3,10 @@ export const refreshMarginSeconds = 90;
 /** How long a refresh's result answers for the token it replaced (design.md, Sessions). */
 export const refreshResultKeptMs = 30_000;
 
-/** Bounds on what one request waits for; together they stay below 10 s. */
-export const jwksTimeoutMs = 1_000;
-export const getUserTimeoutMs = 2_500;
+/** Bounds on what one request waits for; with those of #shared/claims.ts they stay below 10 s. */
 export const refreshTimeoutMs = 4_000;
 export const dataTimeoutMs = 3_000;
 export const authCallTimeoutMs = 8_000;
-
-/** After a failed JWKS fetch, how long we go to the identity backend at once instead of trying again. */
-export const jwksRetryAfterMs = 5_000;
 
 /** How long a sign-in counts as fresh for changes that matter (design.md, Sessions, step-up). */
 export const freshSignInMs = 10 * 60 * 1000;

@@ -1,4 +1,4 @@
-import type { Claims } from "./claims.ts";
+import type { Claims } from "#shared/claims.ts";
 
 /** Methods of a second factor in `amr` (identity-contract.md §4). */
 const secondFactors: ReadonlySet<string> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);

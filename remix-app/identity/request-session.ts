@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
+import { type Claims, claimsOfIssued } from "#shared/claims.ts";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
-import { type Claims, claimsOfIssued } from "./claims.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import {

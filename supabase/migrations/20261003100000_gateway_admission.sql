@@ -23,50 +23,106 @@ $$;
 comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
 revoke execute on function ai.budget_subject(text, uuid, uuid, uuid) from public, anon, authenticated;
 
-create function ai.credential_of(credential jsonb)
-  returns table (
-    source text,
-    key_id uuid,
-    lineage_id uuid,
-    workspace_id uuid,
-    actor_id uuid,
-    app_id uuid,
-    key_models text[],
-    key_addresses cidr[],
-    key_requests_per_minute integer,
-    key_tokens_per_minute bigint,
-    last_used_at timestamptz,
-    plan ai.plans,
-    policy ai.workspace_policies,
-    actor_is_member boolean,
-    budgets text[]
-  )
+create type ai.caller as (
+  source text,
+  refused text,
+  key_id uuid,
+  lineage_id uuid,
+  workspace_id uuid,
+  actor_id uuid,
+  app_id uuid,
+  scopes text[],
+  key_models text[],
+  key_requests_per_minute integer,
+  key_tokens_per_minute bigint,
+  last_used_at timestamptz,
+  plan ai.plans,
+  policy ai.workspace_policies,
+  actor_is_member boolean,
+  budgets text[]
+);
+comment on type ai.caller is
+  'Who calls, by their credential alone: a key, an app''s token for a person, or a person''s own session. refused says why '
+  'it is good for nothing here.';
+
+create function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
   language sql
   stable
   security invoker
 as $$
   select
-    'key', k.id, k.lineage_id, k.workspace_id, k.created_by, k.external_app_id, k.allowed_models, k.allowed_addresses,
-    k.requests_per_minute, k.tokens_per_minute, k.last_used_at, p, w,
-    exists (select from public.workspace_members m where m.workspace_id = k.workspace_id and m.user_id = k.created_by),
+    f.user_id,
+    case
+      when private.required_mfa_state(f.app_metadata) = 'malformed' then 'AUTH_UNAVAILABLE'
+      when not private.session_satisfies_mfa(claims) then 'MFA_REQUIRED'
+      when workspace is null then 'workspace_header_required'
+      when not private.user_has_workspace_permission(f.user_id, workspace, 'use_ai_studio') then 'insufficient_scope'
+    end
+  from private.session_facts(claims) f
+  where not f.banned and not f.deleted
+$$;
+comment on function ai.session_caller(jsonb, uuid) is
+  'Whom a session''s verified claims stand for, and why the gateway refuses them; nulls once session or account are over. '
+  'Trusts the claims: granted to nobody.';
+revoke execute on function ai.session_caller(jsonb, uuid) from public, anon, authenticated;
+
+create function ai.credential_of(call jsonb) returns setof ai.caller
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    c.source,
+    coalesce(
+      c.refused,
+      case
+        when call ->> 'workspace' <> c.workspace_id::text then 'workspace_mismatch'
+        when c.source = 'app_token' and call ->> 'workspace' is null then 'workspace_header_required'
+      end
+    ),
+    c.key_id, c.lineage_id, c.workspace_id, c.actor_id, c.app_id, c.scopes, c.key_models, c.requests_per_minute,
+    c.tokens_per_minute, c.last_used_at, p, w,
+    private.is_member(c.actor_id, c.workspace_id),
     array(
       select b.scope
       from ai.budgets b
-      where b.workspace_id = k.workspace_id
-        and b.subject_id = ai.budget_subject(b.scope, k.lineage_id, k.external_app_id, k.workspace_id)
+      where b.workspace_id = c.workspace_id
+        and b.subject_id = ai.budget_subject(b.scope, c.lineage_id, c.app_id, c.workspace_id)
     )
-  from ai.keys k
-  join public.workspaces s on s.id = k.workspace_id and s.deleted_at is null
+  from (
+    select
+      'key' as source,
+      case
+        -- No address told, no address allowed.
+        when k.allowed_addresses is not null
+          and not coalesce((call ->> 'address')::inet <<= any (k.allowed_addresses), false) then 'insufficient_scope'
+        -- A bound key stands for its app.
+        when k.external_app_id is not null and not ai.app_may_act_in(k.external_app_id, k.workspace_id) then 'app_not_allowed'
+      end as refused,
+      k.id as key_id, k.lineage_id, k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id,
+      null::text[] as scopes, k.allowed_models as key_models, k.requests_per_minute, k.tokens_per_minute, k.last_used_at
+    from ai.keys k
+    where call -> 'credential' ->> 'source' = 'key'
+      and k.secret_hash = decode(call -> 'credential' ->> 'hash', 'hex')
+      and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+    union all
+    select 'app_token', t.refused, null, null, t.workspace_id, t.user_id, t.app_id, t.scopes, null, null, null, null
+    from ai.app_token_of(decode(call -> 'credential' ->> 'hash', 'hex')) t
+    where call -> 'credential' ->> 'source' = 'app_token' and t.refused is distinct from 'invalid_api_key'
+    union all
+    select 'session', s.refused, null, null, (call ->> 'workspace')::uuid, s.user_id, null, null, null, null, null, null
+    from ai.session_caller(call -> 'credential' -> 'claims', (call ->> 'workspace')::uuid) s
+    where call -> 'credential' ->> 'source' = 'session' and s.user_id is not null
+  ) as c
+  left join public.workspaces s on s.id = c.workspace_id and s.deleted_at is null
   left join ai.plans p on p.id = s.plan_id
-  left join ai.workspace_policies w on w.workspace_id = k.workspace_id
-  where credential ->> 'source' = 'key'
-    and k.secret_hash = decode(credential ->> 'hash', 'hex')
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > now())
+  left join ai.workspace_policies w on w.workspace_id = c.workspace_id
+  where s.id is not null or c.source = 'session'
 $$;
 comment on function ai.credential_of(jsonb) is
-  'Who a credential is, by the SHA-256 of its text: one row, or none when it is unknown, revoked, expired or of a '
-  'deleted workspace, all by the same index lookup. App tokens and sessions are further branches of the same columns.';
+  'Who makes a call, and why they may not: one row, or none when the credential is unknown, revoked, expired or of a '
+  'deleted workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
 revoke execute on function ai.credential_of(jsonb) from public, anon, authenticated;
 
 create function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])

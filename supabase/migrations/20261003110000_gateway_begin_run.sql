@@ -11,8 +11,9 @@ create function ai.begin_run(call jsonb) returns jsonb
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  caller record;
+  caller ai.caller;
   principal uuid;
+  exempt boolean;
   model ai.models;
   offered jsonb;
   input_tokens bigint := ai.reserved_input_tokens(call);
@@ -27,23 +28,18 @@ declare
   account uuid;
   new_run_id uuid := ai.run_id(now());
 begin
-  select * into caller from ai.credential_of(call -> 'credential');
+  select * into caller from ai.credential_of(call);
   if not found then
     return ai.refusal('invalid_api_key');
   end if;
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
   principal := coalesce(caller.lineage_id, caller.app_id, caller.actor_id);
-
-  if call ->> 'workspace' is not null and call ->> 'workspace' <> caller.workspace_id::text then
-    return ai.refusal('workspace_mismatch');
-  end if;
-  -- No address told, no address allowed.
-  if caller.key_addresses is not null
-    and not coalesce((call ->> 'address')::inet <<= any (caller.key_addresses), false) then
+  -- Whoever calls as a registered app pays no credits: its tokens, and keys that are bound to it.
+  exempt := caller.app_id is not null;
+  if call ->> 'kind' = 'speech' and caller.source = 'app_token' and not 'tts:use' = any (caller.scopes) then
     return ai.refusal('insufficient_scope');
-  end if;
-  -- A bound key stands for its app; the registry of apps, which decides, comes with a later file. Until then none is allowed.
-  if caller.app_id is not null then
-    return ai.refusal('app_not_allowed');
   end if;
   if caller.plan is null then
     return ai.refusal('service_unavailable');
@@ -83,7 +79,7 @@ begin
   if dearest_usd is null then
     return ai.refusal('service_unavailable');
   end if;
-  dearest_credits := ai.usd_to_credits(dearest_usd, (caller.plan).markup);
+  dearest_credits := case when exempt then 0 else ai.usd_to_credits(dearest_usd, (caller.plan).markup) end;
 
   if call ->> 'idempotency_key' is not null then
     perform pg_advisory_xact_lock(
@@ -121,6 +117,13 @@ begin
       refused := 'budget_exceeded';
     end if;
   end if;
+  if refused is null and 'app' = any (caller.budgets) then
+    if ai.reserve_budget('app', caller.app_id, caller.workspace_id, dearest_usd) then
+      held := held || 'app'::text;
+    else
+      refused := 'budget_exceeded';
+    end if;
+  end if;
   if refused is null then
     rate := ai.take_rate(
       'workspace', caller.workspace_id,
@@ -138,7 +141,7 @@ begin
       refused := 'budget_exceeded';
     end if;
   end if;
-  if refused is null then
+  if refused is null and not exempt then
     account := ai.reserve_credits(
       caller.plan, case (caller.plan).payer when 'member' then caller.actor_id else caller.workspace_id end, dearest_credits
     );
@@ -151,13 +154,13 @@ begin
 
   insert into ai.runs (
     id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-    entity_id, idempotency_key, streamed, model_id, routes, markup, account_id, reserved_usd, reserved_credits, budget_scopes
+    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
   )
   values (
     new_run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
     case caller.source when 'key' then 'background' else 'interactive' end, call ->> 'feature', call ->> 'request_id',
     call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), model.id, offered,
-    (caller.plan).markup, account, dearest_usd, dearest_credits, held
+    (caller.plan).markup, exempt, account, dearest_usd, dearest_credits, held
   );
   if call ->> 'idempotency_key' is not null then
     insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
@@ -177,10 +180,10 @@ begin
     'voice', coalesce(call ->> 'voice', model.voices[1]),
     'routes', offered,
     'markup', (caller.plan).markup::text,
-    'exempt', false,
+    'exempt', exempt,
     'reserved_usd', dearest_usd::text,
     'reserved_credits', dearest_credits::text,
-    'cost_visible', coalesce((caller.policy).provider_cost_visible, true),
+    'cost_visible', exempt or coalesce((caller.policy).provider_cost_visible, true),
     'limits', limits
   );
 end
@@ -201,10 +204,10 @@ as $$
   select coalesce(
     (
       select case
-        when call ->> 'workspace' <> c.workspace_id::text then ai.refusal('workspace_mismatch')
+        when c.refused is not null then ai.refusal(c.refused)
         else jsonb_build_object('workspace_id', c.workspace_id)
       end
-      from ai.credential_of(call -> 'credential') c
+      from ai.credential_of(call) c
     ),
     ai.refusal('invalid_api_key')
   )
@@ -254,18 +257,15 @@ create function ai.list_models(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller record;
+  caller ai.caller;
   listed jsonb;
 begin
-  select * into caller from ai.credential_of(call -> 'credential');
+  select * into caller from ai.credential_of(call);
   if not found then
     return ai.refusal('invalid_api_key');
   end if;
-  if call ->> 'workspace' is not null and call ->> 'workspace' <> caller.workspace_id::text then
-    return ai.refusal('workspace_mismatch');
-  end if;
-  if caller.app_id is not null then
-    return ai.refusal('app_not_allowed');
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
   end if;
   select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by m.id), '[]') into listed
   from ai.usable_models(

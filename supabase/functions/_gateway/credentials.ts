@@ -1,18 +1,40 @@
 import { type AiCredentialKind, aiCredentialKind, hashAiCredential } from "../_shared/ai-key.ts";
+import type { Claims, ClaimsVerifier } from "../_shared/claims.ts";
 import { GatewayError } from "./errors.ts";
 
-/** What the database is told of a credential: where it comes from and the SHA-256 of its text, in hex. */
-export type Credential = { source: AiCredentialKind; hash: string };
+/**
+ * What the database is told of a credential: where it comes from and the SHA-256 of its text, in hex; or, of a person's
+ * own session, the claims of a token that was found good.
+ */
+export type Credential =
+  | { source: AiCredentialKind; hash: string }
+  | { source: "session"; claims: Pick<Claims, "sub" | "session_id" | "aal" | "amr"> };
+
+export type CredentialReader = (request: Request) => Promise<Credential>;
+
+/** Three parts of base64url (RFC 7515, 7.1), of a size that tokens have. */
+const tokenShape = /^[A-Za-z0-9_-]{1,512}\.[A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{1,1024}$/;
 
 /**
- * Reads the bearer credential of a request by its syntax alone; whether it is good is the database's to say.
- * @throws GatewayError `invalid_api_key`
+ * Makes the reader of bearer credentials. Keys and app tokens are told by their syntax alone; whether they are good is the
+ * database's to say. Access tokens of the identity backend are verified here.
+ * @throws GatewayError `invalid_api_key`, or `AUTH_UNAVAILABLE` where a token cannot be verified at all
  */
-export async function readCredential(request: Request): Promise<Credential> {
-  const text = /^bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
-  const source = aiCredentialKind(text);
-  if (!source) throw new GatewayError("invalid_api_key");
-  return { source, hash: hex(await hashAiCredential(text)) };
+export function createCredentialReader(
+  verify: ClaimsVerifier,
+  { identityHeaders }: { identityHeaders: Record<string, string> },
+): CredentialReader {
+  return async (request) => {
+    const text = /^bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
+    const kind = aiCredentialKind(text);
+    if (kind) return { source: kind, hash: hex(await hashAiCredential(text)) };
+    if (!tokenShape.test(text)) throw new GatewayError("invalid_api_key");
+    const result = await verify(text, { identityHeaders });
+    if (result.status === "unavailable") throw new GatewayError("AUTH_UNAVAILABLE");
+    if (result.status === "refused") throw new GatewayError("invalid_api_key");
+    const { sub, session_id, aal, amr } = result.claims;
+    return { source: "session", claims: { sub, session_id, aal, amr } };
+  };
 }
 
 /** Lower-case hexadecimal digits of bytes. */

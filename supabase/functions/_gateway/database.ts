@@ -55,10 +55,11 @@ export type RateLimits = z.infer<typeof limits>;
 /** What a model of the catalogue is for. */
 export type ModelKind = "chat" | "embedding" | "speech";
 
+/** Who calls: the credential, the workspace that is named, and where from. */
+export type Caller = { credential: Credential; workspace?: string; address?: string };
+
 /** What `ai.begin_run` is asked. */
-export type RunRequest = {
-  credential: Credential;
-  workspace?: string;
+export type RunRequest = Caller & {
   request_id: string;
   feature: string;
   entity_id?: string;
@@ -93,14 +94,9 @@ export type GatewayDatabase = {
    * @returns the id of the workspace whose credential it is
    * @throws GatewayError unless the credential is good at this moment, and for that workspace where one is named
    */
-  checkCredential: (request: { credential: Credential; workspace?: string }) => Promise<string>;
+  checkCredential: (caller: Caller) => Promise<string>;
   /** The models that a credential may use, or the one named, as JSON text in which prices are exact. */
-  listModels: (request: {
-    credential: Credential;
-    workspace?: string;
-    model?: string;
-    providers: string[];
-  }) => Promise<string>;
+  listModels: (request: Caller & { model?: string; providers: string[] }) => Promise<string>;
   close: () => Promise<void>;
 };
 

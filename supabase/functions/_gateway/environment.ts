@@ -12,11 +12,22 @@ export type Provider = {
 };
 
 /** What the functions are told by their environment. */
-export type GatewayEnvironment = { databaseUrl: string; providers: Map<string, Provider>; totalLimitMs: number };
+export type GatewayEnvironment = {
+  databaseUrl: string;
+  supabaseUrl: string;
+  /** The project's publishable key, for the calls that its gateway lets through with it. */
+  publishableKey?: string;
+  trustedHops: number;
+  providers: Map<string, Provider>;
+  totalLimitMs: number;
+};
 
 const settings = z.object({
   GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   SUPABASE_URL: z.url(),
+  SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
+  SUPABASE_ANON_KEY: z.string().optional(),
+  AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
 });
 const kind = z.enum(["openai", "gemini"]).default("openai");
@@ -25,16 +36,24 @@ const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
 
 /**
  * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL, _API_KEY, _KIND and _ON_LEAVE for each provider id that routes name,
- * and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free plan allows 70).
+ * AI_TRUSTED_PROXY_HOPS (default 1, the platform's own), and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free
+ * plan allows 70).
  * @throws Error naming the setting that is missing or wrong
  */
 export function readEnvironment(env: Record<string, string | undefined>): GatewayEnvironment {
   const parsed = settings.safeParse(dropEmpty(env));
   if (!parsed.success) throw new Error(`The environment is not complete: ${z.prettifyError(parsed.error)}`);
-  const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS } = parsed.data;
+  const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS, AI_TRUSTED_PROXY_HOPS } = parsed.data;
   const local = isLoopback(new URL(SUPABASE_URL).hostname);
   const providers = readProviders(env, { local });
-  return { databaseUrl: GATEWAY_DB_URL, providers, totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000 };
+  return {
+    databaseUrl: GATEWAY_DB_URL,
+    supabaseUrl: SUPABASE_URL.replace(/\/+$/, ""),
+    publishableKey: parsed.data.SUPABASE_PUBLISHABLE_KEY ?? parsed.data.SUPABASE_ANON_KEY,
+    trustedHops: AI_TRUSTED_PROXY_HOPS,
+    providers,
+    totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
+  };
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { BodyReader } from "./body.ts";
+import type { CredentialReader } from "./credentials.ts";
 import type { GatewayDatabase } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { OpenRuns } from "./open-runs.ts";
@@ -11,6 +12,9 @@ export type Gateway = {
   providers: ReadonlyMap<string, Provider>;
   limits: TimeLimits;
   readBody: BodyReader;
+  readCredential: CredentialReader;
+  /** Where a call comes from, as far as trusted proxies tell. */
+  addressOf: (request: Request) => string | undefined;
   settlements: Settlements;
   openRuns: OpenRuns;
   /** Milliseconds of a clock that never goes back. */

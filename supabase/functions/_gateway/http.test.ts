@@ -3,6 +3,7 @@ import { createAiKey } from "../_shared/ai-key.ts";
 import { createHandler as createChat } from "../chat/handler.ts";
 import { createHandler as createModels } from "../models/handler.ts";
 import { createBodyReader } from "./body.ts";
+import { createCredentialReader } from "./credentials.ts";
 import { createDatabase } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import { createOpenRuns } from "./open-runs.ts";
@@ -18,6 +19,8 @@ function gateway(): Gateway {
     providers: new Map(),
     limits: { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
     readBody: createBodyReader(),
+    readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
+    addressOf: () => undefined,
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
     openRuns: createOpenRuns({ touch: database.touchRuns, waitUntil }),
     now,

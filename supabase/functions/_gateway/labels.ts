@@ -1,33 +1,43 @@
 import { isLabel } from "../_shared/labels.ts";
+import type { Caller } from "./database.ts";
 import { GatewayError } from "./errors.ts";
+import type { Gateway } from "./gateway.ts";
 
 /** What a call's headers say about it, checked (api.md, Text). None of it says who calls. */
-export type CallLabels = { workspace?: string; operation?: string; entityId?: string; idempotencyKey?: string };
+export type CallLabels = { operation?: string; entityId?: string; idempotencyKey?: string };
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const nobodysWorkspace = "00000000-0000-0000-0000-000000000000";
 const printable = /^[\x20-\x7e]{1,255}$/;
 
 /**
- * Reads `x-request-id`, the audit labels, the workspace header and `idempotency-key`.
- * @throws GatewayError `invalid_request` naming the header, or `workspace_mismatch` for what is no id at all
+ * Reads `x-request-id`, the audit labels and `idempotency-key`.
+ * @throws GatewayError `invalid_request` naming the header
  */
 export function readLabels({ headers }: Request): CallLabels {
   label(headers, "x-request-id");
-  const workspace = namedWorkspace(headers);
-  if (workspace !== undefined && !uuid.test(workspace)) throw new GatewayError("workspace_mismatch");
   const idempotencyKey = headers.get("idempotency-key") ?? undefined;
   if (idempotencyKey !== undefined && !printable.test(idempotencyKey)) throw invalid("idempotency-key");
   return {
-    workspace,
     operation: label(headers, "X-Platform-Operation"),
     entityId: label(headers, "X-Platform-Entity-Id"),
     idempotencyKey,
   };
 }
 
-/** The workspace that a call names, as it is written. */
-export function namedWorkspace(headers: Headers): string | undefined {
-  return headers.get("x-platform-workspace-id")?.toLowerCase();
+/**
+ * Reads who calls: credential, workspace header, and address.
+ * @throws GatewayError `invalid_api_key` or `AUTH_UNAVAILABLE`
+ */
+export async function readCaller(
+  { readCredential, addressOf }: Pick<Gateway, "readCredential" | "addressOf">,
+  request: Request,
+): Promise<Caller> {
+  const credential = await readCredential(request);
+  const named = request.headers.get("x-platform-workspace-id")?.toLowerCase();
+  // What is no id is nobody's workspace.
+  const workspace = named === undefined || uuid.test(named) ? named : nobodysWorkspace;
+  return { credential, workspace, address: addressOf(request) };
 }
 
 function label(headers: Headers, name: string): string | undefined {

@@ -1,4 +1,7 @@
+import { createClaimsVerifier } from "../_shared/claims.ts";
 import { createBodyReader } from "./body.ts";
+import { callerAddress } from "./caller-address.ts";
+import { createCredentialReader } from "./credentials.ts";
 import { createDatabase } from "./database.ts";
 import { readEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
@@ -21,7 +24,8 @@ export function serve(createHandler: (gateway: Gateway) => (request: Request) =>
 }
 
 function gatewayFromEnvironment(): Gateway {
-  const { databaseUrl, providers, totalLimitMs } = readEnvironment(runtime.Deno.env.toObject());
+  const environment = readEnvironment(runtime.Deno.env.toObject());
+  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, providers, totalLimitMs } = environment;
   const database = createDatabase({ url: databaseUrl });
   const now = () => performance.now();
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
@@ -31,7 +35,23 @@ function gatewayFromEnvironment(): Gateway {
   globalThis.addEventListener("beforeunload", () => waitUntil(settlements.flush()));
   const limits = { ...defaultTimeLimits, totalMs: totalLimitMs };
   const readBody = createBodyReader();
-  return { database, providers, limits, readBody, settlements, openRuns, now, waitUntil, report };
+  const readCredential = createCredentialReader(createClaimsVerifier({ supabaseUrl }), {
+    identityHeaders: publishableKey ? { apikey: publishableKey } : {},
+  });
+  const addressOf = ({ headers }: Request) => callerAddress(headers, trustedHops);
+  return {
+    database,
+    providers,
+    limits,
+    readBody,
+    readCredential,
+    addressOf,
+    settlements,
+    openRuns,
+    now,
+    waitUntil,
+    report,
+  };
 }
 
 /** One line for each defect or outage: the kind of error and where, never a text that a caller or provider wrote. */

@@ -1,9 +1,9 @@
 import { type Body, parseJson } from "./body.ts";
-import { type Credential, hex, readCredential } from "./credentials.ts";
-import { rateLimitHeaders } from "./database.ts";
+import { hex } from "./credentials.ts";
+import { type Caller, rateLimitHeaders } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Call, Handler } from "./http.ts";
-import { namedWorkspace, readLabels } from "./labels.ts";
+import { readCaller, readLabels } from "./labels.ts";
 import { openRun } from "./run.ts";
 import type { Asked, Surface } from "./surface.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "./usage.ts";
@@ -15,32 +15,30 @@ import { boundUsage, guessInputTokens, ImplausibleUsage } from "./usage.ts";
 export function serveSurface<Request extends Asked>(gateway: Gateway, surface: Surface<Request>): Handler {
   return async (call) => {
     const startedAt = gateway.now();
-    const credential = await readCredential(call.request);
-    const workspace = namedWorkspace(call.request.headers);
-    const check = () => gateway.database.checkCredential({ credential, workspace });
+    const caller = await readCaller(gateway, call.request);
+    const check = () => gateway.database.checkCredential(caller);
     const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
     try {
-      return await admit(gateway, surface, { ...call, credential, check, body, startedAt });
+      return await admit(gateway, surface, { ...call, caller, check, body, startedAt });
     } finally {
       body.release();
     }
   };
 }
 
-type Arrived = Call & { credential: Credential; check: () => Promise<string>; body: Body; startedAt: number };
+type Arrived = Call & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
 
 async function admit<Request extends Asked>(
   gateway: Gateway,
   surface: Surface<Request>,
-  { request, requestId, credential, check, body, startedAt }: Arrived,
+  { request, requestId, caller, check, body, startedAt }: Arrived,
 ): Promise<Response> {
   const { asked, labels } = await readOrAuthenticate(check, () => ({
     labels: readLabels(request),
     asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength),
   }));
   const run = await gateway.database.beginRun({
-    credential,
-    workspace: labels.workspace,
+    ...caller,
     request_id: requestId,
     feature: labels.operation ?? surface.feature,
     entity_id: labels.entityId,

@@ -1,8 +1,7 @@
-import { readCredential } from "../_gateway/credentials.ts";
 import { GatewayError } from "../_gateway/errors.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createGateway, type Handler } from "../_gateway/http.ts";
-import { readLabels } from "../_gateway/labels.ts";
+import { readCaller, readLabels } from "../_gateway/labels.ts";
 
 /** What the catalogue can have for an id at all: no text beyond reaches the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
@@ -18,17 +17,17 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
   );
 }
 
-function listModels({ database, providers }: Gateway): Handler {
+function listModels(gateway: Gateway): Handler {
+  const { database, providers } = gateway;
   return async ({ request, params }) => {
-    const credential = await readCredential(request);
-    const { workspace } = readLabels(request);
+    const caller = await readCaller(gateway, request);
+    readLabels(request);
     if (params.model !== undefined && !possibleId.test(params.model)) {
-      await database.checkCredential({ credential, workspace });
+      await database.checkCredential(caller);
       throw new GatewayError("model_not_found");
     }
     const text = await database.listModels({
-      credential,
-      workspace,
+      ...caller,
       model: params.model,
       providers: [...providers.keys()],
     });

@@ -1,6 +1,11 @@
 import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, errors, jwtVerify, type RemoteJWKSet } from "jose";
 import { z } from "zod";
-import { getUserTimeoutMs, jwksRetryAfterMs, jwksTimeoutMs } from "./limits.ts";
+
+/** Bounds on what one verification waits for. */
+const jwksTimeoutMs = 1_000;
+const getUserTimeoutMs = 2_500;
+/** After a failed JWKS fetch, how long we go to the identity backend at once instead of trying again. */
+const jwksRetryAfterMs = 5_000;
 
 const claimsSchema = z.object({
   sub: z.uuid(),

@@ -1,0 +1,241 @@
+import { describe, expect } from "vitest";
+import { createActor, mfaStates, workspaceRoles } from "./actors.ts";
+import { begin, books, chatCall, createTenant, outcome, runRow, settle, type Tenant } from "./ai-fixtures.ts";
+import { type App, call, handOver, registerApp, setPolicy } from "./app-fixtures.ts";
+import { exchange, newPair } from "./app-token-fixtures.ts";
+import { type Claims, type Database, one, test } from "./database.ts";
+
+const allScopes = ["workspace:session", "ai:use", "tts:use"];
+
+/** A call with a person's own session. */
+function sessionCall(tenant: Tenant, claims: Claims, changes: object = {}): object {
+  const { sub, session_id, aal, amr } = claims as Claims & { aal: string; amr: unknown };
+  const credential = { source: "session", claims: { sub, session_id, aal, amr } };
+  return chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
+}
+
+/** A call with an app's token for a person, and the app. */
+async function appTokenCall(
+  db: Database,
+  tenant: Tenant,
+  { claims, scopes = allScopes }: { claims?: Claims; scopes?: string[] } = {},
+) {
+  const app = await registerApp(db, { kind: "external", scopes: allScopes, workspaceId: tenant.workspaceId });
+  const person = claims ?? (await createActor(db, { workspaceId: tenant.workspaceId, role: "member" }));
+  const pair = newPair();
+  const handoff = await handOver(db, { claims: person, app });
+  const answer = await exchange(db, { app, claims: person, workspaceId: tenant.workspaceId, handoff, scopes, pair });
+  if (answer.refused) throw new Error(`refused: ${answer.refused}`);
+  const credential = { source: "app_token", hash: pair.access.toString("hex") };
+  const callOf = (changes: object = {}) => chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
+  return { app, claims: person, callOf };
+}
+
+/** Binds the tenant's key to an app that is linked to its workspace. */
+async function bindKey(db: Database, tenant: Tenant): Promise<App> {
+  const app = await registerApp(db, { kind: "external", workspaceId: tenant.workspaceId });
+  await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
+  return app;
+}
+
+function link(db: Database, app: App, tenant: Tenant, linked: boolean) {
+  return call(db, "set_app_workspace", {
+    app_name: app.name,
+    workspace_id: tenant.workspaceId,
+    linked,
+    reason: "test",
+  });
+}
+
+describe("a person's own session", () => {
+  test.for(workspaceRoles)(
+    "of a $role may call where they may use the studio",
+    async ({ role, permissions }, { db }) => {
+      const tenant = await createTenant(db, { credits: "100" });
+      const claims = await createActor(db, { workspaceId: tenant.workspaceId, role });
+      const answer = await begin(db, sessionCall(tenant, claims));
+      if (permissions.some((permission) => permission === "use_ai_studio"))
+        expect(answer).not.toHaveProperty("refused");
+      else expect(answer).toEqual({ refused: "insufficient_scope" });
+    },
+  );
+
+  const refusals: Record<string, string> = {
+    "session over": "invalid_api_key",
+    "malformed policy": "AUTH_UNAVAILABLE",
+  };
+  test.for(mfaStates)("$mfa", async ({ mfa, satisfied }, { db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member", mfa });
+    const answer = await begin(db, sessionCall(tenant, claims));
+    if (satisfied) expect(answer).not.toHaveProperty("refused");
+    else expect(answer).toEqual({ refused: refusals[mfa] ?? "MFA_REQUIRED" });
+  });
+
+  test("names its workspace, and gets no hint of others", async ({ db }) => {
+    const [tenant, other] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
+    const nowhere = "00000000-0000-0000-0000-000000000000";
+    expect(await begin(db, sessionCall(tenant, claims, { workspace: undefined }))).toEqual({
+      refused: "workspace_header_required",
+    });
+    for (const workspace of [other.workspaceId, nowhere]) {
+      expect(await begin(db, sessionCall(tenant, claims, { workspace }))).toEqual({ refused: "insufficient_scope" });
+    }
+  });
+
+  test("of a banned account is none", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
+    await db.query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [claims.sub]);
+    expect(await begin(db, sessionCall(tenant, claims))).toEqual({ refused: "invalid_api_key" });
+  });
+
+  test("pays, and is written as what it is", async ({ db }) => {
+    const tenant = await createTenant(db, { payer: "member", credits: "1" });
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
+    await db.query("select ai.grant_credits('member', $1, 100, 'test')", [claims.sub]);
+    const run = await begin(db, sessionCall(tenant, claims));
+    await settle(db, [outcome(run)]);
+    expect(await books(db, { ...tenant, ownerId: claims.sub })).toMatchObject({ balance: "99.93850000" });
+    const row = await one(db, {
+      sql: "select credential_source, execution_mode, actor_id, key_id, app_id, exempt from ai.runs where id = $1",
+      values: [run.run_id],
+    });
+    expect(row).toEqual({
+      credential_source: "session",
+      execution_mode: "interactive",
+      actor_id: claims.sub,
+      key_id: null,
+      app_id: null,
+      exempt: false,
+    });
+  });
+});
+
+describe("an app's token", () => {
+  test("calls for its person, pays no credits, and shows what it would have cost", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "0.001" });
+    const { app, claims, callOf } = await appTokenCall(db, tenant);
+    const run = await begin(db, callOf());
+    expect(run).toMatchObject({ exempt: true, cost_visible: true, reserved_credits: "0.00000000" });
+    await settle(db, [outcome(run)]);
+    expect(await runRow(db, run)).toMatchObject({
+      cost_usd: "0.000006150000",
+      billed_credits: "0.00000000",
+      unmetered_credits: "0.06150000",
+    });
+    expect(await books(db, tenant)).toMatchObject({ balance: "0.00100000", used: "0.00000000" });
+    const row = await one(db, {
+      sql: "select credential_source, execution_mode, actor_id, app_id from ai.runs where id = $1",
+      values: [run.run_id],
+    });
+    expect(row).toEqual({
+      credential_source: "app_token",
+      execution_mode: "interactive",
+      actor_id: claims.sub,
+      app_id: app.id,
+    });
+  });
+
+  test("needs the workspace header, and no other's", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const other = await createTenant(db);
+    const { callOf } = await appTokenCall(db, tenant);
+    expect(await begin(db, callOf({ workspace: undefined }))).toEqual({ refused: "workspace_header_required" });
+    expect(await begin(db, callOf({ workspace: other.workspaceId }))).toEqual({ refused: "workspace_mismatch" });
+  });
+
+  test("needs ai:use to call at all, and tts:use to speak, of token and registration alike", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const speech = { kind: "speech", model: "demo-speech", providers: ["demo_speech"] };
+    const granted = "insert into ai.model_grants (model_id, plan_id) values ('demo-speech', $1)";
+    await db.query(granted, [tenant.planId]);
+    const whole = await appTokenCall(db, tenant);
+    expect(await begin(db, whole.callOf(speech))).not.toHaveProperty("refused");
+    const text = await appTokenCall(db, tenant, { scopes: ["workspace:session", "ai:use"] });
+    expect(await begin(db, text.callOf())).not.toHaveProperty("refused");
+    expect(await begin(db, text.callOf(speech))).toEqual({ refused: "insufficient_scope" });
+    await db.query("update private.apps set scopes = '{workspace:session,tts:use}' where id = $1", [whole.app.id]);
+    expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
+  });
+
+  test("ends with its link, its person's policy and their membership", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { app, claims, callOf } = await appTokenCall(db, tenant);
+    await link(db, app, tenant, false);
+    expect(await begin(db, callOf())).toEqual({ refused: "app_not_allowed" });
+    await link(db, app, tenant, true);
+    expect(await begin(db, callOf())).not.toHaveProperty("refused");
+    await setPolicy(db, { userId: claims.sub, policy: { required: true, boundary: 1, generation: 2 } });
+    expect(await begin(db, callOf())).toEqual({ refused: "invalid_api_key" });
+    await setPolicy(db, { userId: claims.sub, policy: null });
+    await db.query("delete from public.workspace_members where user_id = $1 and workspace_id = $2", [
+      claims.sub,
+      tenant.workspaceId,
+    ]);
+    expect(await begin(db, callOf())).toEqual({ refused: "app_not_allowed" });
+  });
+
+  test("ends with its registration for good", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { app, callOf } = await appTokenCall(db, tenant);
+    await db.query("update private.apps set enabled = false where id = $1", [app.id]);
+    expect(await begin(db, callOf())).toEqual({ refused: "invalid_api_key" });
+  });
+
+  test("that is revoked or has expired is none", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { app, callOf } = await appTokenCall(db, tenant);
+    await db.query("update ai.app_tokens set expires_at = now() where app_id = $1", [app.id]);
+    expect(await begin(db, callOf())).toEqual({ refused: "invalid_api_key" });
+    await db.query(
+      "update ai.app_tokens set expires_at = now() + interval '1 second', revoked_at = now() where app_id = $1",
+      [app.id],
+    );
+    expect(await begin(db, callOf())).toEqual({ refused: "invalid_api_key" });
+  });
+});
+
+describe("a key that is bound to an app", () => {
+  test("is exempt from credits while the app is registered, enabled and linked; refused while it is not", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const app = await bindKey(db, tenant);
+    const run = await begin(db, chatCall(tenant));
+    expect(run).toMatchObject({ exempt: true, reserved_credits: "0.00000000" });
+    await settle(db, [outcome(run)]);
+    expect(await runRow(db, run)).toMatchObject({ billed_credits: "0.00000000", unmetered_credits: "0.06150000" });
+    await link(db, app, tenant, false);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
+    await link(db, app, tenant, true);
+    await db.query("update private.apps set enabled = false where id = $1", [app.id]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
+  });
+
+  test("of an internal satellite is refused", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const app = await registerApp(db);
+    await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
+  });
+
+  test("keeps to the budget of its app, and gives back what it did not use", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "0", prices: { input: "1", output: "1" } });
+    const app = await bindKey(db, tenant);
+    await db.query(
+      "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('app', $1, $2, 0.0002)",
+      [app.id, tenant.workspaceId],
+    );
+    const run = await begin(db, chatCall(tenant));
+    expect(run).not.toHaveProperty("refused");
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "budget_exceeded" });
+    await settle(db, [outcome(run)]);
+    const budget = await one(db, {
+      sql: "select spent_usd::text as spent, reserved_usd::text as reserved from ai.budgets where subject_id = $1",
+      values: [app.id],
+    });
+    expect(budget).toEqual({ spent: "0.000020000000", reserved: "0.000000000000" });
+  });
+});

@@ -16,9 +16,10 @@ export default defineConfig({
           name: "unit",
           include: ["**/*.test.{ts,tsx}"],
           exclude: [...generated, sql, contract, integration, fault],
+          maxWorkers: 2,
         },
       },
-      { test: { name: "sql", include: [sql], exclude: generated, globalSetup } },
+      { test: { name: "sql", include: [sql], exclude: generated, globalSetup, maxWorkers: 2 } },
       {
         test: {
           name: "contract",
@@ -31,7 +32,18 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { name: "integration", include: [integration], exclude: generated, globalSetup, testTimeout: 30_000 } },
+      {
+        test: {
+          name: "integration",
+          include: [integration],
+          exclude: generated,
+          globalSetup,
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
+          // They wait for the stack more than they work.
+          maxWorkers: 3,
+        },
+      },
       {
         test: {
           name: "fault",

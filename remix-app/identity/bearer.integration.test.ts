@@ -39,8 +39,8 @@ async function post(path: string, fields: Record<string, string>, headers: Recor
   return { status: response.status, setCookies: response.headers.getSetCookie(), written: backend.calls.filter(acts) };
 }
 
-/** Everything that acts on an account goes to the identity backend; its keys and the session's state are only read. */
-const acts = (call: string) => !/GET |session_state/.test(call);
+/** Everything that acts on an account goes to the identity backend; the server's schedule asks the Data API meanwhile. */
+const acts = (call: string) => /^(?!GET )\w+ \/auth\/v1\//.test(call);
 
 describe("a form of ours", () => {
   test.each(forms)("%s takes no bearer: nothing is done with the cookies, and none is set", async (path, fields) => {

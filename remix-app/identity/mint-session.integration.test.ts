@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createPerson, deletePerson, type Person, query } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openContext } from "../testing/request-context.ts";
+import { mintSession } from "./mint-session.ts";
+
+const stack = readStack();
+let person: Person;
+
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(() => deletePerson(person));
+
+const mint = async (userId = person.id) => mintSession(await openContext(stack), { userId });
+
+test("a minted session is the account's own, at AAL1, by a one-time code of this moment", async () => {
+  const minted = await mint();
+  if (minted.status !== "minted") throw new Error(minted.status);
+  const { sub, aal, amr } = minted.claims;
+  expect({ sub, aal, methods: amr.map(({ method }) => method) }).toEqual({
+    sub: person.id,
+    aal: "aal1",
+    methods: ["otp"],
+  });
+  expect(Math.abs((amr[0]?.timestamp ?? 0) - Date.now() / 1000)).toBeLessThan(30);
+  const cookie = `sb-127-auth-token=base64-${Buffer.from(JSON.stringify(minted.session)).toString("base64url")}`;
+  expect(await (await openContext({ ...stack, cookie })).session.state()).toMatchObject({ status: "alive" });
+});
+
+test("of 50 at once each gets a session or is told that one is under way, and no two share one", async () => {
+  const answers = await Promise.all(Array.from({ length: 50 }, () => mint()));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["minted", "busy"]));
+  const sessions = answers.flatMap((answer) => (answer.status === "minted" ? [answer.claims.session_id] : []));
+  expect(new Set(sessions).size).toBe(sessions.length);
+  expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(sessions.length);
+});
+
+test("a lease is given back, and one of a server that died runs out", async () => {
+  await mint();
+  expect(await query("select from private.mint_leases where user_id = $1", [person.id])).toEqual([]);
+  const holdUntil = (moment: string) =>
+    query(
+      `insert into private.mint_leases (user_id, expires_at) values ($1, ${moment})
+       on conflict (user_id) do update set expires_at = excluded.expires_at`,
+      [person.id],
+    );
+  await holdUntil("now() + interval '10 seconds'");
+  expect(await mint()).toEqual({ status: "busy" });
+  await holdUntil("now()");
+  expect(await mint()).toMatchObject({ status: "minted" });
+});
+
+test("no account is made for an id that nobody has", async () => {
+  const before = await query("select count(*)::int as accounts from auth.users", []);
+  expect(await mint(crypto.randomUUID())).toEqual({ status: "no_account" });
+  expect(await query("select count(*)::int as accounts from auth.users", [])).toEqual(before);
+});
+
+test("an account without an email is told apart, and a banned one gets no session", async () => {
+  await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
+  expect(await mint()).toEqual({ status: "refused" });
+  await query("update auth.users set banned_until = null, email = null where id = $1", [person.id]);
+  expect(await mint()).toEqual({ status: "no_email" });
+});
+
+test("where the backend does not answer, nothing is said to be minted", async () => {
+  const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
+  expect(await mintSession(context, { userId: person.id })).toEqual({ status: "unavailable" });
+});

@@ -1,0 +1,69 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { SupabaseClient } from "@supabase/supabase-js";
+import { z } from "zod";
+import { type Claims, claimsOfIssued } from "#shared/claims.ts";
+import { createServiceClient } from "./service-client.ts";
+import { type StoredSession, storedSession } from "./session-cookie.ts";
+
+/**
+ * What became of it. `busy`: another session of the account is being minted. `no_email`, `no_account`: there is nothing
+ * to mint with. `refused`: the backend said no, as for a banned account. `unavailable`: somebody did not answer. After
+ * each of these surely nothing was minted. `unknown`: the last call was sent and not answered, so a session may be there.
+ */
+export type Minted =
+  | { status: "minted"; session: StoredSession; claims: Claims }
+  | { status: "busy" | "no_email" | "no_account" | "refused" | "unavailable" | "unknown" };
+
+const lease = z.discriminatedUnion("outcome", [
+  z.object({ outcome: z.literal("taken"), leaseId: z.uuid(), email: z.string() }),
+  z.object({ outcome: z.enum(["busy", "no_email", "no_account"]) }),
+]);
+
+/**
+ * Mints a session of an account without its credentials: a link of the admin API, redeemed by a client that keeps
+ * nothing. For QR handoff and recovery alone (spec.md, End users 15), which have proved first that it is due. The
+ * session is at AAL1, by `otp` at this moment. It voids the account's pending reset mail, since both are one token.
+ */
+export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
+  const service = createServiceClient(context.env);
+  const database = service.schema("private");
+  const { data, error } = await database.rpc("take_mint_lease", { subject_id: userId });
+  const taken = lease.safeParse(data);
+  if (error || !taken.success) return { status: "unavailable" };
+  if (taken.data.outcome !== "taken") return { status: taken.data.outcome };
+  const { leaseId, email } = taken.data;
+  try {
+    return await generateAndVerify(context, { service, userId, email });
+  } finally {
+    const { error: kept } = await database.rpc("release_mint_lease", { lease_id: leaseId });
+    if (kept) console.error(`warning request=${context.requestId} a mint lease runs out by itself: ${kept.code}`);
+  }
+}
+
+async function generateAndVerify(
+  { session }: AppLoadContext,
+  { service, userId, email }: { service: SupabaseClient; userId: string; email: string },
+): Promise<Minted> {
+  const { data: link, error } = await service.auth.admin.generateLink({ type: "magiclink", email });
+  if (error) return { status: isAnswer(error.status) ? "refused" : "unavailable" };
+  // The address moved to another account in between.
+  if (link.user.id !== userId) return { status: "refused" };
+  const { hashed_token, verification_type } = link.properties;
+  const type = verification_type === "signup" ? "signup" : "magiclink";
+  const { data, error: unverified } = await session.mailClient().auth.verifyOtp({ token_hash: hashed_token, type });
+  if (unverified) return { status: isAnswer(unverified.status) ? "refused" : "unknown" };
+  if (!data.session) return { status: "unknown" };
+  const { access_token, refresh_token, expires_in, expires_at } = data.session;
+  const claims = claimsOfIssued(access_token);
+  if (claims.sub !== userId) return { status: "refused" };
+  return {
+    status: "minted",
+    session: storedSession.parse({ access_token, refresh_token, expires_in, expires_at, token_type: "bearer" }),
+    claims,
+  };
+}
+
+/** Whether the backend decided, rather than failed. */
+function isAnswer(status: number | undefined): boolean {
+  return status !== undefined && status >= 400 && status < 500;
+}

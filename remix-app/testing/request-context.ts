@@ -1,0 +1,54 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { createClaimsVerifier } from "#shared/claims.ts";
+import { parseEnv } from "../env.server.ts";
+import { type CookieJar, createCookieJar } from "../http/cookies.ts";
+import { createEdgeProxy } from "../identity/edge-proxy.ts";
+import { createSessionRefresher } from "../identity/refresh.ts";
+import { openRequestSession } from "../identity/request-session.ts";
+import { newAddress } from "./visitor.ts";
+
+export interface ContextOptions {
+  base: string;
+  supabase: { url: string; publishableKey: string; secretKey: string };
+  mail?: { smtp: string };
+  /** As a browser's Cookie header has it. */
+  cookie?: string;
+  /** Further settings of the server. */
+  env?: Record<string, string>;
+}
+
+/** What a loader or an action of ours gets, for functions that have no page to try them on. */
+export async function openContext({ base, supabase, mail, cookie = "", env: more = {} }: ContextOptions) {
+  const env = parseEnv({
+    NODE_ENV: "test",
+    BASE_URL: base,
+    SUPABASE_URL: supabase.url,
+    SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+    SUPABASE_SECRET_KEY: supabase.secretKey,
+    ...(mail ? { SMTP_URL: mail.smtp, MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>" } : {}),
+    ...more,
+  });
+  const proxy = createEdgeProxy({
+    verifyClaims: createClaimsVerifier({ supabaseUrl: env.SUPABASE_URL }),
+    refreshSession: createSessionRefresher({ supabaseUrl: env.SUPABASE_URL }),
+  });
+  const jar: CookieJar = createCookieJar(cookie);
+  const clientAddress = newAddress();
+  const session = await openRequestSession({ env, proxy, jar, origin: base, authorization: null, clientAddress });
+  const context: AppLoadContext = {
+    env,
+    requestId: crypto.randomUUID(),
+    nonce: "",
+    clientAddress,
+    userAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    origin: base,
+    surface: "page",
+    jar,
+    session,
+    refusal: null,
+    allowFormTarget: () => {},
+    allowWidget: () => {},
+    retryAfter: () => {},
+  };
+  return context;
+}

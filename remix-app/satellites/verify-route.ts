@@ -9,7 +9,7 @@ export type VerifyRoute = "present" | "missing" | "unreachable";
  */
 export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   try {
-    const response = await fetch(`${origin}/verify-token`, {
+    const response = await fetch(reachable(new URL("/verify-token", origin)), {
       method: "HEAD",
       redirect: "manual",
       signal: AbortSignal.timeout(timeoutMs),
@@ -18,4 +18,10 @@ export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   } catch {
     return "unreachable";
   }
+}
+
+/** Browsers take every name under .localhost for this machine (RFC 6761 §6.3); what resolves names for Node may not. */
+function reachable(url: URL): URL {
+  if (url.hostname.endsWith(".localhost")) url.hostname = "127.0.0.1";
+  return url;
 }

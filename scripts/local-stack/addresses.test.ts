@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { addressesOf } from "./addresses.ts";
+import { defaultPorts } from "./ports.ts";
+
+const originsOf = (settings: Parameters<typeof addressesOf>[1]) => {
+  const { base, notes } = addressesOf({ ...defaultPorts, web: 3000, notes: 3100 }, settings);
+  return [base, notes];
+};
+
+test("platform and satellite have a host name each, since browsers keep cookies by host and not by port", () => {
+  expect(originsOf({})).toEqual(["http://localhost:3000", "http://127.0.0.1:3100"]);
+  expect(originsOf({ BASE_URL: "http://127.0.0.1:3000" })).toEqual(["http://127.0.0.1:3000", "http://localhost:3100"]);
+});
+
+test("under a parent domain the satellite is the platform's sibling", () => {
+  const settings = { BASE_URL: "http://web.gatehouse.localhost:9", PARENT_DOMAIN: "gatehouse.localhost" };
+  expect(originsOf(settings)).toEqual(["http://web.gatehouse.localhost:3000", "http://notes.gatehouse.localhost:3100"]);
+});

@@ -17,24 +17,63 @@ export interface WebProcess {
 }
 
 /** Starts `remix-app/server.ts` on a free port, as production does, against the given backend. */
-export async function startWeb(
+export function startWeb(
   supabaseUrl: string,
-  { hostname = "localhost", env = {} }: { hostname?: string; env?: Record<string, string> } = {},
+  { env = {}, ...place }: { hostname?: string; env?: Record<string, string>; nodeOptions?: readonly string[] } = {},
 ): Promise<WebProcess> {
-  const port = await freePort();
-  const base = `http://${hostname}:${port}`;
-  const child = spawn(process.execPath, ["remix-app/server.ts"], {
-    stdio: ["ignore", "pipe", "pipe"],
+  return startServer({
+    ...place,
     env: {
-      PATH: process.env.PATH ?? "",
-      NODE_ENV: "production",
-      BASE_URL: base,
-      PORT: String(port),
       SUPABASE_URL: supabaseUrl,
       SUPABASE_PUBLISHABLE_KEY: "sb_publishable_test",
       SUPABASE_SECRET_KEY: "sb_secret_test",
       ...env,
     },
+  });
+}
+
+/** The same build as a satellite: it gets its name, its secret and where the platform is, and nothing else. */
+export function startSatellite({
+  app,
+  centralUrl,
+  ...place
+}: {
+  app: { name: string; secret: string };
+  centralUrl: string;
+  hostname?: string;
+  port?: number;
+  nodeOptions?: readonly string[];
+}): Promise<WebProcess> {
+  const { port } = new URL(centralUrl);
+  return startServer({
+    hostname: "127.0.0.1",
+    ...place,
+    env: {
+      APP_NAME: app.name,
+      APP_SECRET: app.secret,
+      CENTRAL_URL: centralUrl,
+      // Node finds no name under .localhost where the system does not.
+      CENTRAL_API_URL: `http://127.0.0.1:${port}`,
+    },
+  });
+}
+
+async function startServer({
+  hostname = "localhost",
+  port: wished,
+  env,
+  nodeOptions = [],
+}: {
+  hostname?: string;
+  port?: number;
+  env: Record<string, string>;
+  nodeOptions?: readonly string[];
+}): Promise<WebProcess> {
+  const port = wished ?? (await freePort());
+  const base = `http://${hostname}:${port}`;
+  const child = spawn(process.execPath, [...nodeOptions, "remix-app/server.ts"], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: process.env.PATH ?? "", NODE_ENV: "production", BASE_URL: base, PORT: String(port), ...env },
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
@@ -67,7 +106,8 @@ export function cookieOf(session: StoredSession): string {
     .join("; ");
 }
 
-async function freePort(): Promise<number> {
+/** A port of this machine that nobody listens on. */
+export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -271,9 +271,10 @@ begin
   end if;
   limits := jsonb_strip_nulls(jsonb_build_object(
     'limit_requests', request_limit,
-    'remaining_requests', greatest(request_limit - used.requests, 0),
+    -- greatest() takes no notice of nulls.
+    'remaining_requests', case when request_limit is not null then greatest(request_limit - used.requests, 0) end,
     'limit_tokens', token_limit,
-    'remaining_tokens', greatest(token_limit - used.tokens, 0),
+    'remaining_tokens', case when token_limit is not null then greatest(token_limit - used.tokens, 0) end,
     'reset_seconds', greatest(ceil(extract(epoch from used.window_start + interval '1 minute' - now())), 1)
   ));
 end

@@ -26,7 +26,7 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("sessions and app tokens are no credential yet", async ({ db }) => {
+  test("a key's hash is no other kind of credential", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     for (const source of ["session", "app_token"]) {
       const call = chatCall(tenant, { credential: { source, hash: tenant.keyHash } });

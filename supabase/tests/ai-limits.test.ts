@@ -61,6 +61,20 @@ describe("rate limits", () => {
     expect(refused.limits.reset_seconds).toBeLessThanOrEqual(60);
   });
 
+  test("nothing is told of a limit that there is not", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
+    const told = { limit_requests: 2, remaining_requests: 1, reset_seconds: expect.any(Number) };
+    expect((await begin(db, chatCall(tenant))).limits).toEqual(told);
+    const free = await createTenant(db, { credits: "100" });
+    expect((await begin(db, chatCall(free))).limits).toEqual({});
+    const tokens = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
+    expect((await begin(db, chatCall(tokens))).limits).toEqual({
+      limit_tokens: 400,
+      remaining_tokens: 200,
+      reset_seconds: expect.any(Number),
+    });
+  });
+
   test("the workspace's tokens a minute count what calls reserve", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
     expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ remaining_tokens: 200 });

@@ -41,6 +41,7 @@ export const allowedGrants: readonly string[] = [
   "gateway: usage on schema ai",
   "gateway: execute on ai.begin_run(jsonb)",
   "gateway: execute on ai.check_credential(jsonb)",
+  "gateway: execute on ai.describe_credential(jsonb)",
   "gateway: execute on ai.extend_run(jsonb)",
   "gateway: execute on ai.list_models(jsonb)",
   "gateway: execute on ai.settle_runs(jsonb)",

@@ -97,6 +97,8 @@ export type GatewayDatabase = {
   checkCredential: (caller: Caller) => Promise<string>;
   /** The models that a credential may use, or the one named, as JSON text in which prices are exact. */
   listModels: (request: Caller & { model?: string; providers: string[] }) => Promise<string>;
+  /** What a credential is, what holds for it, what it spent and what is left, as JSON text in which amounts are exact. */
+  describeCredential: (caller: Caller) => Promise<string>;
   close: () => Promise<void>;
 };
 
@@ -151,6 +153,11 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     },
     async listModels(request) {
       const text = await call("select ai.list_models($1)::text as answer", request);
+      admitted(text);
+      return text;
+    },
+    async describeCredential(request) {
+      const text = await call("select ai.describe_credential($1)::text as answer", request);
       admitted(text);
       return text;
     },

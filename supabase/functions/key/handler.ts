@@ -1,0 +1,17 @@
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway, type Handler } from "../_gateway/http.ts";
+import { readCaller, readLabels } from "../_gateway/labels.ts";
+
+/** `GET /v1/key` (api.md, Credentials): what this credential is, its limits, what it has spent and what is left. */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  return createGateway([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway.report);
+}
+
+function describeCredential(gateway: Gateway): Handler {
+  return async ({ request }) => {
+    const caller = await readCaller(gateway, request);
+    readLabels(request);
+    const text = await gateway.database.describeCredential(caller);
+    return new Response(text, { headers: { "content-type": "application/json" } });
+  };
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createAiKey } from "../_shared/ai-key.ts";
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+async function askKey({ key = tenant.key, method = "GET", ...headers }: Record<string, string> = {}) {
+  const response = await fetch(`${tenant.client.baseURL}/key`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, ...headers },
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: text && JSON.parse(text) };
+}
+
+describe("GET /v1/key", () => {
+  test("tells a key what it is, what it spent and what is left, to the last digit, and never its text", async () => {
+    const requestId = randomUUID();
+    await tenant.client.chat.completions.create(
+      { model: "demo-chat", messages: [{ role: "user", content: "hello" }] },
+      { headers: { "x-request-id": requestId } },
+    );
+    const { run } = await tenant.accountOf(requestId);
+    const { status, headers, text, body } = await askKey({ "x-request-id": "what-am-i" });
+    expect([status, headers.get("x-request-id"), headers.get("cache-control")]).toEqual([
+      200,
+      "what-am-i",
+      "private, no-store",
+    ]);
+    expect(body).toMatchObject({
+      source: "key",
+      workspaceId: tenant.workspaceId,
+      key: { id: tenant.keyId, prefix: tenant.key.slice(0, "ttr_ai_".length + 12) },
+      exempt: false,
+      spent: { requests: 1 },
+    });
+    const digits = (amount: string) => amount.replace(/0+$/, "");
+    expect(text).toContain(`"costUsd": ${digits(run.cost_usd)}`);
+    expect(text).toContain(`"billedCredits": ${digits(run.billed_credits)}`);
+    expect(text).not.toContain(tenant.key.slice(20));
+  });
+
+  test("is of the credential alone: no header makes it another's", async () => {
+    const other = await createGatewayTenant();
+    const { status, body } = await askKey({ "X-Platform-Workspace-Id": other.workspaceId });
+    expect([status, body.error.code]).toEqual([403, "workspace_mismatch"]);
+    expect((await askKey({ "X-Platform-Workspace-Id": tenant.workspaceId })).status).toBe(200);
+    await other.close();
+  });
+
+  test("refuses as every endpoint does", async () => {
+    for (const key of ["nonsense", (await createAiKey()).text]) {
+      const { status, body } = await askKey({ key });
+      expect([status, body.error.code]).toEqual([401, "invalid_api_key"]);
+    }
+    const post = await askKey({ method: "POST" });
+    expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+  });
+});

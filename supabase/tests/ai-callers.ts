@@ -1,0 +1,38 @@
+import { createActor } from "./actors.ts";
+import { chatCall, type Tenant } from "./ai-fixtures.ts";
+import { type App, handOver, registerApp } from "./app-fixtures.ts";
+import { exchange, newPair } from "./app-token-fixtures.ts";
+import type { Claims, Database } from "./database.ts";
+
+const allScopes = ["workspace:session", "ai:use", "tts:use"];
+
+/** A call with a person's own session. */
+export function sessionCall(tenant: Tenant, claims: Claims, changes: object = {}): object {
+  const { sub, session_id, aal, amr } = claims as Claims & { aal: string; amr: unknown };
+  const credential = { source: "session", claims: { sub, session_id, aal, amr } };
+  return chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
+}
+
+/** A call with an app's token for a person, and the app. */
+export async function appTokenCall(
+  db: Database,
+  tenant: Tenant,
+  { claims, scopes = allScopes }: { claims?: Claims; scopes?: string[] } = {},
+) {
+  const app = await registerApp(db, { kind: "external", scopes: allScopes, workspaceId: tenant.workspaceId });
+  const person = claims ?? (await createActor(db, { workspaceId: tenant.workspaceId, role: "member" }));
+  const pair = newPair();
+  const handoff = await handOver(db, { claims: person, app });
+  const answer = await exchange(db, { app, claims: person, workspaceId: tenant.workspaceId, handoff, scopes, pair });
+  if (answer.refused) throw new Error(`refused: ${answer.refused}`);
+  const credential = { source: "app_token", hash: pair.access.toString("hex") };
+  const callOf = (changes: object = {}) => chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
+  return { app, claims: person, callOf };
+}
+
+/** Binds the tenant's key to an app that is linked to its workspace. */
+export async function bindKey(db: Database, tenant: Tenant): Promise<App> {
+  const app = await registerApp(db, { kind: "external", workspaceId: tenant.workspaceId });
+  await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
+  return app;
+}

@@ -1,0 +1,213 @@
+import { describe, expect } from "vitest";
+import { createActor } from "./actors.ts";
+import { appTokenCall, bindKey, sessionCall } from "./ai-callers.ts";
+import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+/** What `GET /v1/key` says of the credential of a call; every amount and time as SQL has it. */
+async function describeCredential(db: Database, call: object) {
+  const row = await one(db, { sql: "select ai.describe_credential($1) as answer", values: [JSON.stringify(call)] });
+  return (row as { answer: Record<string, unknown> }).answer;
+}
+
+async function addBudget(db: Database, tenant: Tenant, { scope, subject, limit }: Record<string, string>) {
+  await db.query("insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ($1, $2, $3, $4)", [
+    scope,
+    subject,
+    tenant.workspaceId,
+    limit,
+  ]);
+}
+
+const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+describe("a credential describes itself", () => {
+  test("as a key: its limits, budgets, what it spent and what is left", async ({ db }) => {
+    const tenant = await createTenant(db, {
+      credits: "100",
+      plan: { requestsPerMinute: 10, tokensPerMinute: 1000 },
+      key: { requestsPerMinute: 3, monthlyBudgetUsd: "0.0005", allowedModels: ["any"] },
+    });
+    await db.query("update ai.keys set allowed_models = null where id = $1", [tenant.keyId]);
+    await addBudget(db, tenant, { scope: "workspace", subject: tenant.workspaceId, limit: "0.001" });
+    const [settled] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
+    await settle(db, [outcome(settled)]);
+    const answer = await describeCredential(db, chatCall(tenant));
+    expect(answer).toEqual({
+      source: "key",
+      workspaceId: tenant.workspaceId,
+      userId: null,
+      key: {
+        id: tenant.keyId,
+        name: "test",
+        prefix: expect.stringMatching(/^ttr_ai_[0-9a-f]{12}$/),
+        environment: "production",
+        createdAt: expect.stringMatching(moment),
+        replaced: false,
+        allowedModels: null,
+        allowedAddresses: null,
+      },
+      app: null,
+      scopes: null,
+      expiresAt: null,
+      exempt: false,
+      limits: [
+        {
+          scope: "key",
+          requestsPerMinute: 3,
+          remainingRequests: 1,
+          tokensPerMinute: null,
+          remainingTokens: null,
+          resetSeconds: expect.any(Number),
+        },
+        {
+          scope: "workspace",
+          requestsPerMinute: 10,
+          remainingRequests: 8,
+          tokensPerMinute: 1000,
+          remainingTokens: 600,
+          resetSeconds: expect.any(Number),
+        },
+      ],
+      budgets: [
+        // 100 input tokens at 0.15 and 100 of output at 0.6 a million are held for the one; the other cost 13 and 7.
+        {
+          scope: "key",
+          limitUsd: 0.0005,
+          spentUsd: 0.00000615,
+          reservedUsd: 0.000075,
+          remainingUsd: 0.00041885,
+          resetsAt: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/),
+        },
+        expect.objectContaining({ scope: "workspace", limitUsd: 0.001, remainingUsd: 0.00091885 }),
+      ],
+      spent: {
+        since: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/),
+        requests: 2,
+        costUsd: 0.00000615,
+        billedCredits: 0.0615,
+        unmeteredCredits: 0,
+      },
+      credits: { payer: "workspace", remaining: 99.1885 },
+    });
+    expect(JSON.stringify(answer)).not.toContain(tenant.keyHash);
+  });
+
+  test("once its limits are used up, with nothing left; in the next minute and month, with all of it", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, {
+      credits: "100",
+      key: { requestsPerMinute: 1, monthlyBudgetUsd: "0.0001" },
+    });
+    await begin(db, chatCall(tenant));
+    await db.query("update ai.budgets set spent_usd = 0.0002 where subject_id = $1", [tenant.keyId]);
+    const left = async () => {
+      const { limits, budgets } = await describeCredential(db, chatCall(tenant));
+      return [limits, budgets];
+    };
+    expect(await left()).toMatchObject([[{ remainingRequests: 0 }], [{ spentUsd: 0.0002, remainingUsd: 0 }]]);
+    await db.query(
+      "update ai.budgets set period_start = period_start - interval '1 month', reserved_usd = 0 where subject_id = $1",
+      [tenant.keyId],
+    );
+    await db.query(
+      "update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = $1",
+      [tenant.keyId],
+    );
+    expect(await left()).toMatchObject([[{ remainingRequests: 1 }], [{ spentUsd: 0, remainingUsd: 0.0001 }]]);
+  });
+
+  test("as a key that is bound to an app: with the app's budget, and without the workspace's balance", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const app = await bindKey(db, tenant);
+    await addBudget(db, tenant, { scope: "app", subject: app.id, limit: "1" });
+    await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
+    expect(await describeCredential(db, chatCall(tenant))).toMatchObject({
+      source: "key",
+      app: { id: app.id, name: app.name },
+      exempt: true,
+      budgets: [{ scope: "app", spentUsd: 0.00000615 }],
+      spent: { requests: 1, costUsd: 0.00000615, billedCredits: 0, unmeteredCredits: 0.0615 },
+      credits: null,
+    });
+  });
+
+  test("as an app's token: whose it is, and what that person spent through the app alone", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
+    const [one, other] = [await appTokenCall(db, tenant), await appTokenCall(db, tenant)];
+    await settle(db, [outcome(await begin(db, one.callOf())), outcome(await begin(db, other.callOf()))]);
+    expect(await describeCredential(db, one.callOf())).toMatchObject({
+      source: "app_token",
+      userId: one.claims.sub,
+      key: null,
+      app: { id: one.app.id },
+      scopes: ["ai:use", "tts:use", "workspace:session"],
+      expiresAt: expect.stringMatching(moment),
+      exempt: true,
+      limits: [{ scope: "workspace", requestsPerMinute: 5, remainingRequests: 3 }],
+      budgets: [],
+      spent: { requests: 1 },
+      credits: null,
+    });
+  });
+
+  test("as a person's session: what they pay of themselves", async ({ db }) => {
+    const tenant = await createTenant(db, { payer: "member", credits: "1", initialCredits: "7" });
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
+    expect(await describeCredential(db, sessionCall(tenant, claims))).toMatchObject({
+      source: "session",
+      userId: claims.sub,
+      key: null,
+      app: null,
+      scopes: null,
+      exempt: false,
+      limits: [],
+      budgets: [],
+      spent: { requests: 0, costUsd: 0 },
+      credits: { payer: "member", remaining: 7 },
+    });
+    // Whoever holds the owner's key need not be the owner.
+    expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ credits: null });
+  });
+
+  test("without what the workspace does not show: what providers charge", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      tenant.workspaceId,
+    ]);
+    await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
+    expect(await describeCredential(db, chatCall(tenant))).toMatchObject({
+      budgets: [{ limitUsd: 1, spentUsd: null, reservedUsd: null, remainingUsd: null }],
+      spent: { requests: 1, costUsd: null, billedCredits: 0.0615 },
+    });
+  });
+
+  test("with nothing of another key, person or workspace in what it spent", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
+    const other = await addKey(db, tenant);
+    await settle(db, [
+      outcome(await begin(db, chatCall({ ...tenant, keyHash: other.hash }))),
+      outcome(await begin(db, sessionCall(tenant, claims))),
+    ]);
+    expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ spent: { requests: 0 } });
+  });
+
+  test("or refuses, as for any call", async ({ db }) => {
+    const [tenant, other] = [await createTenant(db), await createTenant(db)];
+    const refusals: [object, string][] = [
+      [{ credential: { source: "key", hash: "00".repeat(32) } }, "invalid_api_key"],
+      [{ workspace: other.workspaceId }, "workspace_mismatch"],
+    ];
+    for (const [changes, refused] of refusals) {
+      expect(await describeCredential(db, chatCall(tenant, changes))).toEqual({ refused });
+    }
+    const { callOf } = await appTokenCall(db, tenant);
+    expect(await describeCredential(db, callOf({ workspace: undefined }))).toEqual({
+      refused: "workspace_header_required",
+    });
+  });
+});

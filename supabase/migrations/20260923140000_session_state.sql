@@ -27,19 +27,23 @@ begin
       'policy', jsonb_build_object(
         'state', m.state,
         'required', m.state <> 'optional',
-        'satisfied', not f.banned and not f.deleted and private.satisfies_required_mfa(
-          f.app_metadata,
-          claims,
-          f.has_verified_factor,
-          f.session_factor_verified,
-          f.approval_second,
-          floor(extract(epoch from now()))::bigint
-        )
+        'satisfied', not f.banned and not f.deleted and v.satisfied,
+        'byApproval', v.satisfied and not v.alone
       ),
       'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = f.user_id)
     )
     from private.session_facts(claims) f
     cross join lateral private.required_mfa_state(f.app_metadata) as m (state)
+    cross join lateral (
+      select
+        private.satisfies_required_mfa(
+          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second, s.now
+        ),
+        private.satisfies_required_mfa(
+          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, null, s.now
+        )
+      from (select floor(extract(epoch from now()))::bigint) as s (now)
+    ) as v (satisfied, alone)
     left join public.profiles p on p.id = f.user_id
   ), jsonb_build_object('alive', false));
 end
@@ -47,7 +51,8 @@ $$;
 comment on function public.session_state() is
   'What must be fresh on every request, in one statement: { alive, sessionId, notAfter, aal, hasVerifiedFactor, '
   'infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
-  'policy: { state, required, satisfied } }, or { alive: false } once the session is over. '
-  'state is optional, required, recovery_in_progress or malformed.';
+  'policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session is over. '
+  'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
+  'session''s own proofs would not, so that a browser has to bring the approval''s cookie as well.';
 revoke execute on function public.session_state() from public, anon, authenticated;
 grant execute on function public.session_state() to authenticated;

@@ -26,7 +26,7 @@ describe("session_state", () => {
         deleted: false,
       },
       hasVerifiedFactor: false,
-      policy: { state: "optional", required: false, satisfied: true },
+      policy: { state: "optional", required: false, satisfied: true, byApproval: false },
       infrastructureAdmin: false,
     });
   });

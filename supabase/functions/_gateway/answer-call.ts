@@ -3,7 +3,6 @@ import { GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
 import { relayStream, type StreamStep } from "./relay.ts";
-import type { CallUse } from "./run.ts";
 import type { AnswerFormat, Asked } from "./surface.ts";
 import { type ReadAnswer, readWholeAnswer, withPlatform } from "./whole-answer.ts";
 
@@ -18,7 +17,7 @@ export async function answerCall<Request extends Asked>(
     const reader = call.asked.stream ? format.createReader?.(call) : undefined;
     if (reader) return streamed(gateway, call, { answer, reader, guessedInputTokens: call.guessedInputTokens });
     const read = await readAnswer(call, answer, format);
-    return wholeResponse(call, withPlatform(read, endWhole(call, answer, read.use)));
+    return wholeResponse(call, withPlatform(read, endWhole(call, answer, read)));
   } catch (error) {
     throw settleFailure(error, call);
   }
@@ -96,12 +95,13 @@ export async function readAnswer<Request extends Asked>(
 export function endWhole<Request extends Asked>(
   { open, request }: AdmittedCall<Request>,
   answer: ProviderAnswer,
-  use: CallUse,
+  { use, said }: Pick<ReadAnswer, "use" | "said">,
 ): Record<string, unknown> {
   return open.end({
     // A provider that is paid for all of it was read to the end, though nobody hears it.
     ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
     use,
+    said,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
   });
 }

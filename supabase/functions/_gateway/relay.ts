@@ -40,7 +40,7 @@ export function relayStream(options: {
   let reading = false;
   let left = false;
 
-  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Record<string, unknown> {
+  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use" | "said">): Record<string, unknown> {
     over = true;
     if (!between) {
       const status = stepStatus[how.status];
@@ -79,7 +79,7 @@ export function relayStream(options: {
   }
 
   function complete(controller: Controller): void {
-    const platform = end({ status: "succeeded", httpStatus: 200 });
+    const platform = end({ status: "succeeded", httpStatus: 200, said: step.reader.answer?.()?.said });
     controller.enqueue(encoder.encode(step.reader.completion(platform)));
     controller.close();
     options.waitUntil(finish(step.answer));

@@ -6,6 +6,7 @@ import type { Gateway } from "./gateway.ts";
 import type { CountsSoFar } from "./open-runs.ts";
 import type { Outcome, UsageSource } from "./settlements.ts";
 import type { Step } from "./steps.ts";
+import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 
 /** What one provider call used, and how that is known: its last word, a count on the way, or our guess. */
 export type CallUse = { route: number; usage: TokenCounts; basis: "final" | "partial" | "guess" };
@@ -19,6 +20,8 @@ export type RunEnd = {
   use?: CallUse;
   firstByteMs?: number;
   keyUnused?: boolean;
+  /** What the client got, where it got it all. */
+  said?: SaidTexts;
 };
 
 /** A run from its beginning to its one end. */
@@ -40,7 +43,10 @@ export type OpenRun = {
 };
 
 /** Takes charge of a run that the database has begun. */
-export function openRun({ openRuns, settlements, now }: Gateway, run: Run, startedAt: number): OpenRun {
+export function openRun(
+  { openRuns, settlements, now }: Gateway,
+  { run, startedAt, keepsSchema }: { run: Run; startedAt: number; keepsSchema?: AnswerCheck },
+): OpenRun {
   const steps: Step[] = [];
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
   const finished: CallUse[] = [];
@@ -86,7 +92,8 @@ export function openRun({ openRuns, settlements, now }: Gateway, run: Run, start
         steps: [...steps],
         key_unused: end.keyUnused ?? false,
       });
-      platform = platformMetadata(run, { calls, source, steps, latencyMs });
+      const schemaValid = end.said && keepsSchema?.(end.said);
+      platform = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });
       return platform;
     },
   };
@@ -104,7 +111,7 @@ function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageS
 /** Native response metadata (spec.md, Text request rules): what the database will settle, to the last digit. */
 function platformMetadata(
   run: Run,
-  end: { calls: readonly CallUse[]; source: UsageSource; steps: Step[]; latencyMs: number },
+  end: { calls: readonly CallUse[]; source: UsageSource; steps: Step[]; latencyMs: number; schemaValid?: boolean },
 ): Record<string, unknown> {
   const cost = costOf(run, end.calls);
   const credits = run.exempt ? "0" : formatDecimal(usdToCredits(cost, run.markup));
@@ -116,6 +123,7 @@ function platformMetadata(
     ...(run.cost_visible ? { provider_cost_usd: jsonNumber(formatDecimal(cost)) } : {}),
     usage: { input_tokens: 0, cached_input_tokens: 0, output_tokens: 0, reasoning_tokens: 0, ...sumOf(end.calls) },
     usage_source: end.source,
+    ...(end.schemaValid === undefined ? {} : { schema_valid: end.schemaValid }),
     latency_ms: end.latencyMs,
   };
 }

@@ -59,7 +59,7 @@ async function admit<Request extends Asked>(
     surface,
     asked,
     model: run.model,
-    open: openRun(gateway, run, startedAt),
+    open: openRun(gateway, { run, startedAt, keepsSchema: asked.keepsSchema }),
     request,
     requestId,
     usageBound: boundUsage(asked, () => gateway.report(new ImplausibleUsage(), requestId)),

@@ -1,5 +1,6 @@
 import type { TokenCounts } from "../_shared/money.ts";
 import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd } from "./sse.ts";
+import type { SaidTexts } from "./structured/answer-schema.ts";
 import { createOutputGuess } from "./usage.ts";
 
 /** What a stream has told so far. */
@@ -23,7 +24,12 @@ export type StreamReader = {
   end: () => Uint8Array[];
   /** The last events of the answer, which tell what the run was. */
   completion: (platform: Record<string, unknown>) => string;
+  /** The answer as it would have come whole, where somebody has to know. */
+  answer?: () => StreamedAnswer | undefined;
 };
+
+/** A streamed answer, put together. */
+export type StreamedAnswer = { value: Record<string, unknown>; said: SaidTexts };
 
 /** What an event that had to be read says. */
 export type Reading = {
@@ -44,6 +50,8 @@ export type StreamDialect = {
   output: RegExp;
   /** Reads the data of an event. */
   read: (data: unknown) => Reading;
+  /** Is shown the data of every event, where somebody has to know what they say. */
+  observe?: (data: unknown) => void;
   completion: StreamReader["completion"];
 };
 
@@ -66,6 +74,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     const text = decoder.decode(event);
     if (facts.events > 0 && isContent(text)) {
       count(text);
+      if (dialect.observe) observe(text, dialect.observe);
       return "pass";
     }
     if (isSilent(text)) return "pass";
@@ -100,7 +109,10 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
 
   function readData(data: string): Reading | undefined {
     try {
-      return dialect.read(JSON.parse(data));
+      const value: unknown = JSON.parse(data);
+      const reading = dialect.read(value);
+      if (reading.fate !== "fail") dialect.observe?.(value);
+      return reading;
     } catch {
       return undefined;
     }
@@ -112,6 +124,15 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   }
 
   return { facts, push: splitter.push, end: splitter.end, completion: dialect.completion };
+}
+
+/** What only looks like content is passed on all the same, and is nothing to anybody here. */
+function observe(event: string, tell: (data: unknown) => void): void {
+  try {
+    tell(JSON.parse(dataOf(event)));
+  } catch {
+    // No JSON.
+  }
 }
 
 /** One line of data, after at most a name. */

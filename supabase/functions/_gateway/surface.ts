@@ -5,6 +5,7 @@ import type { Provider } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
 import type { StreamReader } from "./stream-reader.ts";
+import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 import type { UsageBound } from "./usage.ts";
 
 /** What every call asks, as far as admission and metering need to know. */
@@ -20,6 +21,8 @@ export type Asked = {
   outputLimit: number;
   choices: number;
   voice?: string;
+  /** Whether an answer keeps to the schema that was asked for; absent where none was, or it cannot be told. */
+  keepsSchema?: AnswerCheck;
 };
 
 /** An endpoint: how its calls are read, passed on and answered. Admission and settlement are the same for each. */
@@ -51,4 +54,5 @@ export type WholeAnswer = {
   outputBytes: number;
   /** The provider says that it failed. */
   failed?: boolean;
+  said?: SaidTexts;
 };

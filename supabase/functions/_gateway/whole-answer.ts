@@ -1,5 +1,6 @@
 import { type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
 import type { CallUse } from "./run.ts";
+import type { SaidTexts } from "./structured/answer-schema.ts";
 import type { AnswerFormat } from "./surface.ts";
 import { guessTokens, type UsageBound } from "./usage.ts";
 
@@ -7,7 +8,7 @@ import { guessTokens, type UsageBound } from "./usage.ts";
 const maxAnswerBytes = 32 * 1024 * 1024;
 
 /** A non-streamed answer: as it came, as it reads, and what it used. */
-export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse };
+export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; said?: SaidTexts };
 
 /**
  * Reads a whole, non-streamed answer.
@@ -28,7 +29,8 @@ export async function readWholeAnswer(
   if (!read || !isObject(value)) throw unusable();
   if (read.failed) throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
   const guessed = { input_tokens: options.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
-  return { text, value, use: { route, usage: read.usage ?? guessed, basis: read.usage ? "final" : "guess" } };
+  const use = { route, usage: read.usage ?? guessed, basis: read.usage ? "final" : "guess" } as const;
+  return { text, value, use, said: read.said };
 }
 
 /** An answer's text with `platform` added to it; nothing else of it is written anew. */

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { AnswerFormat } from "../surface.ts";
 import { readCompletionUsage } from "../usage.ts";
+import { createAssembly } from "./assembly.ts";
 import { createChatReader } from "./events.ts";
 import type { Chat } from "./request.ts";
+import { saidInChat } from "./said.ts";
 
 const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
@@ -11,10 +13,15 @@ export const chatFormat = {
   readAnswer(value, bound) {
     const { success, data } = completion.safeParse(value);
     if (!success) return undefined;
-    return { usage: readCompletionUsage(data.usage, bound), outputBytes: JSON.stringify(data.choices).length };
+    return {
+      usage: readCompletionUsage(data.usage, bound),
+      outputBytes: JSON.stringify(data.choices).length,
+      said: saidInChat(value),
+    };
   },
   createReader({ asked, model, open, usageBound }) {
     const keepUsageChunk = asked.request.stream_options?.include_usage === true;
-    return createChatReader({ keepUsageChunk, usageBound, unnamed: { id: open.run.run_id, model } });
+    const assembly = asked.keepsSchema ? createAssembly() : undefined;
+    return createChatReader({ keepUsageChunk, usageBound, assembly, unnamed: { id: open.run.run_id, model } });
   },
 } satisfies AnswerFormat<Chat>;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
 import { readCompletionUsage, type UsageBound } from "../usage.ts";
+import type { createAssembly } from "./assembly.ts";
 
 const chunkShape = z.looseObject({
   id: z.string().optional().catch(undefined),
@@ -20,11 +21,13 @@ export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|argu
  * Reads a stream of chat completion chunks on its way through, and ends it with `response.completed`, whose data is a
  * chunk too, and `[DONE]`.
  * @param keepUsageChunk the client asked for the usage chunk itself; otherwise it is taken out
+ * @param assembly is shown every chunk
  * @param unnamed what the last event is called where no chunk had a name
  */
 export function createChatReader(options: {
   keepUsageChunk: boolean;
   usageBound: UsageBound;
+  assembly?: ReturnType<typeof createAssembly>;
   unnamed: { id: string; model: string };
 }): StreamReader {
   let name = { id: options.unnamed.id, created: 0, model: options.unnamed.model };
@@ -42,13 +45,15 @@ export function createChatReader(options: {
     };
   }
 
-  return createStreamReader({
+  const reader = createStreamReader({
     content,
     telling,
     output: outputTexts,
     read,
+    observe: options.assembly?.take,
     completion: (platform) => completedEvent({ ...name, platform }),
   });
+  return { ...reader, answer: options.assembly?.answer };
 }
 
 /** The last event of a streamed chat, and the terminator. */

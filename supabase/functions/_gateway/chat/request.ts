@@ -1,6 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { refuseBody } from "../refused-body.ts";
+import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
@@ -31,6 +32,11 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     });
   }
   const serverTools = readServerTools(request);
+  const format = request.response_format;
+  const keepsSchema =
+    format?.type === "json_schema"
+      ? prepareAnswerCheck(format.json_schema, "response_format.json_schema.schema")
+      : undefined;
   let images = 0;
   let imageBytes = 0;
   let audio = false;
@@ -56,6 +62,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     choices: request.n ?? 1,
     images,
     audio,
+    keepsSchema,
     inputBytes: bodyBytes - imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
   };
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
 import { readCompletionUsage, type UsageBound } from "../usage.ts";
+import type { createAssembly } from "./assembly.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 import type { ModelMessage, ToolCall } from "./message.ts";
 import { addUsage } from "./total-usage.ts";
@@ -41,6 +42,7 @@ const encoder = new TextEncoder();
  * Reads one step of a chat with server tools. The client sees one answer: its text as it comes, under one name, without
  * the calls of our tools, and one end. Each chunk is read, and written anew.
  * @param last there is no further step: what the model says stands, calls of tools included
+ * @param assembly is shown every chunk that the client gets
  * @param earlier what the steps before used, which the client's usage chunk includes
  */
 export function createStepReader(options: {
@@ -50,6 +52,7 @@ export function createStepReader(options: {
   keepUsageChunk: boolean;
   earlier: TokenCounts;
   usageBound: UsageBound;
+  assembly?: ReturnType<typeof createAssembly>;
 }): StepReader {
   const { name, first, last } = options;
   const toolCalls: ToolCall[] = [];
@@ -97,7 +100,9 @@ export function createStepReader(options: {
 
   function event(chunk: Chunk): Uint8Array {
     const { id = chunk.id, created, model } = name;
-    return encoder.encode(`data: ${JSON.stringify({ ...chunk, id, created, model })}\n\n`);
+    const shown = { ...chunk, id, created, model };
+    options.assembly?.take(shown);
+    return encoder.encode(`data: ${JSON.stringify(shown)}\n\n`);
   }
 
   const reader = createStreamReader({
@@ -108,7 +113,11 @@ export function createStepReader(options: {
     read,
     completion: (platform) => completedEvent({ ...name, id: name.id ?? "", platform }),
   });
-  return { ...reader, message: () => ({ content, toolCalls: toolCalls.filter(Boolean) }) };
+  return {
+    ...reader,
+    answer: options.assembly?.answer,
+    message: () => ({ content, toolCalls: toolCalls.filter(Boolean) }),
+  };
 }
 
 /** A client that has been told who speaks is not told again. */

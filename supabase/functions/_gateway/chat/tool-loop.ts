@@ -16,6 +16,7 @@ import { runTool } from "../tools/server-tools.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "../usage.ts";
 import { withPlatform } from "../whole-answer.ts";
 import { chatFormat } from "./answer.ts";
+import { createAssembly } from "./assembly.ts";
 import { assistantMessage, type ModelMessage, readMessage } from "./message.ts";
 import type { Chat } from "./request.ts";
 import { type AnswerName, createStepReader, type StepReader } from "./tool-events.ts";
@@ -109,7 +110,7 @@ async function whole(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Resp
     const message = readMessage(read.value);
     if (message.toolCalls.length === 0 || loop.isLast()) {
       const earlier = call.open.usedSoFar();
-      const platform = endWhole(call, answer, read.use);
+      const platform = endWhole(call, answer, read);
       if (loop.isFirst()) return wholeResponse(call, withPlatform(read, platform));
       const total = { ...read.value, usage: addUsage(read.value.usage, earlier), platform };
       return wholeResponse(call, JSON.stringify(total));
@@ -121,6 +122,7 @@ async function whole(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Resp
 async function streamed(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Response> {
   const { open, asked, model, request, requestId } = call;
   const name: AnswerName = { created: 0, model };
+  const assembly = asked.keepsSchema ? createAssembly() : undefined;
   let reader: StepReader;
 
   async function ask(): Promise<StreamStep> {
@@ -133,6 +135,7 @@ async function streamed(gateway: Gateway, call: ChatCall, loop: Loop): Promise<R
       keepUsageChunk: asked.request.stream_options?.include_usage === true,
       earlier: open.usedSoFar(),
       usageBound: stepCall.usageBound,
+      assembly,
     });
     return { answer, reader, guessedInputTokens: stepCall.guessedInputTokens };
   }

@@ -47,8 +47,9 @@ export const generateSurface: Surface<Chat> = {
   async answer(gateway, call) {
     try {
       const answer = await askProvider(gateway, call);
-      const { value, use } = await readAnswer(call, answer, chatFormat);
-      const platform = endWhole(call, answer, use);
+      const read = await readAnswer(call, answer, chatFormat);
+      const { value, use } = read;
+      const platform = endWhole(call, answer, read);
       const { input_tokens = 0, output_tokens = 0 } = use.usage;
       const choice = completion.safeParse(value).data?.choices[0];
       const text = JSON.stringify({

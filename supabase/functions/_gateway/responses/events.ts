@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
 import { readResponseUsage, type UsageBound } from "../usage.ts";
+import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
   type: z.string().regex(/^response\./),
@@ -32,13 +33,17 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
     return { fate: "done", usage, usageIsFinal: true };
   }
 
-  return createStreamReader({
+  const reader = createStreamReader({
     content,
     telling,
     output,
     read,
     completion: (platform) => completion(completed, platform),
   });
+  return {
+    ...reader,
+    answer: () => completed?.response && { value: completed.response, said: saidInResponse(completed.response) },
+  };
 }
 
 /** The event's own member as in a chat's last event, and the response's as where none is streamed. */

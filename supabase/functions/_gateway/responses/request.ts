@@ -1,6 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { refuseBody } from "../refused-body.ts";
+import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { type ResponsesRequest, responsesSchema, unsupportedFields } from "./schema.ts";
@@ -25,6 +26,8 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
       message: `${limitName} and ${other} mean the same: send one.`,
     });
   }
+  const format = request.text?.format;
+  const keepsSchema = format?.type === "json_schema" ? prepareAnswerCheck(format, "text.format.schema") : undefined;
   const images = imagesOf(request);
   const imageBytes = images.reduce((sum, url) => sum + (url.startsWith("data:") ? url.length : 0), 0);
   return {
@@ -36,6 +39,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     images: images.length,
     audio: false,
     inputBytes: bodyBytes - imageBytes,
+    keepsSchema,
   };
 }
 

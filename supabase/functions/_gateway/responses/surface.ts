@@ -5,6 +5,7 @@ import type { AnswerFormat, Surface } from "../surface.ts";
 import { readResponseUsage } from "../usage.ts";
 import { createResponsesReader } from "./events.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
+import { saidInResponse } from "./said.ts";
 
 const response = z.looseObject({
   output: z.array(z.unknown()),
@@ -19,6 +20,7 @@ const format: AnswerFormat<Responses> = {
     return {
       usage: readResponseUsage(data.usage, bound),
       outputBytes: JSON.stringify(data.output).length,
+      said: saidInResponse(value),
       failed: data.status === "failed" || data.status === "cancelled",
     };
   },

@@ -44,7 +44,7 @@ async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Resp
   const limits = { ...gateway.limits, firstByteMs };
   const answer = await askProvider({ ...gateway, limits }, call);
   const spoken = await listen(call, answer);
-  return speechResponse(call, spoken, endWhole(call, answer, spoken.use));
+  return speechResponse(call, spoken, endWhole(call, answer, { use: spoken.use }));
 }
 
 async function listen(

@@ -1,0 +1,97 @@
+import { z } from "zod";
+import type { StreamedAnswer } from "../stream-reader.ts";
+import { saidInChat } from "./said.ts";
+
+const text = z.string().nullish().catch(undefined);
+const chunkShape = z.looseObject({
+  id: text,
+  created: z.number().optional().catch(undefined),
+  model: text,
+  usage: z.unknown().optional(),
+  choices: z.array(
+    z.looseObject({
+      index: z.number().int().min(0).max(127).catch(0),
+      finish_reason: text,
+      delta: z
+        .looseObject({
+          content: text,
+          refusal: text,
+          tool_calls: z
+            .array(
+              z.looseObject({
+                index: z.number().int().min(0).max(127).optional(),
+                id: text,
+                function: z.looseObject({ name: text, arguments: text }).nullish(),
+              }),
+            )
+            .nullish()
+            .catch(undefined),
+        })
+        .nullish()
+        .catch(undefined),
+    }),
+  ),
+});
+
+type Call = { id: string; name: string; arguments: string };
+type Choice = { content?: string; refusal?: string; calls: Call[]; finish: string | null };
+
+/** An answer beyond this is put together for nobody. */
+const maxCharacters = 4 * 1024 * 1024;
+
+/** Puts the chunks of a streamed chat together to what it would have been whole. */
+export function createAssembly(): { take: (chunk: unknown) => void; answer: () => StreamedAnswer | undefined } {
+  const choices: Choice[] = [];
+  let name: { id: string; created: number; model: string } | undefined;
+  let usage: unknown;
+  let characters = 0;
+
+  function take(data: unknown): void {
+    const { data: chunk } = chunkShape.safeParse(data);
+    if (!chunk || characters > maxCharacters) return;
+    if (!name && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
+    if (chunk.usage) usage = chunk.usage;
+    for (const { index, delta, finish_reason } of chunk.choices) {
+      choices[index] ??= { calls: [], finish: null };
+      const choice = choices[index];
+      if (finish_reason) choice.finish = finish_reason;
+      if (typeof delta?.content === "string") choice.content = (choice.content ?? "") + delta.content;
+      if (typeof delta?.refusal === "string") choice.refusal = (choice.refusal ?? "") + delta.refusal;
+      characters += (delta?.content?.length ?? 0) + (delta?.refusal?.length ?? 0);
+      for (const [position, part] of (delta?.tool_calls ?? []).entries()) {
+        choice.calls[part.index ?? position] ??= { id: "", name: "", arguments: "" };
+        const call = choice.calls[part.index ?? position] as Call;
+        if (part.id) call.id = part.id;
+        call.name += part.function?.name ?? "";
+        call.arguments += part.function?.arguments ?? "";
+        characters += part.function?.arguments?.length ?? 0;
+      }
+    }
+  }
+
+  function answer(): StreamedAnswer | undefined {
+    if (!name || characters > maxCharacters) return undefined;
+    const value = {
+      ...name,
+      object: "chat.completion",
+      choices: choices.flatMap((choice, index) => (choice ? [wholeChoice(choice, index)] : [])),
+      ...(usage === undefined ? {} : { usage }),
+    };
+    return { value, said: saidInChat(value) };
+  }
+
+  return { take, answer };
+}
+
+function wholeChoice({ content, refusal, calls, finish }: Choice, index: number): object {
+  const tool_calls = calls
+    .filter(Boolean)
+    .map(({ id, name, arguments: text }) => ({ id, type: "function", function: { name, arguments: text } }));
+  const message = {
+    role: "assistant",
+    content: tool_calls.length > 0 ? content || null : (content ?? null),
+    refusal: refusal || null,
+    ...(tool_calls.length > 0 ? { tool_calls } : {}),
+  };
+  return { index, message, logprobs: null, finish_reason: finish };
+}

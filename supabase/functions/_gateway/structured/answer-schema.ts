@@ -1,0 +1,46 @@
+import { GatewayError } from "../errors.ts";
+import { UnsupportedSchema } from "./check.ts";
+import { compileSchema } from "./json-schema.ts";
+
+/** What an answer said in each of its choices; null where it is a refusal, nothing at all where it calls functions. */
+export type SaidTexts = readonly (string | null)[];
+
+/** Whether an answer keeps to its schema; undefined where that is not to be told. */
+export type AnswerCheck = (said: SaidTexts) => boolean | undefined;
+
+/**
+ * Prepares the check of a structured answer (api.md, Text).
+ * @returns undefined for a schema that is not strict and cannot be checked: it is the provider's to understand
+ * @throws GatewayError `unsupported_schema` for a strict one
+ */
+export function prepareAnswerCheck(
+  { schema, strict }: { schema: unknown; strict?: boolean | null },
+  param: string,
+): AnswerCheck | undefined {
+  let conforms: ReturnType<typeof compileSchema>;
+  try {
+    conforms = compileSchema(schema);
+  } catch (error) {
+    if (!(error instanceof UnsupportedSchema)) throw error;
+    if (!strict) return undefined;
+    const message = `The JSON schema is not supported: ${error.message.slice(0, 256)}`;
+    throw new GatewayError("unsupported_schema", { param, message });
+  }
+  return (said) => {
+    if (said.length === 0) return undefined;
+    const verdicts = said.map((text) => checkText(text, conforms));
+    if (verdicts.includes(false)) return false;
+    return verdicts.includes(undefined) ? undefined : true;
+  };
+}
+
+function checkText(text: string | null, conforms: ReturnType<typeof compileSchema>): boolean | undefined {
+  if (text === null) return false;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return false;
+  }
+  return conforms(value);
+}

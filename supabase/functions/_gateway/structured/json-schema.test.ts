@@ -1,0 +1,188 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { compileSchema } from "./json-schema.ts";
+
+/** By its own name a literal would look like a promise. */
+const branch = "then";
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+const tree = {
+  $ref: "#/$defs/node",
+  $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" }, v: {} }, required: ["v"] } },
+};
+
+describe("a schema decides as ajv does", () => {
+  test.for<[object | boolean, unknown[]]>([
+    [true, [1, null]],
+    [false, [1, null]],
+    [{ type: ["integer", "null"] }, [1, 1.0, 1.5, null, "1"]],
+    [{ enum: [1, "1", { a: [1, { b: 2, c: 3 }] }] }, [1, "1", 1.0, { a: [1, { c: 3, b: 2 }] }, { a: [1] }]],
+    [{ const: -0 }, [0, -0, false]],
+    [{ minimum: 1, exclusiveMaximum: 3 }, [0, 1, 2, 3, "x"]],
+    [{ multipleOf: 0.5 }, [1.5, 1.25, 0]],
+    [{ minLength: 2, maxLength: 2 }, ["😀😀", "😀", "abc"]],
+    [{ pattern: "^[A-Z]{2}\\d+$" }, ["AB12", "ab12", "AB", 7]],
+    [
+      { minItems: 1, maxItems: 2, uniqueItems: true },
+      [
+        [],
+        [1],
+        [1, 1],
+        [
+          { a: 1, b: 2 },
+          { b: 2, a: 1 },
+        ],
+        [1, 2, 3],
+      ],
+    ],
+    [{ prefixItems: [{ type: "string" }], items: { type: "number" } }, [["a", 1], ["a", "b"], [1], []]],
+    [{ contains: { const: 1 }, minContains: 2, maxContains: 3 }, [[1], [1, 1], [1, 1, 1, 1], "x"]],
+    [{ contains: { const: 1 }, minContains: 0 }, [[], [2]]],
+    [
+      { properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false },
+      [{ a: 1 }, { a: "1" }, {}, { a: 1, b: 2 }, JSON.parse('{"a":1,"__proto__":1}'), []],
+    ],
+    [
+      { patternProperties: { "^x": { type: "number" } }, additionalProperties: { type: "string" } },
+      [{ x1: 1 }, { x1: "1" }, { y: "1" }, { y: 1 }],
+    ],
+    [{ propertyNames: { maxLength: 2 }, minProperties: 1, maxProperties: 2 }, [{}, { ab: 1 }, { abc: 1 }]],
+    [{ dependentRequired: { a: ["b"] } }, [{ a: 1 }, { a: 1, b: 2 }, { b: 1 }]],
+    [{ dependentSchemas: { a: { required: ["b"] } } }, [{ a: 1 }, { a: 1, b: 2 }, { b: 1 }]],
+    [{ anyOf: [{ type: "string" }, { minimum: 3 }] }, ["a", 2, 3]],
+    [{ oneOf: [{ minimum: 1 }, { minimum: 3 }] }, [0, 2, 4]],
+    [{ allOf: [{ minimum: 1 }, { maximum: 3 }] }, [0, 2, 4]],
+    [{ not: { type: "string" } }, ["a", 1]],
+    [{ if: { minimum: 3 }, [branch]: { multipleOf: 2 }, else: { const: 1 } }, [1, 2, 3, 4]],
+    [{ if: { minimum: 3 } }, [1, 4]],
+    [tree, [{ v: 1, next: { v: 2 } }, { v: 1, next: {} }, {}]],
+    [{ $ref: "#/definitions/a~1b", definitions: { "a/b": { type: "null" } } }, [null, 1]],
+    [
+      { title: "x", description: "y", default: 1, examples: [1], format: "date", "x-own": 1, $comment: "" },
+      [1, "no date"],
+    ],
+  ])("%j", ([schema, values]) => {
+    const ours = compileSchema(schema);
+    const theirs = ajv.compile(schema);
+    expect(values.map((value) => ours(value))).toEqual(values.map((value) => theirs(value)));
+  });
+
+  test("whatever the schema and the value", () => {
+    const leaf = fc.constantFrom<object>(
+      { type: "string" },
+      { type: "integer" },
+      { enum: [1, "a", null, []] },
+      { minimum: 2 },
+      { maxLength: 1 },
+      { minItems: 1 },
+      { required: ["a"] },
+      {},
+    );
+    const { schema } = fc.letrec<{ schema: object }>((tie) => ({
+      schema: fc.oneof(
+        { depthSize: "small", withCrossShrink: true },
+        leaf,
+        fc.record({ properties: fc.dictionary(fc.constantFrom("a", "b"), tie("schema")) }),
+        fc.record({ properties: fc.record({ a: tie("schema") }), additionalProperties: fc.boolean() }),
+        fc.record({ items: tie("schema") }),
+        fc.record({ anyOf: fc.array(tie("schema"), { minLength: 1, maxLength: 3 }) }),
+        fc.record({ oneOf: fc.array(tie("schema"), { minLength: 1, maxLength: 3 }) }),
+        fc.record({ not: tie("schema") }),
+        fc.record({ if: tie("schema"), [branch]: tie("schema"), else: tie("schema") }),
+      ),
+    }));
+    const value = fc
+      .jsonValue({ maxDepth: 3 })
+      .map((each) => JSON.parse(JSON.stringify(each).replaceAll(/"\w{0,3}":/g, '"a":')));
+    fc.assert(
+      fc.property(schema, value, (given, answer) => {
+        expect(compileSchema(given)(answer)).toBe(ajv.compile(given)(answer));
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+test.for<[string, unknown]>([
+  ["no schema", 7],
+  ["an unknown type", { type: "text" }],
+  ["a type that is none", { type: [] }],
+  ["an inherited name for a type", { type: "constructor" }],
+  ["properties that are none", { properties: [] }],
+  ["a property that is no schema", { properties: { a: 1 } }],
+  ["required that is no list", { required: "a" }],
+  ["a negative length", { minLength: -1 }],
+  ["no alternatives", { anyOf: [] }],
+  ["a list of items, as older drafts have it", { items: [{}] }],
+  ["a reference to nothing", { $ref: "#/$defs/none" }],
+  ["a reference to what everything inherits", { $ref: "#/constructor" }],
+  ["a reference elsewhere", { $ref: "https://example.com/schema.json" }],
+  ["a file", { $ref: "file:///etc/passwd" }],
+  ["a dynamic reference", { $dynamicRef: "#node" }],
+  ["what depends on other keywords' outcome", { unevaluatedProperties: false }],
+  ["a broken pattern", { pattern: "[" }],
+  ["a pattern that looks ahead", { pattern: "(?=a)b" }],
+  ["a broken definition that nobody uses", { $defs: { a: { type: "text" } } }],
+  ["a broken branch", { if: true, [branch]: { type: "text" } }],
+  ["a broken branch without a condition", { [branch]: { type: "text" } }],
+])("%s does not compile", ([, schema]) => {
+  expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ name: "UnsupportedSchema" }));
+});
+
+describe("nobody is held up by", () => {
+  const withinMs = (limit: number, work: () => unknown) => {
+    const begun = performance.now();
+    const result = work();
+    expect(performance.now() - begun).toBeLessThan(limit);
+    return result;
+  };
+
+  test("a pattern that backtracks", () => {
+    const check = compileSchema({ pattern: "^(a+)+$" });
+    expect(withinMs(1_000, () => check(`${"a".repeat(50_000)}!`))).toBe(false);
+  });
+
+  test("alternatives that double at each level", () => {
+    const $defs = Object.fromEntries(
+      Array.from({ length: 60 }, (_, at) => [
+        `d${at}`,
+        { anyOf: [{ $ref: `#/$defs/d${at + 1}` }, { $ref: `#/$defs/d${at + 1}` }] },
+      ]),
+    );
+    const check = compileSchema({ $ref: "#/$defs/d0", $defs: { ...$defs, d60: { type: "string" } } });
+    expect(withinMs(2_000, () => check(1))).toBeUndefined();
+  });
+
+  test("a schema that is itself", () => {
+    expect(withinMs(1_000, () => compileSchema({ $ref: "#" })(1))).toBeUndefined();
+    expect(withinMs(1_000, () => compileSchema({ anyOf: [{ $ref: "#" }, { not: { $ref: "#" } }] })(1))).toBeUndefined();
+  });
+
+  test("many keys against many alternatives", () => {
+    const check = compileSchema({
+      anyOf: Array.from({ length: 20_000 }, () => ({ properties: { none: {} }, required: ["x"] })),
+    });
+    const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, at) => [`k${at}`, at]));
+    expect(withinMs(5_000, () => check(wide))).toBeUndefined();
+  });
+
+  test("an answer nested beyond measure", () => {
+    const deep = JSON.parse(`${"[".repeat(5_000)}${"]".repeat(5_000)}`);
+    expect(withinMs(1_000, () => compileSchema({ items: { $ref: "#" } })(deep))).toBeUndefined();
+    expect(withinMs(1_000, () => compileSchema({ const: 1 })(deep))).not.toBe(true);
+  });
+
+  test("references that follow one another ten thousand times", () => {
+    const $defs = Object.fromEntries(
+      Array.from({ length: 10_000 }, (_, at) => [`d${at}`, { $ref: `#/$defs/d${at + 1}` }]),
+    );
+    const schema = { $ref: "#/$defs/d0", $defs: { ...$defs, d10000: true } };
+    withinMs(2_000, () => {
+      try {
+        expect(compileSchema(schema)(1)).toBeUndefined();
+      } catch (error) {
+        expect(error).toMatchObject({ name: "UnsupportedSchema" });
+      }
+    });
+  });
+});

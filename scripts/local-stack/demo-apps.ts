@@ -9,16 +9,20 @@ export const demoApp = {
   scopes: ["profile", "workspaces:read", "workspaces:write"],
 };
 
+/** An app of somebody else's, which calls the gateway for its users and by a key that is bound to it. */
+export const demoExternalApp = {
+  name: "partner",
+  displayName: "Partner",
+  scopes: ["workspace:session", "ai:use", "tts:use"],
+};
+
 /** Registers the satellite at the origin that it has in this run, with the stack's own secret for it. */
 export async function ensureDemoApp(
   client: pg.Client,
   { origin, secrets }: { origin: string; secrets: Secrets },
 ): Promise<void> {
-  const { name, displayName, scopes } = demoApp;
-  await client.query(
-    "insert into private.apps (name, display_name, kind, scopes) values ($1, $2, 'internal', $3) on conflict do nothing",
-    [name, displayName, scopes],
-  );
+  const { name } = demoApp;
+  await ensureApp(client, { ...demoApp, kind: "internal", secret: demoAppSecret(secrets, name) });
   const app = "(select id from private.apps where name = $1)";
   await client.query(`delete from private.app_origins where app_id = ${app} and origin <> $2`, [name, origin]);
   await client.query(
@@ -26,8 +30,34 @@ export async function ensureDemoApp(
      on conflict (origin) do update set app_id = excluded.app_id`,
     [name, origin],
   );
-  await client.query(
-    `insert into private.app_secrets (app_id, secret_hash) values (${app}, $2) on conflict do nothing`,
-    [name, hashOf(demoAppSecret(secrets, name))],
+}
+
+/** Registers the external app and links it to the demo workspace, unless somebody took it away. @returns its id */
+export async function ensureDemoExternalApp(
+  client: pg.Client,
+  { workspaceId, secrets }: { workspaceId: string; secrets: Secrets },
+): Promise<string> {
+  const { name } = demoExternalApp;
+  const secret = demoAppSecret(secrets, name);
+  const { id, made } = await ensureApp(client, { ...demoExternalApp, kind: "external", secret });
+  if (made) {
+    await client.query("insert into private.app_workspaces (app_id, workspace_id) values ($1, $2)", [id, workspaceId]);
+  }
+  return id;
+}
+
+type App = { name: string; displayName: string; scopes: string[]; kind: "internal" | "external"; secret: string };
+
+async function ensureApp(client: pg.Client, app: App): Promise<{ id: string; made: boolean }> {
+  const inserted = await client.query(
+    "insert into private.apps (name, display_name, kind, scopes) values ($1, $2, $3, $4) on conflict do nothing",
+    [app.name, app.displayName, app.kind, app.scopes],
   );
+  const known = await client.query<{ id: string }>("select id from private.apps where name = $1", [app.name]);
+  const id = known.rows[0]?.id ?? "";
+  await client.query("insert into private.app_secrets (app_id, secret_hash) values ($1, $2) on conflict do nothing", [
+    id,
+    hashOf(app.secret),
+  ]);
+  return { id, made: inserted.rowCount === 1 };
 }

@@ -2,12 +2,12 @@ import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
 import { createAiKey, hashAiCredential } from "#shared/ai-key.ts";
 import { withDatabase } from "./database.ts";
-import { ensureDemoApp } from "./demo-apps.ts";
+import { demoExternalApp, ensureDemoApp, ensureDemoExternalApp } from "./demo-apps.ts";
 import type { StackDescription } from "./description.ts";
 import { StackError } from "./errors.ts";
-import { type Secrets, saveSecrets } from "./secrets.ts";
+import { demoAppSecret, type KeptKey, type Secrets, saveSecrets } from "./secrets.ts";
 
-export type DemoData = Pick<StackDescription, "users" | "workspaceId" | "aiKey">;
+export type DemoData = Pick<StackDescription, "users" | "workspaceId" | "aiKey" | "appKey" | "externalApp">;
 
 const people = [
   { role: "user", email: "demo@gatehouse.test", name: "Demo User" },
@@ -20,22 +20,30 @@ type Context = { dataDir: string; supabaseUrl: string; satelliteUrl: string; dbU
 
 /**
  * Makes what a first visitor needs, unless it is there: two people through the identity backend's admin API, a
- * shared workspace with credits, a key for the AI gateway, whose text is kept with the stack's secrets, and the
- * satellite's registration.
+ * shared workspace with credits, a key for the AI gateway, the satellite's registration, and an external app with a key
+ * that is bound to it. The keys' texts are kept with the stack's secrets.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
+  const { dataDir, secrets } = context;
   return withDatabase(context.dbUrl, async (client) => {
     const user = await ensureUser(client, context, people[0]);
     const admin = await ensureUser(client, context, people[1]);
     await client.query("begin");
     const workspaceId = await ensureWorkspace(client, { user, admin });
-    const aiKey = await ensureKey(client, context, { workspaceId, user });
-    await ensureDemoApp(client, { origin: context.satelliteUrl, secrets: context.secrets });
+    await ensureDemoApp(client, { origin: context.satelliteUrl, secrets });
+    const appId = await ensureDemoExternalApp(client, { workspaceId, secrets });
+    const owner = { workspaceId, user };
+    const aiKey = await ensureKey(client, { ...owner, name: "Demo key", kept: secrets.aiKey });
+    const appKey = await ensureKey(client, { ...owner, name: "Demo app's key", kept: secrets.appKey, appId });
+    saveSecrets(dataDir, { ...secrets, aiKey, appKey });
     await client.query("commit");
+    const { name } = demoExternalApp;
     return {
-      users: people.map(({ role, email }) => ({ role, email, password: context.secrets.demoPassword })),
+      users: people.map(({ role, email }) => ({ role, email, password: secrets.demoPassword })),
       workspaceId,
-      aiKey,
+      aiKey: aiKey?.text ?? "",
+      appKey: appKey?.text ?? "",
+      externalApp: { name, secret: demoAppSecret(secrets, name) },
     };
   });
 }
@@ -82,23 +90,30 @@ async function ensureWorkspace(client: pg.Client, { user, admin }: { user: strin
   return id;
 }
 
+type DemoKey = { workspaceId: string; user: string; name: string; kept: KeptKey | undefined; appId?: string };
+
+/** @returns undefined where the workspace has no approval for keys any more */
 async function ensureKey(
   client: pg.Client,
-  { dataDir, secrets }: Context,
-  { workspaceId, user }: { workspaceId: string; user: string },
-): Promise<string> {
-  const kept = secrets.aiKey;
+  { workspaceId, user, name, kept, appId }: DemoKey,
+): Promise<KeptKey | undefined> {
   const known = await client.query<{ usable: boolean }>(
     "select revoked_at is null and workspace_id = $1 as usable from ai.keys where lookup = $2",
     [workspaceId, kept?.lookup],
   );
-  if (kept && known.rows[0]?.usable) return kept.text;
+  if (kept && known.rows[0]?.usable) return kept;
   const approval = await client.query("select from ai.key_approvals where workspace_id = $1", [workspaceId]);
-  if (approval.rowCount === 0) return "";
+  if (approval.rowCount === 0) return undefined;
   // A key that people have copied stays good on another cluster, such as that of another identity backend.
-  const key = kept && known.rowCount === 0 ? kept : await createAiKey();
-  const hash = Buffer.from(await hashAiCredential(key.text));
-  await client.query("select ai.create_key($1, $2, 'Demo key', $3, $4)", [workspaceId, user, key.lookup, hash]);
-  saveSecrets(dataDir, { ...secrets, aiKey: { text: key.text, lookup: key.lookup } });
-  return key.text;
+  const { text, lookup } = kept && known.rowCount === 0 ? kept : await createAiKey();
+  const hash = Buffer.from(await hashAiCredential(text));
+  const made = await client.query<{ id: string }>("select ai.create_key($1, $2, $3, $4, $5) as id", [
+    workspaceId,
+    user,
+    name,
+    lookup,
+    hash,
+  ]);
+  if (appId) await client.query("update ai.keys set external_app_id = $2 where id = $1", [made.rows[0]?.id, appId]);
+  return { text, lookup };
 }

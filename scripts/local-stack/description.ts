@@ -16,6 +16,10 @@ export type StackDescription = {
   users: { role: "user" | "admin"; email: string; password: string }[];
   workspaceId: string;
   aiKey: string;
+  /** A key that is bound to the external app below. */
+  appKey: string;
+  /** What the external app proves itself by, to exchange its users' cross-app tokens for `ttr_app_` tokens. */
+  externalApp: { name: string; secret: string };
   gatewayDbUrl: string;
   services: { name: string; pid: number; port: number }[];
 };
@@ -37,7 +41,7 @@ export function removeDescription(dataDir: string): void {
 /** The table that is printed when everything answers. */
 export function renderTable(description: StackDescription, stream: NodeJS.WriteStream): string {
   const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(15), { stream }) : text.padEnd(15));
-  const { base, satellites, ai, supabase, mail, users, aiKey } = description;
+  const { base, satellites, ai, supabase, mail, users, aiKey, appKey, externalApp } = description;
   const rows: [string, string][] = [
     ["Web", base],
     ...satellites.map(({ name, url }): [string, string] => [`Satellite ${name}`, url]),
@@ -47,6 +51,8 @@ export function renderTable(description: StackDescription, stream: NodeJS.WriteS
     ["Postgres", supabase.dbUrl],
     ["AI gateway", `${ai}/v1`],
     ["AI key", aiKey],
+    ["AI key of app", appKey],
+    ["App and secret", externalApp.name && `${externalApp.name}  ${externalApp.secret}`],
     ...users.map(({ role, email, password }): [string, string] => [
       role === "admin" ? "Sign in (admin)" : "Sign in",
       `${email}  ${password}`,

@@ -34,7 +34,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
     serveTemplates(path.join(root, "supabase/templates")),
   ]);
 
-  let demo: DemoData = { users: [], workspaceId: "", aiKey: "" };
+  let demo: DemoData = { users: [], workspaceId: "", aiKey: "", appKey: "", externalApp: { name: "", secret: "" } };
   const context = { root, dataDir, ports, addresses, secrets, environment, placement, dev: options.dev };
   const services = await describeServices({
     ...context,

@@ -61,6 +61,8 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
       users: [],
       workspaceId: "",
       aiKey: "",
+      appKey: "",
+      externalApp: { name: "", secret: "" },
       gatewayDbUrl: "",
       services,
     }),

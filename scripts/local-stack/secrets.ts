@@ -7,6 +7,8 @@ import { codeOf, StackError } from "./errors.ts";
 
 const token = (bytes: number) => randomBytes(bytes).toString("base64url");
 
+const keptKey = z.object({ text: z.string(), lookup: z.string() });
+
 const secretsSchema = z.object({
   passwords: z.object({
     supabase_admin: z.string().min(1),
@@ -34,9 +36,13 @@ const secretsSchema = z.object({
   accountsSecret: z.string().min(32),
   providerKey: z.string().min(1),
   demoPassword: z.string().min(8),
-  /** The demo key for the AI gateway, once the seed has made one; `lookup` is how the database knows it. */
-  aiKey: z.object({ text: z.string(), lookup: z.string() }).optional(),
+  /** The demo's keys for the AI gateway, once the seed has made them: the workspace's, and the external app's. */
+  aiKey: keptKey.optional(),
+  appKey: keptKey.optional(),
 });
+
+/** A key's text; `lookup` is how the database knows it. */
+export type KeptKey = z.infer<typeof keptKey>;
 
 export type Secrets = z.infer<typeof secretsSchema>;
 

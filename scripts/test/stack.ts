@@ -12,6 +12,8 @@ const stackSchema = z.looseObject({
   users: z.array(z.object({ role: z.enum(["user", "admin"]), email: z.email(), password: z.string() })),
   workspaceId: z.uuid(),
   aiKey: z.string(),
+  appKey: z.string(),
+  externalApp: z.object({ name: z.string(), secret: z.string() }),
   gatewayDbUrl: z.string(),
   services: z.array(z.object({ name: z.string(), pid: z.number(), port: z.number() })),
 });

@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { SupabaseClient } from "@supabase/supabase-js";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import type { User } from "../identity/user.ts";
 import { recoveryCodeHash } from "./recovery-codes.ts";
+import { removeFactors } from "./remove-factors.ts";
 
 /**
  * What became of a recovery, and what to say of it. `unfinished`: the code is used and the authenticators are not all
@@ -18,8 +18,8 @@ export type Recovery =
  * Removes the lost authenticators of the signed-in user by a recovery code, or takes up again what failed half-way. It
  * proves nothing else: the session stays at AAL1, and what the account demands is due as before.
  *
- * In this order, so that a failure at any point leaves the account closed: the code is claimed (for required accounts
- * that advances the boundary), other sessions end, the factors go, the claim is completed.
+ * In this order, so that a failure at any point leaves the account closed: the code is claimed, which advances the
+ * boundary and marks the recovery, other sessions end, the factors go, and with none left the claim is completed.
  * @param options.code normalised; null takes up what this session began
  */
 export async function recover(
@@ -41,9 +41,9 @@ export async function recover(
   await recordEvent(context, { userId: user.id, kind: "recovery_code_used", method: "recovery_code" });
 
   const completed = (await endOtherSessions(context)) && (await removeFactors(service, user.id));
-  const { error: notEnded } = await database.rpc("end_mfa_recovery", { code_id: begun, completed });
+  const { data: done, error: notEnded } = await database.rpc("end_mfa_recovery", { code_id: begun, completed });
   if (notEnded) console.error(`warning request=${context.requestId} a recovery stays open: ${notEnded.code}`);
-  return completed ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
+  return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
 }
 
 const noSuchCode = "That code does not work. Each code works once: check it, or try another one.";
@@ -56,13 +56,4 @@ async function endOtherSessions({ session, requestId }: AppLoadContext): Promise
   const { error } = await session.authClient().auth.admin.signOut(session.auth.accessToken, "others");
   if (error) console.error(`warning request=${requestId} other sessions were not ended: ${error.code}`);
   return !error;
-}
-
-/** Whether no factor is left, whatever each deletion answered. */
-async function removeFactors(service: SupabaseClient, userId: string): Promise<boolean> {
-  const { mfa } = service.auth.admin;
-  const { data: before } = await mfa.listFactors({ userId });
-  for (const { id } of before?.factors ?? []) await mfa.deleteFactor({ id, userId });
-  const { data: after } = await mfa.listFactors({ userId });
-  return after !== null && after.factors.length === 0;
 }

@@ -26,18 +26,17 @@ export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Use a recovery code · Gatehouse" }];
 
-/** For whom there are authenticators to remove and none at hand. */
+/** For whom there are authenticators to remove and none at hand, or a removal to finish. */
 async function openRecovery(context: AppLoadContext, request: Request) {
-  const step = await openStep(context, { request });
-  const { mfa } = step.user;
-  if (mfa.satisfied) throw redirect(step.destination);
-  if (!mfa.enrolled) throw redirect(secondStepPath(mfa, step.destination));
-  return step;
+  const { user, destination } = await openStep(context, { request });
+  if (user.mfa.satisfied) throw redirect(destination);
+  const state = await recoveryState(context, user);
+  if (!user.mfa.enrolled && !state.unfinished) throw redirect(secondStepPath(user.mfa, destination));
+  return { user, destination, ...state };
 }
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { user, destination } = await openRecovery(context, request);
-  const { left, unfinished } = await recoveryState(context, user);
+  const { user, destination, left, unfinished } = await openRecovery(context, request);
   return { email: user.email, left, unfinished, challengePath: detour("/mfa", destination) };
 }
 

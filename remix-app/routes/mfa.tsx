@@ -16,6 +16,7 @@ import { secondStepPath } from "../identity/second-step.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { challengeSchema } from "../mfa/code-schema.ts";
 import { openStep } from "../mfa/open-step.ts";
+import { recoveryState } from "../mfa/recovery-codes.ts";
 import { verifyCode } from "../mfa/verify-code.ts";
 import { Button } from "../ui/button.tsx";
 import { CodeFields } from "../ui/code-fields.tsx";
@@ -39,6 +40,7 @@ async function openChallenge(context: AppLoadContext, request: Request) {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openChallenge(context, request);
   const closed = user.mfa.policy === "recovery_in_progress";
+  if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
   const authenticators = closed ? [] : (await listAuthenticators(context)).filter(({ verified }) => verified);
   return { email: user.email, closed, authenticators, recoveryPath: detour("/mfa/recovery", destination) };
 }
@@ -68,7 +70,7 @@ export default function ChallengePage() {
     return (
       <EntryPage
         title="This account is being reset"
-        lead="An administrator has begun to remove its authenticators. It opens again once that is done."
+        lead="The removal of its authenticators has begun. The account opens again once that is done."
       >
         <p>If it takes longer than a few minutes, tell the administrator who helps you.</p>
         <SignOutForm />

@@ -57,6 +57,19 @@ comment on function private.required_mfa_state(jsonb) is
   'optional, required, recovery_in_progress or malformed. The last two close the account whatever a session can show.';
 revoke execute on function private.required_mfa_state(jsonb) from public, anon, authenticated;
 
+create function private.policy_generation(app_metadata jsonb) returns bigint
+  language sql
+  immutable
+  security invoker
+as $$
+  select case
+    when private.is_whole_number(app_metadata -> 'platform_required_mfa' -> 'generation')
+      then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
+  end
+$$;
+comment on function private.policy_generation(jsonb) is 'Which policy is in force; null before the first.';
+revoke execute on function private.policy_generation(jsonb) from public, anon, authenticated;
+
 create function private.amr_within(amr jsonb, methods text[], after_second bigint, until_second bigint)
   returns boolean
   language sql

@@ -1,5 +1,6 @@
 -- Where the rule of 20260923120000 bites: the probe that policies run, the restrictive policy on every table, the
--- trigger that keeps the stored policy, and the capability that says all of it is in place.
+-- trigger that keeps the stored policy, the one function that changes it, and the capability that says all of it is in
+-- place.
 
 -- Definer: asks the identity backend's tables, which the caller must not read, about the caller's own token alone.
 create function private.account_required_mfa_satisfied() returns boolean
@@ -90,6 +91,138 @@ create trigger keep_required_mfa_policy before update of raw_app_meta_data on au
       is distinct from (new.raw_app_meta_data -> 'platform_required_mfa')
   )
   execute function private.keep_required_mfa_policy();
+
+create function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  known jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
+  readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
+  -- By the clock and not by the transaction's beginning: this one may have waited for the one before.
+  second bigint := floor(extract(epoch from clock_timestamp()));
+  written jsonb;
+begin
+  written := jsonb_build_object(
+    'version', 1,
+    -- Of a policy that nobody can read it is not known whether it was required, so it is.
+    'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
+    'boundary', greatest(
+      case when private.is_whole_number(known -> 'boundary') then (known -> 'boundary')::bigint end,
+      second
+    ),
+    'primaryBoundary', case
+      when private.is_whole_number(known -> 'primaryBoundary') then known -> 'primaryBoundary'
+      else 'null'
+    end,
+    'recovery', case when readable then coalesce(known -> 'recovery', '"none"') else '"none"' end,
+    'generation', coalesce(private.policy_generation(account.raw_app_meta_data), 0) + 1
+  );
+  if changes ? 'signInAgain' then
+    written := written || jsonb_build_object(
+      'primaryBoundary', greatest((written ->> 'primaryBoundary')::bigint, second)
+    );
+  end if;
+  written := written || (changes - 'signInAgain');
+
+  perform set_config('gatehouse.required_mfa_writer', 'on', true);
+  update auth.users u
+  set raw_app_meta_data =
+    coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', written)
+  where u.id = account.id;
+  perform set_config('gatehouse.required_mfa_writer', 'off', true);
+  return written;
+end
+$$;
+comment on function private.write_required_mfa_policy(auth.users, jsonb) is
+  'Writes an account''s policy and returns it: changes (required, recovery, signInAgain) over what stands, a generation '
+  'further, at the boundary of this second, which only moves forward; signInAgain moves the boundary of primary methods '
+  'too. For definers that hold the account''s row for update; granted to nobody.';
+revoke execute on function private.write_required_mfa_policy(auth.users, jsonb) from public, anon, authenticated;
+
+-- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes from
+-- a session that our server verified: the service role is our server alone. So is the switch
+-- REQUIRED_MFA_POLICY_ENABLED, which it asks before it calls; nothing in the database knows of it, and enforcement never.
+create function private.change_required_mfa(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  actor uuid := (change ->> 'actor')::uuid;
+  subject uuid := (change ->> 'subject')::uuid;
+  step text := change ->> 'step';
+  account auth.users;
+  state text;
+  changes jsonb;
+  written jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if actor = subject then
+    return jsonb_build_object('refused', 'oneself');
+  end if;
+  if public.required_mfa_enforcement_version() <> 1 then
+    return jsonb_build_object('refused', 'not_enforced');
+  end if;
+  select * into account from auth.users u where u.id = subject and u.deleted_at is null for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  state := private.required_mfa_state(account.raw_app_meta_data);
+  -- Compare and swap: whoever decided on another policy than this one decides anew.
+  if (change ->> 'generation')::bigint
+    is distinct from coalesce(private.policy_generation(account.raw_app_meta_data), 0) then
+    return jsonb_build_object('refused', 'conflict');
+  end if;
+
+  if step in ('require', 'make_optional') then
+    if state = 'recovery_in_progress' then
+      return jsonb_build_object('refused', 'in_progress');
+    end if;
+    if (state = 'required') = (step = 'require') and state <> 'malformed' then
+      return jsonb_build_object('refused', 'unchanged');
+    end if;
+    changes := jsonb_build_object('required', step = 'require');
+  elsif step = 'begin_reset' then
+    changes := '{"recovery": "in_progress", "signInAgain": true}';
+    -- One that waits at the challenge must not open by the challenge's going away.
+    delete from auth.sessions s where s.user_id = subject;
+  elsif step = 'finish_reset' then
+    if state <> 'recovery_in_progress' then
+      return jsonb_build_object('refused', 'unchanged');
+    end if;
+    if exists (select from auth.mfa_factors f where f.user_id = subject) then
+      return jsonb_build_object('refused', 'factors_left');
+    end if;
+    changes := '{"recovery": "none"}';
+  else
+    raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
+  end if;
+
+  written := private.write_required_mfa_policy(account, changes);
+  insert into private.admin_audit_log (
+    actor_id, action, target_user_id, target, reason, before, after, request_id, ip
+  )
+  values (
+    actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
+    account.raw_app_meta_data -> 'platform_required_mfa', written, change ->> 'requestId', (change ->> 'ip')::inet
+  );
+  return jsonb_build_object('policy', written);
+end
+$$;
+comment on function private.change_required_mfa(jsonb) is
+  'The one function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
+  'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
+  'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
+  'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
+  'first. Each change is a line of the audit log, in the same transaction.';
+revoke execute on function private.change_required_mfa(jsonb) from public, anon, authenticated;
+grant execute on function private.change_required_mfa(jsonb) to service_role;
 
 create function public.required_mfa_enforcement_version() returns integer
   language sql

@@ -10,6 +10,7 @@ create table private.mfa_recovery_codes (
   session_id uuid,
   lease_expires_at timestamptz,
   completed_at timestamptz,
+  generation bigint,
   constraint mfa_recovery_codes_once unique (user_id, code_hash),
   constraint use_is_whole check (
     (used_at is null) = (session_id is null)
@@ -23,6 +24,8 @@ comment on column private.mfa_recovery_codes.session_id is
   'The session that used it, which may finish what failed half-way. No foreign key: sessions are the backend''s.';
 comment on column private.mfa_recovery_codes.lease_expires_at is
   'Until then one request is removing authenticators by this code; a request that died gives it up by itself.';
+comment on column private.mfa_recovery_codes.generation is
+  'Of the policy whose recovery marker this use set: it clears that one and no newer one.';
 
 alter table private.mfa_recovery_codes enable row level security;
 select private.protect_table('private.mfa_recovery_codes');
@@ -72,46 +75,23 @@ revoke execute on function private.mfa_recovery_state(uuid, uuid) from public, a
 grant execute on function private.mfa_recovery_state(uuid, uuid) to service_role;
 
 -- Definer: the policy is in the identity backend's table, which the service role may not write.
-create function private.advance_required_mfa_boundary(subject_id uuid) returns void
+create function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
+  returns uuid
   language plpgsql
   volatile
   security definer
   set search_path = ''
 as $$
-begin
-  perform set_config('gatehouse.required_mfa_writer', 'on', true);
-  update auth.users u
-  set raw_app_meta_data = jsonb_set(
-    u.raw_app_meta_data,
-    '{platform_required_mfa}',
-    u.raw_app_meta_data -> 'platform_required_mfa' || jsonb_build_object(
-      'boundary', greatest(
-        (u.raw_app_meta_data -> 'platform_required_mfa' -> 'boundary')::bigint,
-        floor(extract(epoch from now()))::bigint
-      ),
-      'generation', (u.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')::bigint + 1
-    )
-  )
-  where u.id = subject_id and private.required_mfa_state(u.raw_app_meta_data) = 'required';
-  perform set_config('gatehouse.required_mfa_writer', 'off', true);
-end
-$$;
-comment on function private.advance_required_mfa_boundary(uuid) is
-  'Every recovery advances the boundary of an account that is required to prove a second factor: no earlier proof '
-  'counts. The policy itself stays, and a policy change under way loses by the generation.';
-revoke execute on function private.advance_required_mfa_boundary(uuid) from public, anon, authenticated;
-grant execute on function private.advance_required_mfa_boundary(uuid) to service_role;
-
-create function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
-  returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
 declare
+  account auth.users;
   begun uuid;
 begin
+  -- First the account, as every change of a policy does, so that no two wait for each other.
+  select * into account from auth.users u where u.id = subject_id for update;
+  -- A policy that nobody can read is an admin's to mend.
+  if not found or private.required_mfa_state(account.raw_app_meta_data) = 'malformed' then
+    return null;
+  end if;
   update private.mfa_recovery_codes c
   set used_at = coalesce(c.used_at, now()),
       session_id = current_session_id,
@@ -134,28 +114,56 @@ begin
     )
   returning c.id into begun;
   if begun is not null then
-    perform private.advance_required_mfa_boundary(subject_id);
+    -- No signInAgain: this session signed in to use the code, and every other one is ended.
+    update private.mfa_recovery_codes c
+    set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
+    where c.id = begun;
   end if;
   return begun;
 end
 $$;
 comment on function private.begin_mfa_recovery(uuid, uuid, text) is
   'Uses a code, or takes up again what failed half-way: by the same code, or without one by the session that used it. '
-  'Answers its id to one caller at a time, who holds it for 30 s; null to all others.';
+  'Answers its id to one caller at a time, who holds it for 30 s; null to all others. It advances the boundary and marks '
+  'the recovery in the account''s policy, which closes the account until end_mfa_recovery.';
 revoke execute on function private.begin_mfa_recovery(uuid, uuid, text) from public, anon, authenticated;
 grant execute on function private.begin_mfa_recovery(uuid, uuid, text) to service_role;
 
-create function private.end_mfa_recovery(code_id uuid, completed boolean) returns void
-  language sql
+-- Definer: as above.
+create function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
+  language plpgsql
   volatile
-  security invoker
+  security definer
   set search_path = ''
 as $$
-  update private.mfa_recovery_codes c
-  set lease_expires_at = null, completed_at = case when completed then now() end
+declare
+  account auth.users;
+  used private.mfa_recovery_codes;
+  done boolean;
+begin
+  select u.* into account
+  from auth.users u
+  where u.id = (select c.user_id from private.mfa_recovery_codes c where c.id = code_id)
+  for update;
+  select * into used
+  from private.mfa_recovery_codes c
   where c.id = code_id and c.used_at is not null and c.completed_at is null
+  for update;
+  if not found then
+    return false;
+  end if;
+  done := completed and not exists (select from auth.mfa_factors f where f.user_id = account.id);
+  update private.mfa_recovery_codes c
+  set lease_expires_at = null, completed_at = case when done then now() end
+  where c.id = code_id;
+  if done and used.generation = private.policy_generation(account.raw_app_meta_data) then
+    perform private.write_required_mfa_policy(account, '{"recovery": "none"}');
+  end if;
+  return done;
+end
 $$;
 comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends what begin_mfa_recovery began: for good, or so that it can be taken up again at once.';
+  'Ends what begin_mfa_recovery began: for good where no factor is left, which opens the account again unless somebody '
+  'marked it since; else so that it can be taken up again at once, and the account stays closed. True where it is done.';
 revoke execute on function private.end_mfa_recovery(uuid, boolean) from public, anon, authenticated;
 grant execute on function private.end_mfa_recovery(uuid, boolean) to service_role;

@@ -25,19 +25,6 @@ $$;
 comment on function private.latest_amr_second(jsonb, text[]) is 'When one of the methods was last used; null where never.';
 revoke execute on function private.latest_amr_second(jsonb, text[]) from public, anon, authenticated;
 
-create function private.policy_generation(app_metadata jsonb) returns bigint
-  language sql
-  immutable
-  security invoker
-as $$
-  select case
-    when private.is_whole_number(app_metadata -> 'platform_required_mfa' -> 'generation')
-      then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
-  end
-$$;
-comment on function private.policy_generation(jsonb) is 'Which policy is in force; null before the first.';
-revoke execute on function private.policy_generation(jsonb) from public, anon, authenticated;
-
 create function private.proof_standing(proof private.mfa_proof) returns text
   language plpgsql
   stable

@@ -187,6 +187,7 @@ const outsideExports: Record<string, string> = {
   "public.workspace_audit_log.actor_id": "the workspace's log, which its owners read",
   "private.address_blocks.lifted_by": "an act of the operator's office",
   "private.oauth_attempts.user_id": "a visit to a provider's page under way, gone within minutes",
+  "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.key_approvals.approved_by": "an act of the operator's office",
 };

@@ -194,7 +194,8 @@ describe("the required policy", () => {
     expect(await satisfied()).toBe(false);
     expect((await policyOf(db, claims.sub)).platform_required_mfa).toEqual({
       ...before,
-      boundary: await currentSecond(db),
+      boundary: expect.closeTo(await currentSecond(db), -1),
+      recovery: "in_progress",
       generation: 2,
     });
     await expect(
@@ -203,27 +204,51 @@ describe("the required policy", () => {
     expect(await policyOf(db, claims.sub)).toHaveProperty("platform_required_mfa.required", true);
   });
 
-  test("moves forward only", async ({ db }) => {
+  test("opens again once no authenticator is left, and not before", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "required, at AAL2" });
-    const ahead = (await currentSecond(db)) + 60;
-    await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
-    await db.query(
-      "update auth.users set raw_app_meta_data = jsonb_set(raw_app_meta_data, '{platform_required_mfa,boundary}', $2) where id = $1",
-      [sub, String(ahead)],
-    );
-    await db.query("select private.advance_required_mfa_boundary($1)", [sub]);
-    expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.boundary", ahead);
+    const hash = newHash();
+    await replace(db, { userId: sub, hashes: [hash] });
+    const id = await begin(db, { userId: sub, session: randomUUID(), hash });
+    await end(db, { id, completed: true });
+    expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.recovery", "in_progress");
+    await db.query("delete from auth.mfa_factors where user_id = $1", [sub]);
+    await end(db, { id, completed: true });
+    expect(await policyOf(db, sub)).toMatchObject({
+      platform_required_mfa: { recovery: "none", required: true, generation: 3, primaryBoundary: null },
+    });
   });
 
-  test.for(["no policy and no factor", "recovery in progress", "malformed policy"] as const)(
-    "is not written where it is not the plain one (%s)",
-    async (mfa, { db }) => {
-      const { sub } = await createActor(db, { mfa });
-      const before = await policyOf(db, sub);
-      await db.query("select private.advance_required_mfa_boundary($1)", [sub]);
-      expect(await policyOf(db, sub)).toEqual(before);
-    },
-  );
+  test("of an account without one is optional before and after, with the recovery's boundary", async ({ db }) => {
+    const { sub } = await createActor(db, {});
+    const hash = newHash();
+    await replace(db, { userId: sub, hashes: [hash] });
+    await end(db, { id: await begin(db, { userId: sub, session: randomUUID(), hash }), completed: true });
+    expect(await policyOf(db, sub)).toMatchObject({
+      platform_required_mfa: { version: 1, required: false, recovery: "none", generation: 2 },
+    });
+  });
+
+  test("is not opened by a completion that comes after a newer marker", async ({ db }) => {
+    const { sub } = await createActor(db, { mfa: "required, no factor" });
+    const [hash, session] = [newHash(), randomUUID()];
+    await replace(db, { userId: sub, hashes: [hash] });
+    const id = await begin(db, { userId: sub, session, hash });
+    await db.query(
+      `select private.write_required_mfa_policy(u, '{"recovery": "in_progress", "signInAgain": true}')
+       from auth.users u where id = $1`,
+      [sub],
+    );
+    await end(db, { id, completed: true });
+    expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.recovery", "in_progress");
+  });
+
+  test("that nobody can read takes no code", async ({ db }) => {
+    const { sub } = await createActor(db, { mfa: "malformed policy" });
+    const [hash, before] = [newHash(), await policyOf(db, sub)];
+    await replace(db, { userId: sub, hashes: [hash] });
+    expect(await begin(db, { userId: sub, session: randomUUID(), hash })).toBeNull();
+    expect(await policyOf(db, sub)).toEqual(before);
+  });
 });
 
 test("nobody but the service role calls any of it", async ({ db }) => {
@@ -234,7 +259,6 @@ test("nobody but the service role calls any of it", async ({ db }) => {
     () => stateOf(db, { userId, session }),
     () => begin(db, { userId, session }),
     () => end(db, { id: randomUUID(), completed: true }),
-    () => db.query("select private.advance_required_mfa_boundary($1)", [userId]),
   ];
   for (const call of calls) {
     expect((await failureOf(() => db.asUser(claims, call))).code).toBe("42501");

@@ -1,0 +1,14 @@
+import type { SupabaseClient } from "@supabase/supabase-js";
+
+/**
+ * Removes every authenticator of an account by the admin API; whoever calls has closed the account before.
+ * @param service our server's own client
+ * @returns whether none is left, whatever each deletion answered
+ */
+export async function removeFactors(service: SupabaseClient, userId: string): Promise<boolean> {
+  const { mfa } = service.auth.admin;
+  const { data: before } = await mfa.listFactors({ userId });
+  for (const { id } of before?.factors ?? []) await mfa.deleteFactor({ id, userId });
+  const { data: after } = await mfa.listFactors({ userId });
+  return after !== null && after.factors.length === 0;
+}

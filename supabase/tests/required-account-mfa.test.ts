@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import fc from "fast-check";
 import { describe, expect } from "vitest";
+import { requiredMfaState, satisfiesRequiredMfa } from "../functions/_shared/mfa-policy.ts";
 import vectors from "../functions/_shared/mfa-policy-vectors.json" with { type: "json" };
 import {
   bindApproval,
@@ -54,6 +56,61 @@ describe("the rule, on facts alone", () => {
     });
     expect(row).toEqual({ state: vector.state, satisfied: vector.satisfied });
   });
+});
+
+const second = fc.oneof(
+  fc.integer({ min: vectorSecond - 2, max: vectorSecond + 2 }),
+  fc.constantFrom(0, -1, 1.5, "1800000000", null, Number.MAX_SAFE_INTEGER, 1e300, true),
+);
+const amrEntry = fc.oneof(
+  fc.record({
+    method: fc.constantFrom("totp", "mfa/phone", "password", "otp", "passkey", "oauth", "other", ""),
+    timestamp: second,
+  }),
+  fc.constantFrom(null, "totp", 7, {}, ["totp"], { method: "totp" }),
+);
+const policy = fc.record(
+  {
+    version: fc.constantFrom(1, 1, 1, 2, "1", null),
+    required: fc.constantFrom(true, true, false, "true", null),
+    boundary: second,
+    primaryBoundary: second,
+    recovery: fc.constantFrom("none", "none", "none", "in_progress", "done", null),
+    generation: fc.constantFrom(0, 1, 7, -1, "1", null),
+  },
+  { requiredKeys: ["version", "required", "boundary"] },
+);
+const anyFacts = fc.record({
+  appMetadata: fc.oneof(
+    { weight: 8, arbitrary: policy.map((value) => ({ platform_required_mfa: value })) },
+    { weight: 1, arbitrary: fc.constantFrom({}, { platform_required_mfa: null }, { platform_required_mfa: [] }) },
+  ),
+  claims: fc.record({
+    aal: fc.constantFrom("aal1", "aal2", "aal2", "aal3", 2, null),
+    amr: fc.oneof(fc.array(amrEntry, { maxLength: 4 }), fc.constantFrom("totp", null, {})),
+  }),
+  hasVerifiedFactor: fc.boolean(),
+  sessionFactorVerified: fc.boolean(),
+  approvalSecond: fc.option(fc.integer({ min: vectorSecond - 2, max: vectorSecond + 2 })),
+});
+
+test("SQL and TypeScript agree on 2,000 facts that nobody chose", async ({ db }) => {
+  const sample = fc.sample(anyFacts, 2_000);
+  const rows = await db.query<{ state: string; satisfied: boolean }>(
+    `select private.required_mfa_state(f -> 'appMetadata') as state,
+       private.satisfies_required_mfa(
+         f -> 'appMetadata', f -> 'claims', (f -> 'hasVerifiedFactor')::boolean,
+         (f -> 'sessionFactorVerified')::boolean, (f ->> 'approvalSecond')::bigint, $2
+       ) as satisfied
+     from jsonb_array_elements($1) with ordinality as e (f, position) order by position`,
+    [JSON.stringify(sample), vectorSecond],
+  );
+  const expected = sample.map((facts) => ({
+    state: requiredMfaState(facts.appMetadata),
+    satisfied: satisfiesRequiredMfa({ ...facts, currentSecond: vectorSecond }),
+  }));
+  expect(rows).toEqual(expected);
+  expect(expected.filter(({ satisfied }) => satisfied).length).toBeGreaterThan(50);
 });
 
 describe("the rule, on rows, through a policy", () => {

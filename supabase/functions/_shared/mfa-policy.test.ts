@@ -1,0 +1,34 @@
+import { describe, expect, test } from "vitest";
+import { type MfaFacts, readRequiredMfaPolicy, requiredMfaState, satisfiesRequiredMfa } from "./mfa-policy.ts";
+import file from "./mfa-policy-vectors.json" with { type: "json" };
+
+type Vector = Omit<MfaFacts, "appMetadata" | "currentSecond"> & {
+  name: string;
+  policy?: unknown;
+  state: string;
+  satisfied: boolean;
+};
+const vectors = file.vectors as Vector[];
+const appMetadataOf = (vector: Vector) => ("policy" in vector ? { platform_required_mfa: vector.policy } : {});
+
+describe("the rule, on the vectors that hold for SQL too", () => {
+  test.each(vectors)("$name", (vector) => {
+    const appMetadata = appMetadataOf(vector);
+    expect(requiredMfaState(appMetadata)).toBe(vector.state);
+    expect(satisfiesRequiredMfa({ ...vector, appMetadata, currentSecond: file.currentSecond })).toBe(vector.satisfied);
+  });
+
+  test("are enough, and name each kind of case", () => {
+    expect(vectors.length).toBeGreaterThanOrEqual(60);
+    expect(new Set(vectors.map(({ name }) => name)).size).toBe(vectors.length);
+    expect(new Set(vectors.map(({ state }) => state)).size).toBe(4);
+  });
+});
+
+test("a policy is read whole, without one, or not at all", () => {
+  const policy = { version: 1, required: true, boundary: 5, recovery: "none", generation: 2 };
+  expect(readRequiredMfaPolicy({ platform_required_mfa: policy })).toEqual({ ...policy, primaryBoundary: null });
+  expect(readRequiredMfaPolicy({})).toBeNull();
+  expect(readRequiredMfaPolicy(null)).toBeNull();
+  expect(readRequiredMfaPolicy({ platform_required_mfa: null })).toBe("malformed");
+});

@@ -1,0 +1,105 @@
+/**
+ * The required-MFA rule (spec.md, Required MFA) as the database decides it in 20260923120000_required_mfa_rule.sql.
+ * mfa-policy-vectors.json drives both; where somebody is let in, the database's word counts.
+ */
+export interface RequiredMfaPolicy {
+  version: 1;
+  required: boolean;
+  /** Whole seconds since 1970; a proof counts from the next one on. */
+  boundary: number;
+  /** The same for the sign-in itself; null where any will do. */
+  primaryBoundary: number | null;
+  recovery: "none" | "in_progress";
+  /** Grows with every change; who changes names the one they decided on, 0 before the first. */
+  generation: number;
+}
+
+/** The last two close the account whatever a session can show. */
+export type RequiredMfaState = "optional" | "required" | "recovery_in_progress" | "malformed";
+
+export interface MfaFacts {
+  appMetadata: unknown;
+  claims: { aal?: unknown; amr?: unknown };
+  /** Whether the account has a verified factor. */
+  hasVerifiedFactor: boolean;
+  /** Whether the factor that raised this very session is still there and verified. */
+  sessionFactorVerified: boolean;
+  /** When a factor was proved elsewhere that an approval bound to this session; null without one. */
+  approvalSecond: number | null;
+  currentSecond: number;
+}
+
+/** The methods of an amr entry that prove a second factor. */
+const secondFactorMethods: ReadonlySet<unknown> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);
+/** The methods of an amr entry by which someone signs in. */
+const primaryMethods: ReadonlySet<unknown> = new Set([
+  "password",
+  "oauth",
+  "otp",
+  "magiclink",
+  "recovery",
+  "invite",
+  "passkey",
+  "sso/saml",
+  "web3",
+  "email/signup",
+  "email_change",
+]);
+
+/** An account's policy: null where none was ever set, `malformed` where nobody can read it. */
+export function readRequiredMfaPolicy(appMetadata: unknown): RequiredMfaPolicy | null | "malformed" {
+  const policy = isRecord(appMetadata) ? appMetadata.platform_required_mfa : undefined;
+  if (policy === undefined) return null;
+  return isPolicy(policy) ? { ...policy, primaryBoundary: policy.primaryBoundary ?? null } : "malformed";
+}
+
+/** What an account's policy comes to. */
+export function requiredMfaState(appMetadata: unknown): RequiredMfaState {
+  const policy = readRequiredMfaPolicy(appMetadata);
+  if (policy === null) return "optional";
+  if (policy === "malformed") return "malformed";
+  if (policy.recovery === "in_progress") return "recovery_in_progress";
+  return policy.required ? "required" : "optional";
+}
+
+/** Whether a session has proved what its account demands. */
+export function satisfiesRequiredMfa(facts: MfaFacts): boolean {
+  const { appMetadata, claims, hasVerifiedFactor, sessionFactorVerified, approvalSecond, currentSecond } = facts;
+  const policy = readRequiredMfaPolicy(appMetadata);
+  const state = requiredMfaState(appMetadata);
+  if (policy === "malformed" || state === "recovery_in_progress") return false;
+  const required = state === "required" ? policy : null;
+  if (required === null && !hasVerifiedFactor) return true;
+  // Without a required policy any proof counts that is not from the future.
+  const boundary = required?.boundary ?? -1;
+  const within = (second: unknown, after: number) => isWhole(second) && second > after && second <= currentSecond;
+  const amrWithin = (methods: ReadonlySet<unknown>, after: number) =>
+    Array.isArray(claims.amr) &&
+    claims.amr.some((entry) => isRecord(entry) && methods.has(entry.method) && within(entry.timestamp, after));
+
+  const own = sessionFactorVerified && claims.aal === "aal2" && amrWithin(secondFactorMethods, boundary);
+  if (!own && !within(approvalSecond, boundary)) return false;
+  const primaryBoundary = required?.primaryBoundary ?? null;
+  return primaryBoundary === null || amrWithin(primaryMethods, primaryBoundary);
+}
+
+function isPolicy(value: unknown): value is RequiredMfaPolicy {
+  return (
+    isRecord(value) &&
+    value.version === 1 &&
+    typeof value.required === "boolean" &&
+    isWhole(value.boundary) &&
+    (value.primaryBoundary === undefined || value.primaryBoundary === null || isWhole(value.primaryBoundary)) &&
+    (value.recovery === "none" || value.recovery === "in_progress") &&
+    isWhole(value.generation)
+  );
+}
+
+/** Up to the largest integer that both languages hold exactly. */
+function isWhole(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -3,6 +3,8 @@ import type { HttpBindings } from "@hono/node-server";
 import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import type { Env } from "./env.server.ts";
+import { isGatewayCredential } from "./gateway/credential-syntax.ts";
+import { refuseForGateway } from "./gateway/gateway-refusal.ts";
 import { basicChallenge, basicCredentials } from "./http/basic.ts";
 import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
@@ -12,7 +14,7 @@ import { requestOrigin } from "./http/origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteTable, manifestPath, type Side } from "./http/route-table.ts";
+import { createRouteTable, manifestPath, type RouteVerdict, type Side } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
@@ -157,6 +159,29 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return remix(new Request(new URL("/refused", facts.origin)), context);
   }
 
+  /** Answers what the AI gateway's clients ask of this server: in the same order, in that gateway's shape of errors. */
+  async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
+    const facts = c.get("request");
+    const request = c.req.raw;
+    const { requestId, origin } = facts;
+    if (verdict.status === "method") {
+      const allow = verdict.allow.join(", ");
+      const message = "This method is not allowed here.";
+      return refuseForGateway("invalid_request", { requestId, status: 405, message, headers: { allow } });
+    }
+    if (!isGatewayCredential(request.headers.get("authorization"))) {
+      return refuseForGateway("invalid_api_key", { requestId, headers: { "www-authenticate": "Bearer" } });
+    }
+    const body = await readLimitedBody(request);
+    if (body === null) return refuseForGateway("payload_too_large", { requestId, headers: { connection: "close" } });
+    // Whoever sends an Authorization header is asked for no origin, and no cookie of theirs is looked at.
+    const context = await contextOf(facts, nobody());
+    const asked = requestForRemix(request, { origin, pathname: verdict.pathname, body });
+    const answer = await handlerOf(await build())(asked, context);
+    const isJson = answer.headers.get("content-type")?.startsWith("application/json");
+    return isJson ? answer : refuseForGateway("internal_error", { requestId });
+  }
+
   // The order is api.md's, cheapest first.
   app.all("*", async (c) => {
     const facts = c.get("request");
@@ -164,6 +189,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const { pathname } = new URL(request.url);
     const verdict = judgeOf(await build())({ pathname, method: request.method });
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
+    if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });

@@ -72,6 +72,7 @@ export default [
   route("api/v1/workspaces/:workspaceId/ai/keys", "routes/api.ai-keys.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId", "routes/api.ai-key.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/api.ai-key-rotation.ts"),
+  route("api/ai/generate", "routes/api.ai-generate.ts"),
   route("api/v1/users/me/identities", "routes/api.identities.ts"),
   route("api/v1/users/me/identities/:identityId", "routes/api.identity.ts"),
   route("api/v1/users/me/identities/link/:provider", "routes/api.identity-link.ts"),

@@ -65,7 +65,7 @@ describe("the route table", () => {
     ["OPTIONS", "/__manifest", ["GET", "HEAD"]],
     ["POST", "/api/v1/items/7", ["GET", "HEAD", "DELETE"]],
   ])("names what is allowed instead of %s %s", (method, pathname, allow) => {
-    expect(judge({ method, pathname })).toEqual({ status: "method", allow });
+    expect(judge({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
   });
 
   test.each(["/login", "/logout", "/api/v1/items/7", "/api/v1/exchange", "/satellite", "/__manifest", "/_root.data"])(

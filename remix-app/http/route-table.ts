@@ -4,9 +4,16 @@ import type { ServerBuild } from "@remix-run/server-runtime";
 /** What the route table says of a request before anything else is looked at. */
 export type RouteVerdict =
   /** `pathname` is what Remix knows it by. */
-  | { status: "found"; authorization: "bearer" | "basic"; pathname: string }
+  | { status: "found"; authorization: Authorization; pathname: string }
   | { status: "not-found" }
-  | { status: "method"; allow: string[] };
+  | { status: "method"; allow: string[]; authorization: Authorization };
+
+/**
+ * By what a route's callers say who they are. `bearer`: a session of the platform, or its cookies. `basic`: servers of
+ * apps, which prove themselves with Basic credentials. `gateway`: credentials of the gateway, which judges them. But for
+ * `bearer`, no session is looked at.
+ */
+export type Authorization = "bearer" | "basic" | "gateway";
 
 /** The platform and its satellites are one build; each answers its own routes. */
 export type Side = "platform" | "satellite";
@@ -16,8 +23,8 @@ export interface RouteHandle {
   methods?: readonly string[];
   /** Whose route it is; without it, the platform's. */
   side?: Side | "both";
-  /** `basic`: for servers of apps alone, which prove themselves with Basic credentials; no session is looked at. */
-  authorization?: "basic";
+  /** Without it, `bearer`. */
+  authorization?: Exclude<Authorization, "bearer">;
   /** False: the page works as it comes, and ships no script of the framework. */
   hydrate?: boolean;
 }
@@ -55,12 +62,12 @@ function judged(options: {
   method: string;
   pathname: string;
   allow: readonly string[];
-  authorization?: "basic";
+  authorization?: Authorization;
 }): RouteVerdict {
   const { method, pathname, allow, authorization = "bearer" } = options;
   return allow.includes(method)
     ? { status: "found", authorization, pathname }
-    : { status: "method", allow: [...allow] };
+    : { status: "method", allow: [...allow], authorization };
 }
 
 function childrenOf(routes: ServerBuild["routes"], parentId: string | undefined): RouteNode[] {

@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { callerAddress } from "./caller-address.ts";
+
+const secretKey = "sb_secret_of_the_project";
 
 test.for([
   ["203.0.113.7", 1, "203.0.113.7"],
@@ -7,17 +9,45 @@ test.for([
   ["198.51.100.1, 203.0.113.7", 2, "198.51.100.1"],
   ["192.0.2.1,198.51.100.1 , 203.0.113.7", 2, "198.51.100.1"],
   ["2001:db8::1", 1, "2001:db8::1"],
+  ["2001:DB8:0:0::1", 1, "2001:db8::1"],
   ["::ffff:203.0.113.7", 1, "203.0.113.7"],
+  ["::FFFF:cb00:7107", 1, "203.0.113.7"],
+  ["0:0:0:0:0:ffff:203.0.113.7", 1, "203.0.113.7"],
+  ["::1", 1, "::1"],
+  ["fe80::1%eth0", 1, undefined],
+  ["[2001:db8::1]", 1, undefined],
   ["203.0.113.7", 2, undefined],
   ["203.0.113.7", 0, undefined],
   ["unknown", 1, undefined],
   ["203.0.113.7:4711", 1, undefined],
+  ["203.0.113.7/0", 1, undefined],
   ["'; drop table", 1, undefined],
+  ["198.51.100.1,", 1, undefined],
   ["", 1, undefined],
-] as const)("of %j with %d trusted hops the caller is %s", ([forwarded, hops, address]) => {
-  expect(callerAddress(new Headers({ "x-forwarded-for": forwarded }), hops)).toBe(address);
+] as const)("of %j with %d trusted hops the caller is %s", ([forwarded, trustedHops, address]) => {
+  const headers = new Headers({ "x-forwarded-for": forwarded });
+  expect(callerAddress(headers, { trustedHops, secretKey })).toBe(address);
 });
 
 test("without the header nobody is known", () => {
-  expect(callerAddress(new Headers(), 1)).toBeUndefined();
+  expect(callerAddress(new Headers(), { trustedHops: 1, secretKey })).toBeUndefined();
+});
+
+describe("what the web server says of whom it calls for", () => {
+  const of = (headers: Record<string, string>, key: string | undefined = secretKey) =>
+    callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKey: key });
+
+  test("counts, by the project's secret key", () => {
+    expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey: secretKey })).toBe("203.0.113.7");
+    expect(of({ apikey: secretKey })).toBe("198.51.100.1");
+  });
+
+  test("is nothing from anybody else, and then no address is known at all", () => {
+    const claim = { "x-platform-forwarded-for": "203.0.113.7" };
+    expect(of(claim)).toBeUndefined();
+    expect(of({ ...claim, apikey: "sb_publishable" })).toBeUndefined();
+    expect(of({ ...claim, apikey: "" }, "")).toBeUndefined();
+    expect(of({ ...claim, apikey: "undefined" }, undefined)).toBeUndefined();
+    expect(of({ "x-platform-forwarded-for": "nonsense", apikey: secretKey })).toBeUndefined();
+  });
 });

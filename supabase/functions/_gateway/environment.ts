@@ -18,6 +18,8 @@ export type GatewayEnvironment = {
   /** The project's publishable key, for the calls that its gateway lets through with it. */
   publishableKey?: string;
   trustedHops: number;
+  /** The project's secret key, by which our own web server proves itself. */
+  secretKey?: string;
   providers: Map<string, Provider>;
   totalLimitMs: number;
 };
@@ -27,6 +29,7 @@ const settings = z.object({
   SUPABASE_URL: z.url(),
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
   SUPABASE_ANON_KEY: z.string().optional(),
+  SUPABASE_SECRET_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
 });
@@ -51,6 +54,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     supabaseUrl: SUPABASE_URL.replace(/\/+$/, ""),
     publishableKey: parsed.data.SUPABASE_PUBLISHABLE_KEY ?? parsed.data.SUPABASE_ANON_KEY,
     trustedHops: AI_TRUSTED_PROXY_HOPS,
+    secretKey: parsed.data.SUPABASE_SECRET_KEY,
     providers,
     totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
   };

@@ -25,7 +25,7 @@ export function serve(createHandler: (gateway: Gateway) => (request: Request) =>
 
 function gatewayFromEnvironment(): Gateway {
   const environment = readEnvironment(runtime.Deno.env.toObject());
-  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, providers, totalLimitMs } = environment;
+  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKey, providers, totalLimitMs } = environment;
   const database = createDatabase({ url: databaseUrl });
   const now = () => performance.now();
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
@@ -38,7 +38,7 @@ function gatewayFromEnvironment(): Gateway {
   const readCredential = createCredentialReader(createClaimsVerifier({ supabaseUrl }), {
     identityHeaders: publishableKey ? { apikey: publishableKey } : {},
   });
-  const addressOf = ({ headers }: Request) => callerAddress(headers, trustedHops);
+  const addressOf = ({ headers }: Request) => callerAddress(headers, { trustedHops, secretKey });
   return {
     database,
     providers,

@@ -1,0 +1,142 @@
+import { randomUUID } from "node:crypto";
+import { createClient } from "@supabase/supabase-js";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createAiKey } from "#shared/ai-key.ts";
+import { createPerson, deletePerson } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
+import { expectTruth } from "../../supabase/tests/ai-gateway-truth.ts";
+import type { StoredSession } from "../identity/session-cookie.ts";
+import { newAddress } from "../testing/visitor.ts";
+import { cookieOf } from "../testing/web-process.ts";
+
+const { ai, base, supabase } = readStack();
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+type Call = { body?: unknown; key?: string | null; headers?: Record<string, string>; url?: string };
+
+async function generate({ body = { prompt: "Grüße" }, key = tenant.key, headers = {}, url = base }: Call = {}) {
+  const response = await fetch(`${url}${url === base ? "/api/ai" : "/v1"}/generate`, {
+    method: "POST",
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      "content-type": "application/json",
+      ...headers,
+    },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+test("what the function answers comes back, once metered, and says what takes its place", async () => {
+  const requestId = randomUUID();
+  const { status, headers, body } = await generate({
+    headers: { "x-request-id": requestId, "X-Platform-Operation": "legacy" },
+  });
+  expect([status, body.output, body.finishReason]).toEqual([200, expect.stringContaining("Grüße"), "stop"]);
+  const account = await tenant.accountOf(requestId);
+  expectTruth(account);
+  expect([account.run.feature, account.truth.length]).toEqual(["legacy", 1]);
+  expect(Number(headers.get("x-platform-billed-credits"))).toBe(Number(account.charged));
+  expect(Object.fromEntries(headers)).toMatchObject({
+    "x-request-id": requestId,
+    "cache-control": "private, no-store",
+    deprecation: "@1767225600",
+    link: `<${ai}/v1/chat/completions>; rel="successor-version"`,
+  });
+  expect(headers.has("set-cookie")).toBe(false);
+});
+
+test.for([
+  [{ prompt: "" }, 400, "invalid_request"],
+  ["{", 400, "invalid_json"],
+  [{ prompt: "x", model: "no-such-model" }, 404, "model_not_found"],
+  [{ prompt: "x", model: "demo-error-500" }, 502, "provider_error"],
+] as const)("%j is refused by the function, in its shape", async ([body, status, code]) => {
+  const answer = await generate({ body });
+  expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+  expect(answer.body.error.request_id).toBe(answer.headers.get("x-request-id"));
+  expect(answer.headers.has("deprecation")).toBe(true);
+});
+
+test("what this server refuses has the same shape", async () => {
+  const method = await fetch(`${base}/api/ai/generate`);
+  expect([method.status, method.headers.get("allow"), (await method.json()).error.code]).toEqual([
+    405,
+    "POST",
+    "invalid_request",
+  ]);
+  const bodyOf = (bytes: number) => JSON.stringify({ prompt: "x".repeat(bytes - '{"prompt":""}'.length) });
+  expect((await generate({ body: bodyOf(64 * 1024) })).status).toBe(200);
+  const large = await generate({ body: bodyOf(64 * 1024 + 1) });
+  expect([large.status, large.body.error.code]).toEqual([413, "payload_too_large"]);
+  const labelled = await generate({ headers: { "x-request-id": "no label" } });
+  expect([labelled.status, labelled.body.error.param]).toEqual([400, "x-request-id"]);
+});
+
+test("a credential that is none, unknown or of a browser's cookies is one answer", async () => {
+  const person = await createPerson();
+  const client = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
+  const { data } = await client.auth.signInWithPassword(person);
+  const cookie = cookieOf(data.session as unknown as StoredSession);
+  const unknown = (await createAiKey()).text;
+  const calls: Call[] = [
+    { key: null },
+    { key: null, headers: { cookie, origin: base, "sec-fetch-site": "same-origin" } },
+    { key: "nonsense", headers: { cookie } },
+    { key: unknown, headers: { cookie } },
+    { key: "a.b.c", headers: { cookie } },
+  ];
+  for (const call of calls) {
+    const { status, headers, body } = await generate(call);
+    expect([status, headers.get("www-authenticate"), body.error.code]).toEqual([401, "Bearer", "invalid_api_key"]);
+  }
+  await deletePerson(person);
+});
+
+test("an idempotency key holds here as at the gateway", async () => {
+  const headers = { "idempotency-key": randomUUID() };
+  expect((await generate({ headers })).status).toBe(200);
+  await expect.poll(async () => (await generate({ headers })).body.error?.code).toBe("idempotency_key_used");
+  expect((await generate({ headers, body: { prompt: "other" } })).status).toBe(422);
+});
+
+test("a key that is bound to addresses is good from where the caller is, not from where this server is", async () => {
+  const bound = await createGatewayTenant();
+  const address = newAddress();
+  const allow = (addresses: string) =>
+    bound.db.query("update ai.keys set allowed_addresses = $2 where id = $1", [bound.keyId, addresses]);
+  const statusFrom = async (from: string, headers: Record<string, string> = {}) =>
+    (await generate({ key: bound.key, headers: { "x-forwarded-for": from, ...headers } })).status;
+  await allow(`{${address}}`);
+  expect(await statusFrom(address)).toBe(200);
+  expect(await statusFrom(newAddress())).toBe(403);
+  expect(await statusFrom(newAddress(), { "x-platform-forwarded-for": address })).toBe(403);
+  expect(await statusFrom(`${address}, ${newAddress()}`)).toBe(403);
+  // Straight to the gateway nobody is believed for saying whom they call for.
+  const claim = { "x-platform-forwarded-for": address, apikey: supabase.publishableKey };
+  expect((await generate({ key: bound.key, headers: claim, url: ai })).status).toBe(403);
+  await allow("{127.0.0.0/8,::1}");
+  expect(await statusFrom(newAddress())).toBe(403);
+  await bound.close();
+});
+
+test("a client that leaves takes the provider's call with it", async () => {
+  const requestId = randomUUID();
+  const leaving = new AbortController();
+  const call = fetch(`${base}/api/ai/generate`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${tenant.key}`, "content-type": "application/json", "x-request-id": requestId },
+    body: JSON.stringify({ prompt: "[[first=5000]]" }),
+    signal: leaving.signal,
+  });
+  setTimeout(() => leaving.abort(), 300);
+  await expect(call).rejects.toThrow("aborted");
+  const { run, truth } = await tenant.accountOf(requestId);
+  expect([run.status, run.http_status, truth[0]?.aborted]).toEqual(["cancelled", 499, true]);
+});

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+import { errorBody, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/errors.ts";
+import { gatewayRefusals, refuseForGateway } from "./gateway-refusal.ts";
+
+test.for(Object.keys(gatewayRefusals) as (keyof typeof gatewayRefusals)[])(
+  "%s is told as the gateway itself tells it",
+  async (code) => {
+    if (!isErrorCode(code)) throw new Error(`${code} is not of the gateway's list`);
+    const own = new GatewayError(code, { param: "x" });
+    const response = refuseForGateway(code, { requestId: "id", param: "x" });
+    expect([response.status, await response.json()]).toEqual([own.status, errorBody(own, "id")]);
+  },
+);

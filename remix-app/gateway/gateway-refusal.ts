@@ -1,0 +1,30 @@
+/** Those of the gateway's errors (api.md, Errors on `ai`) that this server answers itself: status, type, message. */
+export const gatewayRefusals = {
+  invalid_request: [400, "invalid_request_error", "The request is invalid."],
+  invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],
+  payload_too_large: [413, "invalid_request_error", "The body is too large."],
+  internal_error: [500, "server_error", "The gateway had an error."],
+  service_unavailable: [503, "server_error", "The gateway is temporarily unavailable. Try again."],
+} as const;
+
+type RefusalOptions = {
+  requestId: string;
+  /** The header at fault. */
+  param?: string;
+  status?: 405;
+  message?: string;
+  headers?: Record<string, string>;
+};
+
+/** RFC 9745: since when this endpoint is deprecated. */
+const deprecation = "@1767225600";
+
+/** A refusal of a request to the gateway, in the gateway's own shape. */
+export function refuseForGateway(
+  code: keyof typeof gatewayRefusals,
+  { requestId, param, message, status, headers }: RefusalOptions,
+): Response {
+  const [usual, type, text] = gatewayRefusals[code];
+  const error = { message: message ?? text, type, param: param ?? null, code, request_id: requestId };
+  return Response.json({ error }, { status: status ?? usual, headers: { deprecation, ...headers } });
+}

@@ -14,7 +14,8 @@ const scopes = [
 ];
 const appName = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{1,39}$/, "a name is 2 to 40 of a–z, 0–9 and -, and begins with a letter");
+  .regex(/^[a-z][a-z0-9-]{1,39}$/, "a name is 2 to 40 of a–z, 0–9 and -, and begins with a letter")
+  .refine((name) => name !== "web" && name !== "central", "web and central are the platform's own names");
 const reason = z.string().trim().min(1, "say why with --reason: it goes into the audit log").max(400);
 
 /** An origin as browsers write it: no path, no default port, https but on this machine. */

@@ -1,0 +1,122 @@
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { asApp, createPerson, paths, service } from "../test/apps.ts";
+
+const run = promisify(execFile);
+
+/** What `npm run app -- …` says and how it ends. */
+async function app(line: string[], env: Partial<NodeJS.ProcessEnv> = {}) {
+  const settings: NodeJS.ProcessEnv = {
+    NODE_ENV: "production",
+    PATH: process.env.PATH,
+    GATEHOUSE_STACK: process.env.GATEHOUSE_STACK,
+    ...env,
+  };
+  try {
+    return { code: 0, ...(await run(process.execPath, ["scripts/app.ts", ...line], { env: settings })) };
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
+    return { code, stdout, stderr };
+  }
+}
+
+const newName = () => `cli-${randomBytes(6).toString("hex")}`;
+const secretIn = ({ stdout }: { stdout: string }) => /APP_SECRET=(\S+)/.exec(stdout)?.[1] ?? "";
+const proves = async (name: string, secret: string) =>
+  (await asApp({ name, secret }, paths.validate, { token: "none" })).status === 200;
+const addition = (name: string, more: string[] = []) => [
+  ...["add", name, "--display-name", "Command line", "--reason", "test"],
+  ...["--origin", `https://${name}.example`, ...more],
+];
+
+describe("npm run app", () => {
+  test("registers an app, whose secret it shows once, and lists it without", async () => {
+    const name = newName();
+    const added = await app(addition(name, ["--scope", "profile", "--scope", "workspaces:read"]));
+    expect([added.code, added.stderr]).toEqual([0, ""]);
+    const secret = secretIn(added);
+    expect(await proves(name, secret)).toBe(true);
+    expect(await proves(name, `${secret.slice(0, -1)}_`)).toBe(false);
+    const { stdout } = await app(["list"]);
+    expect(stdout).toContain(
+      `${name} (Command line): internal, enabled, https://${name}.example, profile workspaces:read\n`,
+    );
+    expect(stdout).not.toContain(secret);
+  });
+
+  test("rotates a secret, which lives on for the overlap and no longer", async () => {
+    const name = newName();
+    const secrets = [secretIn(await app(addition(name)))];
+    const rotate = async (overlap: string) => {
+      const rotated = await app(["rotate-secret", name, "--overlap", overlap, "--reason", "test"]);
+      expect(rotated.code).toBe(0);
+      secrets.push(secretIn(rotated));
+    };
+    const good = () => Promise.all(secrets.map((secret) => proves(name, secret)));
+    await rotate("86400");
+    expect(await good()).toEqual([true, true]);
+    await rotate("0");
+    expect(await good()).toEqual([false, false, true]);
+  });
+
+  test("turns an app off and on", async () => {
+    const name = newName();
+    const secret = secretIn(await app(addition(name)));
+    expect((await app(["disable", name, "--reason", "test"])).stdout).toBe(`${name} is disabled.\n`);
+    expect(await proves(name, secret)).toBe(false);
+    expect((await app(["list"])).stdout).toContain(`${name} (Command line): internal, disabled`);
+    expect((await app(["enable", name, "--reason", "test"])).stdout).toBe(`${name} is enabled.\n`);
+    expect(await proves(name, secret)).toBe(true);
+  });
+
+  test("links an external app to a workspace, and no workspace that is not there", async () => {
+    const name = newName();
+    await app(addition(name, ["--kind", "external", "--scope", "ai:use"]));
+    const person = await createPerson();
+    const { data } = await service.from("workspaces").select("id").eq("personal_user_id", person.id).single();
+    const link = (workspace: string, verb = "link") => app([verb, name, "--workspace", workspace, "--reason", "test"]);
+    expect((await link(data?.id)).stdout).toBe(`${name} is linked.\n`);
+    expect((await link(data?.id, "unlink")).stdout).toBe(`${name} is unlinked.\n`);
+    expect(await link(crypto.randomUUID())).toMatchObject({ code: 1, stderr: expect.stringContaining("no such") });
+    await service.auth.admin.deleteUser(person.id);
+  });
+
+  test("says in words what stands in the way, and ends with 1", async () => {
+    const name = newName();
+    await app(addition(name));
+    const nobody = newName();
+    const refusals: [string[], string][] = [
+      [addition(name), "registered already"],
+      [addition(newName(), ["--origin", `https://${name}.example`]), "registered already"],
+      [addition(newName(), ["--scope", "ai:use"]), "an internal app has no gateway scopes"],
+      [addition("web"), "the platform's own"],
+      [["rotate-secret", nobody, "--reason", "test"], `There is no app called ${nobody}`],
+      [["disable", nobody, "--reason", "test"], `There is no app called ${nobody}`],
+      [["rotate-secret", name, "--overlap", "86401", "--reason", "test"], "npm run app -- list"],
+      [["disable", name], "say why with --reason"],
+      [["list", "--unknown"], "--unknown"],
+      [[], "npm run app -- list"],
+    ];
+    const answers = await Promise.all(refusals.map(([line]) => app(line)));
+    for (const [index, answer] of answers.entries()) {
+      expect(answer).toMatchObject({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringContaining(refusals[index]?.[1] ?? ""),
+      });
+      expect(answer.stderr).not.toMatch(/^\s+at /m);
+    }
+  });
+
+  test("says which project it needs where there is none, and that one does not answer", async () => {
+    const none = await app(["list"], { GATEHOUSE_STACK: "/nowhere/stack.json" });
+    expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("No project: start the local stack") });
+    const project = { SUPABASE_URL: "http://127.0.0.1:9", SUPABASE_SECRET_KEY: "sb_secret_x" };
+    const gone = await app(["list"], project);
+    expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("did not answer") });
+    const local = [...addition(newName()), "--origin", "http://localhost:3100"];
+    expect(await app(local, project)).toMatchObject({ code: 1, stderr: expect.stringContaining("development only") });
+  });
+});

@@ -36,15 +36,17 @@ export function startWeb(
 export function startSatellite({
   app,
   centralUrl,
+  // Node finds no name under .localhost where the system does not.
+  centralApiUrl = `http://127.0.0.1:${new URL(centralUrl).port}`,
   ...place
 }: {
   app: { name: string; secret: string };
   centralUrl: string;
+  centralApiUrl?: string;
   hostname?: string;
   port?: number;
   nodeOptions?: readonly string[];
 }): Promise<WebProcess> {
-  const { port } = new URL(centralUrl);
   return startServer({
     hostname: "127.0.0.1",
     ...place,
@@ -52,8 +54,7 @@ export function startSatellite({
       APP_NAME: app.name,
       APP_SECRET: app.secret,
       CENTRAL_URL: centralUrl,
-      // Node finds no name under .localhost where the system does not.
-      CENTRAL_API_URL: `http://127.0.0.1:${port}`,
+      CENTRAL_API_URL: centralApiUrl,
     },
   });
 }

@@ -92,6 +92,24 @@ comment on table ai.idempotency_keys is
 create index idempotency_keys_run_id_idx on ai.idempotency_keys (run_id);
 create index idempotency_keys_expires_at_idx on ai.idempotency_keys (expires_at);
 
+create table ai.run_content (
+  run_created_at timestamptz not null,
+  run_id uuid not null,
+  workspace_id uuid not null references public.workspaces (id) on delete cascade,
+  prompt text,
+  tools text,
+  answer text,
+  primary key (run_created_at, run_id)
+);
+comment on table ai.run_content is
+  'What was said in runs of workspaces whose policy captures content, for as many days as it says; of all others nothing. '
+  'It is there for idempotent replay; the lists of runs never show it.';
+comment on column ai.run_content.prompt is 'The body as it came. Null where it is too large to keep.';
+comment on column ai.run_content.tools is 'JSON: the calls of server tools, in order, each with its arguments and its result.';
+comment on column ai.run_content.answer is
+  'The JSON that the client got; of a stream, what it would have got without one. Null where it did not come whole.';
+create index run_content_workspace_id_idx on ai.run_content (workspace_id);
+
 create function ai.run_id(moment timestamptz) returns uuid
   language sql
   volatile
@@ -176,5 +194,6 @@ select ai.create_run_partitions();
 alter table ai.runs enable row level security;
 alter table ai.run_steps enable row level security;
 alter table ai.idempotency_keys enable row level security;
-revoke all on ai.runs, ai.run_steps, ai.idempotency_keys from public, anon, authenticated;
-revoke insert, update, delete, truncate on ai.runs, ai.run_steps from service_role;
+alter table ai.run_content enable row level security;
+revoke all on ai.runs, ai.run_steps, ai.idempotency_keys, ai.run_content from public, anon, authenticated;
+revoke insert, update, delete, truncate on ai.runs, ai.run_steps, ai.run_content from service_role;

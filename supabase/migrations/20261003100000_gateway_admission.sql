@@ -398,12 +398,14 @@ as $$
         'run_id', r.id,
         'usage_source', r.usage_source,
         'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
-      )
+      ) || case when c.answer is null then '{}' else jsonb_build_object('answer', c.answer) end
       from ai.runs r
+      left join ai.run_content c on c.run_created_at = r.created_at and c.run_id = r.id
       where r.created_at = earlier.run_created_at and r.id = earlier.run_id
     ))
   end
 $$;
 comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge.';
+  'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge. With the '
+  'answer, where that was kept.';
 revoke execute on function ai.idempotent_refusal(ai.idempotency_keys, bytea) from public, anon, authenticated;

@@ -184,6 +184,7 @@ begin
     'reserved_usd', dearest_usd::text,
     'reserved_credits', dearest_credits::text,
     'cost_visible', exempt or coalesce((caller.policy).provider_cost_visible, true),
+    'capture', coalesce((caller.policy).content_capture, false),
     'limits', limits
   );
 end

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { createDatabase, type GatewayDatabase, type RunRequest } from "../functions/_gateway/database.ts";
+import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "../functions/_gateway/database.ts";
 import { createSettlements, type Outcome } from "../functions/_gateway/settlements.ts";
 import { books, createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
 
@@ -104,11 +104,17 @@ function outcome(run: { created_at: string; run_id: string }): Outcome {
   };
 }
 
+async function beginRun(): Promise<Run> {
+  const begun = await database.beginRun(request());
+  if ("kept" in begun) throw new Error("no new run");
+  return begun;
+}
+
 describe("the gateway's database", () => {
   test("takes one network flight a statement: two for a call", async () => {
     await database.beginRun(request());
     const connected = line.flights();
-    const run = await database.beginRun(request());
+    const run = await beginRun();
     expect(line.flights() - connected).toBe(1);
     await database.settleRuns([outcome(run)]);
     expect(line.flights() - connected).toBe(2);
@@ -125,7 +131,7 @@ describe("the gateway's database", () => {
   });
 
   test("that goes away between begin and settle gets the settlement when it is back", async () => {
-    const run = await database.beginRun(request());
+    const run = await beginRun();
     const kept: Promise<unknown>[] = [];
     const settlements = createSettlements({
       settle: database.settleRuns,

@@ -43,6 +43,7 @@ export const allowedGrants: readonly string[] = [
   "gateway: execute on ai.check_credential(jsonb)",
   "gateway: execute on ai.describe_credential(jsonb)",
   "gateway: execute on ai.extend_run(jsonb)",
+  "gateway: execute on ai.keep_content(jsonb)",
   "gateway: execute on ai.list_models(jsonb)",
   "gateway: execute on ai.settle_runs(jsonb)",
   "gateway: execute on ai.touch_runs(jsonb)",

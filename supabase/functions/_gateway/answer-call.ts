@@ -3,6 +3,7 @@ import { GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
 import { relayStream, type StreamStep } from "./relay.ts";
+import type { RunEnd } from "./run.ts";
 import type { AnswerFormat, Asked } from "./surface.ts";
 import { type ReadAnswer, readWholeAnswer, withPlatform } from "./whole-answer.ts";
 
@@ -17,7 +18,8 @@ export async function answerCall<Request extends Asked>(
     const reader = call.asked.stream ? format.createReader?.(call) : undefined;
     if (reader) return streamed(gateway, call, { answer, reader, guessedInputTokens: call.guessedInputTokens });
     const read = await readAnswer(call, answer, format);
-    return wholeResponse(call, withPlatform(read, endWhole(call, answer, read)));
+    const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
+    return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
   } catch (error) {
     throw settleFailure(error, call);
   }
@@ -91,17 +93,20 @@ export async function readAnswer<Request extends Asked>(
   }
 }
 
-/** Settles a run whose last answer was read whole. @returns its `platform` metadata */
+/**
+ * Settles a run whose last answer was read whole.
+ * @param end what the last call used, and what the client gets
+ * @returns its `platform` metadata
+ */
 export function endWhole<Request extends Asked>(
   { open, request }: AdmittedCall<Request>,
   answer: ProviderAnswer,
-  { use, said }: Pick<ReadAnswer, "use" | "said">,
+  end: Pick<RunEnd, "use" | "answer">,
 ): Record<string, unknown> {
   return open.end({
     // A provider that is paid for all of it was read to the end, though nobody hears it.
     ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
-    use,
-    said,
+    ...end,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
   });
 }

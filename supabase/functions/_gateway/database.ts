@@ -42,14 +42,18 @@ const begunRun = z.object({
   reserved_usd: decimalText,
   reserved_credits: decimalText,
   cost_visible: z.boolean(),
+  capture: z.boolean(),
   limits,
 });
 const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
 const checkedCredential = z.object({ workspace_id: z.string() });
+const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
 const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: limits.optional() });
 
 /** An open run, as `ai.begin_run` answers it. */
 export type Run = z.infer<typeof begunRun>;
+/** The answer of an earlier call with the same idempotency key, as JSON. */
+export type KeptAnswer = { kept: string };
 export type RateLimits = z.infer<typeof limits>;
 
 /** What a model of the catalogue is for. */
@@ -83,11 +87,16 @@ type RunStep = Pick<RunRequest, "input_bytes" | "images" | "audio" | "output_lim
   id: string;
 };
 
+/** What `ai.keep_content` is told of a run. */
+export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
+
 /** The gateway's database: one statement a method, each one network flight. */
 export type GatewayDatabase = {
-  beginRun: (request: RunRequest) => Promise<Run>;
+  beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /** Reserves a further provider call of a run. @throws GatewayError where it is refused */
   extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
+  /** Keeps what was said in a run, where its workspace captures content. */
+  keepContent: (content: RunContent) => Promise<void>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
   touchRuns: (counts: readonly object[]) => Promise<void>;
   /**
@@ -136,10 +145,15 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
 
   return {
     async beginRun(request) {
-      return begunRun.parse(admitted(await call("select ai.begin_run($1)::text as answer", request)));
+      const answer: unknown = JSON.parse(await call("select ai.begin_run($1)::text as answer", request));
+      const earlier = keptAnswer.safeParse(answer);
+      return earlier.success ? { kept: earlier.data.answer } : begunRun.parse(admitted(answer));
     },
     async extendRun(step) {
-      return extendedRun.parse(admitted(await call("select ai.extend_run($1)::text as answer", step)));
+      return extendedRun.parse(admitted(JSON.parse(await call("select ai.extend_run($1)::text as answer", step))));
+    },
+    async keepContent(content) {
+      await call("select ai.keep_content($1)::text as answer", content);
     },
     async settleRuns(outcomes) {
       await call("select ai.settle_runs($1)::text as answer", outcomes);
@@ -148,17 +162,17 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
       await call("select ai.touch_runs($1)::text as answer", counts);
     },
     async checkCredential(request) {
-      const answer = admitted(await call("select ai.check_credential($1)::text as answer", request));
+      const answer = admitted(JSON.parse(await call("select ai.check_credential($1)::text as answer", request)));
       return checkedCredential.parse(answer).workspace_id;
     },
     async listModels(request) {
       const text = await call("select ai.list_models($1)::text as answer", request);
-      admitted(text);
+      admitted(JSON.parse(text));
       return text;
     },
     async describeCredential(request) {
       const text = await call("select ai.describe_credential($1)::text as answer", request);
-      admitted(text);
+      admitted(JSON.parse(text));
       return text;
     },
     close: () => pool.end(),
@@ -166,8 +180,7 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
 }
 
 /** @throws GatewayError where the database answered with a refusal */
-function admitted(answer: string): unknown {
-  const value: unknown = JSON.parse(answer);
+function admitted(value: unknown): unknown {
   const refused = refusal.safeParse(value);
   if (!refused.success) return value;
   const { refused: code, param, limits: rate, ...details } = refused.data;

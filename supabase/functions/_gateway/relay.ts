@@ -40,13 +40,16 @@ export function relayStream(options: {
   let reading = false;
   let left = false;
 
-  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use" | "said">): Record<string, unknown> {
+  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Record<string, unknown> {
     over = true;
     if (!between) {
       const status = stepStatus[how.status];
       open.addStep({ type: "model", name: options.name, status }, step.answer.startedAt);
     }
-    return open.end({ ...how, use: between ? how.use : usedBy(step, how.status), firstByteMs });
+    // Drained to its end, it is whole though nobody has heard it; unless another call was to follow.
+    const whole = how.status === "succeeded" || (step.reader.facts.done && !options.next);
+    const use = between ? how.use : usedBy(step, how.status);
+    return open.end({ ...how, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
   }
 
   /** Reads once. @returns what to pass on, and whether that was all */
@@ -79,7 +82,7 @@ export function relayStream(options: {
   }
 
   function complete(controller: Controller): void {
-    const platform = end({ status: "succeeded", httpStatus: 200, said: step.reader.answer?.()?.said });
+    const platform = end({ status: "succeeded", httpStatus: 200 });
     controller.enqueue(encoder.encode(step.reader.completion(platform)));
     controller.close();
     options.waitUntil(finish(step.answer));
@@ -170,6 +173,12 @@ export function relayStream(options: {
     },
     { highWaterMark: 0 },
   );
+}
+
+/** A streamed answer as it would have come whole, as far as anybody has put it together. */
+function answerOf({ answer }: StreamReader): RunEnd["answer"] {
+  const streamed = answer?.();
+  return streamed && { said: streamed.said, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
 }
 
 /** What a call has used, by what its stream has said. */

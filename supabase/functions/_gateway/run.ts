@@ -1,6 +1,7 @@
 import { add, type Decimal, formatDecimal, parseDecimal, smaller } from "../_shared/decimal.ts";
 import { type TokenCounts, usageCostUsd, usdToCredits } from "../_shared/money.ts";
 import { jsonNumber } from "../_shared/raw-json.ts";
+import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { Run } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { CountsSoFar } from "./open-runs.ts";
@@ -20,9 +21,12 @@ export type RunEnd = {
   use?: CallUse;
   firstByteMs?: number;
   keyUnused?: boolean;
-  /** What the client got, where it got it all. */
-  said?: SaidTexts;
+  /** The answer, where it came whole. */
+  answer?: WholeAnswerText;
 };
+
+/** A whole answer: what its choices say, and all of it as JSON. */
+export type WholeAnswerText = { said?: SaidTexts; text: (platform: Record<string, unknown>) => string };
 
 /** A run from its beginning to its one end. */
 export type OpenRun = {
@@ -30,6 +34,7 @@ export type OpenRun = {
   steps: Step[];
   /** Counts of the call under way; kept up to date by whoever passes the answer on, read by the heartbeat. */
   progress: CountsSoFar;
+  content: CapturedContent;
   /** A provider was asked: from here on it may charge. */
   dispatched: boolean;
   /** Adds to the step trace what began at a moment and has just ended. */
@@ -44,9 +49,11 @@ export type OpenRun = {
 
 /** Takes charge of a run that the database has begun. */
 export function openRun(
-  { openRuns, settlements, now }: Gateway,
+  gateway: Gateway,
   { run, startedAt, keepsSchema }: { run: Run; startedAt: number; keepsSchema?: AnswerCheck },
 ): OpenRun {
+  const { openRuns, settlements, now } = gateway;
+  const content = captureContent(gateway, run);
   const steps: Step[] = [];
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
   const finished: CallUse[] = [];
@@ -63,6 +70,7 @@ export function openRun(
     run,
     steps,
     progress,
+    content,
     dispatched: false,
     addStep(step, stepStartedAt) {
       steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(now() - stepStartedAt) });
@@ -79,7 +87,7 @@ export function openRun(
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
       const source = usageSource(calls, end);
-      settlements.add({
+      const outcome: Outcome = {
         created_at: run.created_at,
         id: run.run_id,
         status: end.status,
@@ -91,10 +99,15 @@ export function openRun(
         latency_ms: latencyMs,
         steps: [...steps],
         key_unused: end.keyUnused ?? false,
-      });
-      const schemaValid = end.said && keepsSchema?.(end.said);
-      platform = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });
-      return platform;
+      };
+      const schemaValid = end.answer?.said && keepsSchema?.(end.answer.said);
+      const metadata = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });
+      platform = metadata;
+      content.keepAnswer(
+        () => end.answer?.text(metadata),
+        () => settlements.add(outcome),
+      );
+      return metadata;
     },
   };
 }

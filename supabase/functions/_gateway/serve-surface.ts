@@ -4,6 +4,7 @@ import { type Caller, rateLimitHeaders } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Call, Handler } from "./http.ts";
 import { readCaller, readLabels } from "./labels.ts";
+import { replayAnswer } from "./replay.ts";
 import { openRun } from "./run.ts";
 import type { Asked, Surface } from "./surface.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "./usage.ts";
@@ -37,7 +38,7 @@ async function admit<Request extends Asked>(
     labels: readLabels(request),
     asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength),
   }));
-  const run = await gateway.database.beginRun({
+  const begun = await gateway.database.beginRun({
     ...caller,
     request_id: requestId,
     feature: labels.operation ?? surface.feature,
@@ -55,11 +56,15 @@ async function admit<Request extends Asked>(
     output_limit: asked.outputLimit,
     choices: asked.choices,
   });
+  if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
+  const run = begun;
+  const open = openRun(gateway, { run, startedAt, keepsSchema: asked.keepsSchema });
+  open.content.notePrompt(body.bytes);
   const answering = surface.answer(gateway, {
     surface,
     asked,
     model: run.model,
-    open: openRun(gateway, { run, startedAt, keepsSchema: asked.keepsSchema }),
+    open,
     request,
     requestId,
     usageBound: boundUsage(asked, () => gateway.report(new ImplausibleUsage(), requestId)),

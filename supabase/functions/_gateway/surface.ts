@@ -34,6 +34,8 @@ export type Surface<Call extends Asked> = {
   read: (value: unknown, bodyBytes: number) => Call;
   request: (call: Call, to: ProviderTarget) => ProviderRequest;
   answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
+  /** Says a kept answer as a stream's events; absent where nothing is streamed. */
+  replayStream?: (answer: unknown, call: Call) => string;
 };
 
 /** Whom a request is for, and in whose name. */

@@ -21,7 +21,7 @@ export const chatFormat = {
   },
   createReader({ asked, model, open, usageBound }) {
     const keepUsageChunk = asked.request.stream_options?.include_usage === true;
-    const assembly = asked.keepsSchema ? createAssembly() : undefined;
+    const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
     return createChatReader({ keepUsageChunk, usageBound, assembly, unnamed: { id: open.run.run_id, model } });
   },
 } satisfies AnswerFormat<Chat>;

@@ -2,6 +2,7 @@ import { answerCall } from "../answer-call.ts";
 import { bodyLimits } from "../body.ts";
 import type { Surface } from "../surface.ts";
 import { chatFormat } from "./answer.ts";
+import { replayChat } from "./replay.ts";
 import { type Chat, chatProviderRequest, readChat } from "./request.ts";
 import { answerWithTools } from "./tool-loop.ts";
 
@@ -12,6 +13,7 @@ export const chatSurface: Surface<Chat> = {
   limitBytes: bodyLimits.text,
   read: readChat,
   request: chatProviderRequest,
+  replayStream: replayChat,
   answer(gateway, call) {
     const { serverTools } = call.asked;
     return serverTools ? answerWithTools(gateway, call, serverTools) : answerCall(gateway, call, chatFormat);

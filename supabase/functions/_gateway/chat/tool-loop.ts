@@ -78,6 +78,7 @@ function createLoop(gateway: Gateway, call: ChatCall, { maxSteps, tools }: Serve
       const time = new Date(Date.parse(open.run.created_at) + gateway.now() - startedAt);
       const offered = index < maxToolCallsAStep ? tools : [];
       const { succeeded, content } = runTool({ ...toolCall, offered }, { time });
+      open.content.noteTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
       // A name that the model made up says nothing, and could say anything.
       const name = tools.find((tool) => tool === toolCall.name) ?? "unknown";
       open.addStep({ type: "tool", name, status: succeeded ? "succeeded" : "failed" }, began);
@@ -110,10 +111,11 @@ async function whole(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Resp
     const message = readMessage(read.value);
     if (message.toolCalls.length === 0 || loop.isLast()) {
       const earlier = call.open.usedSoFar();
-      const platform = endWhole(call, answer, read);
-      if (loop.isFirst()) return wholeResponse(call, withPlatform(read, platform));
-      const total = { ...read.value, usage: addUsage(read.value.usage, earlier), platform };
-      return wholeResponse(call, JSON.stringify(total));
+      const text = (platform: Record<string, unknown>) =>
+        loop.isFirst()
+          ? withPlatform(read, platform)
+          : JSON.stringify({ ...read.value, usage: addUsage(read.value.usage, earlier), platform });
+      return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
     }
     await loop.advance(message, read.use);
   }
@@ -122,7 +124,7 @@ async function whole(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Resp
 async function streamed(gateway: Gateway, call: ChatCall, loop: Loop): Promise<Response> {
   const { open, asked, model, request, requestId } = call;
   const name: AnswerName = { created: 0, model };
-  const assembly = asked.keepsSchema ? createAssembly() : undefined;
+  const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
   let reader: StepReader;
 
   async function ask(): Promise<StreamStep> {

@@ -49,7 +49,6 @@ export const generateSurface: Surface<Chat> = {
       const answer = await askProvider(gateway, call);
       const read = await readAnswer(call, answer, chatFormat);
       const { value, use } = read;
-      const platform = endWhole(call, answer, read);
       const { input_tokens = 0, output_tokens = 0 } = use.usage;
       const choice = completion.safeParse(value).data?.choices[0];
       const text = JSON.stringify({
@@ -57,6 +56,7 @@ export const generateSurface: Surface<Chat> = {
         usage: { inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: input_tokens + output_tokens },
         finishReason: choice?.finish_reason ?? "stop",
       });
+      const platform = endWhole(call, answer, { use, answer: { text: () => text } });
       return wholeResponse({ headers: { ...call.headers, ...platformHeaders(platform) } }, text);
     } catch (error) {
       throw settleFailure(error, call);

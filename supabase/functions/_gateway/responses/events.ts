@@ -47,7 +47,7 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
 }
 
 /** The event's own member as in a chat's last event, and the response's as where none is streamed. */
-function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
+export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
   if (!event) return "data: [DONE]\n\n";
   const data = { ...event, response: { ...event.response, platform }, platform };
   return `event: ${event.type}\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`;

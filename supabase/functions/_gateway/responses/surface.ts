@@ -4,6 +4,7 @@ import { bodyLimits } from "../body.ts";
 import type { AnswerFormat, Surface } from "../surface.ts";
 import { readResponseUsage } from "../usage.ts";
 import { createResponsesReader } from "./events.ts";
+import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
 import { saidInResponse } from "./said.ts";
 
@@ -34,5 +35,6 @@ export const responsesSurface: Surface<Responses> = {
   limitBytes: bodyLimits.text,
   read: readResponses,
   request: responsesProviderRequest,
+  replayStream: replayResponse,
   answer: (gateway, call) => answerCall(gateway, call, format),
 };

@@ -1,0 +1,50 @@
+import type { Run } from "./database.ts";
+import type { Gateway } from "./gateway.ts";
+
+/** A call of a server tool: what the model sent, and what it was told. */
+export type ToolUse = { name: string; arguments: string; result: string };
+
+/** What was said in a run, as far as its workspace wants that kept. */
+export type CapturedContent = {
+  /** Takes the request's body, as it came. */
+  notePrompt: (body: Uint8Array) => void;
+  noteTool: (use: ToolUse) => void;
+  /** Writes what was said before `then` happens; at once where nothing is captured. */
+  keepAnswer: (answer: () => string | undefined, then: () => void) => void;
+};
+
+/** Beyond this a prompt, an answer or the tools' part is not kept, in bytes or characters. */
+const maxKept = 1024 * 1024;
+
+/** Captures a run's content (spec.md, Limits), or, unless the workspace's policy asks for it, nothing. */
+export function captureContent(
+  { database, waitUntil, report }: Pick<Gateway, "database" | "waitUntil" | "report">,
+  run: Run,
+): CapturedContent {
+  const { capture, created_at, run_id: id } = run;
+  const tools: ToolUse[] = [];
+  if (!capture) return { notePrompt() {}, noteTool() {}, keepAnswer: (_, then) => then() };
+
+  const keep = (content: { prompt?: string; tools?: string; answer?: string }) =>
+    database.keepContent({ created_at, id, ...content }).catch((error) => report(error));
+
+  return {
+    notePrompt(body) {
+      if (body.byteLength <= maxKept) waitUntil(keep({ prompt: new TextDecoder().decode(body) }));
+    },
+    noteTool(use) {
+      tools.push(use);
+    },
+    keepAnswer(answer, then) {
+      const used = tools.length > 0 ? JSON.stringify(tools) : undefined;
+      const content = { tools: withinLimit(used), answer: withinLimit(answer()) };
+      if (content.tools === undefined && content.answer === undefined) return then();
+      // Once the run has ended, the answer is there to be replayed.
+      waitUntil(keep(content).finally(then));
+    },
+  };
+}
+
+function withinLimit(text: string | undefined): string | undefined {
+  return text !== undefined && text.length <= maxKept ? text : undefined;
+}

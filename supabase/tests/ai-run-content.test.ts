@@ -1,0 +1,133 @@
+import { describe, expect } from "vitest";
+import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { type Database, test } from "./database.ts";
+
+const fingerprint = "ab".repeat(32);
+const said = { prompt: '{"messages":[]}', answer: '{"choices":[]}' };
+
+async function setPolicy(db: Database, { workspaceId }: Tenant, capture: boolean, days = 30): Promise<void> {
+  await db.query(
+    `insert into ai.workspace_policies (workspace_id, content_capture, content_retention_days) values ($1, $2, $3)
+     on conflict (workspace_id) do update set content_capture = $2, content_retention_days = $3`,
+    [workspaceId, capture, days],
+  );
+}
+
+async function keep(db: Database, run: Begun, content: object = said): Promise<void> {
+  const { created_at, run_id: id } = run;
+  await db.query("select ai.keep_content($1)", [JSON.stringify({ created_at, id, ...content })]);
+}
+
+/** Sweeps, though the stack's own server may be at it, too. */
+async function sweep(db: Database): Promise<unknown> {
+  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_content', 0))");
+  const [row] = await db.query("select ai.sweep_content() as swept");
+  return row?.swept;
+}
+
+const contentOf = (db: Database, run: Begun) =>
+  db.query("select prompt, tools, answer from ai.run_content where run_id = $1", [run.run_id]);
+
+describe("content", () => {
+  test("is kept where the workspace captures it, and nowhere else", async ({ db }) => {
+    const [with_, without] = [await createTenant(db, { credits: "9" }), await createTenant(db, { credits: "9" })];
+    await setPolicy(db, with_, true);
+    const [kept, dropped] = [await begin(db, chatCall(with_)), await begin(db, chatCall(without))];
+    expect([kept, dropped]).toMatchObject([{ capture: true }, { capture: false }]);
+    await keep(db, kept);
+    await keep(db, dropped);
+    expect(await contentOf(db, kept)).toEqual([{ ...said, tools: null }]);
+    expect(await contentOf(db, dropped)).toEqual([]);
+  });
+
+  test("is not kept of a run that was under way when capture was switched off", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "9" });
+    await setPolicy(db, tenant, true);
+    const run = await begin(db, chatCall(tenant));
+    await setPolicy(db, tenant, false);
+    await keep(db, run);
+    expect(await contentOf(db, run)).toEqual([]);
+  });
+
+  test("comes in parts, in whatever order, and what is there stays", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "9" });
+    await setPolicy(db, tenant, true);
+    const run = await begin(db, chatCall(tenant));
+    await keep(db, run, { answer: said.answer, tools: "[]" });
+    await keep(db, run, { prompt: said.prompt });
+    await keep(db, run, { prompt: "other", answer: "other" });
+    expect(await contentOf(db, run)).toEqual([{ ...said, tools: "[]" }]);
+  });
+
+  test("goes once its days are over, at the very end of the last and not before, and never the run", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "9" });
+    await setPolicy(db, tenant, true, 2);
+    const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
+    await keep(db, young);
+    await keep(db, old);
+    const age = (run: Begun, seconds: number) =>
+      db.query(
+        "update ai.run_content set run_created_at = now() - interval '2 days' - $2 * interval '1 second' where run_id = $1",
+        [run.run_id, seconds],
+      );
+    await age(young, 0);
+    await age(old, 1);
+    expect(await sweep(db)).toBe(1);
+    expect(await contentOf(db, young)).toHaveLength(1);
+    expect(await contentOf(db, old)).toEqual([]);
+    expect(await db.query("select from ai.runs where id = $1", [old.run_id])).toHaveLength(1);
+  });
+
+  test("goes at the next sweep when the workspace keeps it for fewer days, and with the workspace", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "9" });
+    await setPolicy(db, tenant, true, 30);
+    const run = await begin(db, chatCall(tenant));
+    await keep(db, run);
+    await db.query("update ai.run_content set run_created_at = now() - interval '10 days' where run_id = $1", [
+      run.run_id,
+    ]);
+    await sweep(db);
+    expect(await contentOf(db, run)).toHaveLength(1);
+    await setPolicy(db, tenant, true, 7);
+    await sweep(db);
+    expect(await contentOf(db, run)).toEqual([]);
+    await keep(db, run);
+    await db.query("delete from public.workspaces where id = $1", [tenant.workspaceId]);
+    expect(await contentOf(db, run)).toEqual([]);
+  });
+
+  test("is out of reach for people, and written by its functions alone", async ({ db }) => {
+    const may = "select has_table_privilege($1, 'ai.run_content', $2) as may";
+    for (const role of ["anon", "authenticated", "gateway"]) {
+      expect(await db.query(may, [role, "select"])).toEqual([{ may: false }]);
+    }
+    for (const right of ["insert", "update", "delete"]) {
+      expect(await db.query(may, ["service_role", right])).toEqual([{ may: false }]);
+    }
+  });
+});
+
+describe("an idempotency key", () => {
+  test("gives the answer that was kept, to the same caller with the same body alone", async ({ db }) => {
+    const [tenant, other] = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
+    await setPolicy(db, tenant, true);
+    const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
+    const run = await begin(db, call);
+    await keep(db, run);
+    expect(await begin(db, call)).toEqual({ refused: "request_in_progress" });
+    await settle(db, [outcome(run)]);
+    expect(await begin(db, call)).toMatchObject({ refused: "idempotency_key_used", answer: said.answer });
+    expect(await begin(db, { ...call, fingerprint: "cd".repeat(32) })).toEqual({ refused: "idempotency_key_reused" });
+    expect(await begin(db, chatCall(other, { idempotency_key: "k", fingerprint }))).not.toHaveProperty("refused");
+  });
+
+  test("is forgotten after its 24 hours", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    await begin(db, chatCall(tenant, { idempotency_key: "old", fingerprint }));
+    await begin(db, chatCall(tenant, { idempotency_key: "new", fingerprint }));
+    await db.query("update ai.idempotency_keys set expires_at = now() - interval '1 second' where key = 'old'");
+    await sweep(db);
+    const left = "select key from ai.idempotency_keys where workspace_id = $1";
+    expect(await db.query(left, [tenant.workspaceId])).toEqual([{ key: "new" }]);
+  });
+});

@@ -20,6 +20,12 @@ const routes = {
     path: "api/v1/exchange",
     module: { action: read, handle: { authorization: "basic" } },
   },
+  generate: {
+    id: "generate",
+    parentId: "root",
+    path: "api/generate",
+    module: { action: read, handle: { authorization: "gateway" } },
+  },
   theme: { id: "theme", parentId: "root", path: "theme", module: { action: read, handle: { side: "both" } } },
   start: {
     id: "start",
@@ -48,10 +54,17 @@ describe("the route table", () => {
     expect(judge({ method, pathname })).toEqual({ status: "found", authorization: "bearer", pathname });
   });
 
-  test("tells which routes are for servers of apps", () => {
-    const pathname = "/api/v1/exchange";
-    expect(judge({ method: "POST", pathname })).toEqual({ status: "found", authorization: "basic", pathname });
-  });
+  test.each([
+    ["/api/v1/exchange", "basic"],
+    ["/api/generate", "gateway"],
+  ])(
+    "tells by what callers of %s say who they are, who are servers and ask for nothing else",
+    (pathname, authorization) => {
+      expect(judge({ method: "POST", pathname })).toEqual({ status: "found", authorization, pathname });
+      expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
+      expect(judge({ method: "POST", pathname: `${pathname}.data` })).toEqual({ status: "not-found" });
+    },
+  );
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data"])("knows no %s", (pathname) => {
     expect(judge({ method: "POST", pathname })).toEqual({ status: "not-found" });

@@ -53,6 +53,8 @@ export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side)
     const { loader, action, default: page, handle } = route.module;
     const { methods, authorization, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
     if (owner !== side && owner !== "both") return { status: "not-found" };
+    // Servers ask for the URL itself; the framework's own spelling of it would wrap the answer.
+    if (authorization && path !== pathname) return { status: "not-found" };
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
     return judged({ method, pathname, allow, ...(authorization ? { authorization } : {}) });
   };

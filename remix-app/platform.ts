@@ -8,6 +8,7 @@ import { openRequestSession } from "./identity/request-session.ts";
 import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
+import { forgetExpired } from "./schedule/forget-expired.ts";
 import { sweepContent } from "./schedule/sweep-content.ts";
 import { sweepOAuth } from "./schedule/sweep-oauth.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
@@ -25,6 +26,7 @@ export function platformRuntime(env: Env): Runtime {
       clearAttempts(env),
       sweepRuns({ supabaseUrl: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY }),
       sweepContent(env),
+      forgetExpired(env),
       sweepAppCredentials(env),
       sweepOAuth(env),
       ...(env.SMTP_URL ? [resendMails(env)] : []),

@@ -85,7 +85,7 @@ create table ai.rate_windows (
   primary key (scope, subject_id)
 ) with (fillfactor = 50);
 comment on table ai.rate_windows is
-  'The current minute of each subject. One row a subject, overwritten as minutes pass, so that nothing needs clearing away.';
+  'The current minute of each subject. One row a subject, overwritten as minutes pass; those of subjects that call no more are cleared away.';
 
 create function ai.create_key(
   workspace_id uuid,

@@ -11,6 +11,8 @@ export type StackDescription = {
   supabase: { url: string; publishableKey: string; secretKey: string; dbUrl: string };
   mail: { smtp: string; web: string };
   provider: string;
+  /** What the local model provider asks for. */
+  providerKey: string;
   /** The OpenID provider for demo people. */
   oidc: string;
   users: { role: "user" | "admin"; email: string; password: string }[];

@@ -89,6 +89,7 @@ function describeFixed(
     },
     mail: { smtp: `smtp://${host}:${ports.smtp}`, web: addresses.mailbox },
     provider: addresses.provider,
+    providerKey: secrets.providerKey,
     oidc: addresses.oidc,
     gatewayDbUrl: databaseUrl("gateway", secrets, ports.postgres),
   };

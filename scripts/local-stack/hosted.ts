@@ -57,6 +57,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
       supabase: { url, publishableKey, secretKey, dbUrl: settings.SUPABASE_DB_URL ?? "" },
       mail: { smtp: "", web: all.MAILBOX_URL ?? "" },
       provider: "",
+      providerKey: "",
       oidc: "",
       users: [],
       workspaceId: "",

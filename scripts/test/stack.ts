@@ -8,6 +8,7 @@ const stackSchema = z.looseObject({
   supabase: z.object({ url: z.url(), publishableKey: z.string(), secretKey: z.string(), dbUrl: z.string() }),
   mail: z.object({ smtp: z.string(), web: z.url() }),
   provider: z.url(),
+  providerKey: z.string(),
   oidc: z.url(),
   users: z.array(z.object({ role: z.enum(["user", "admin"]), email: z.email(), password: z.string() })),
   workspaceId: z.uuid(),

@@ -1,13 +1,6 @@
-import { createClaimsVerifier } from "../_shared/claims.ts";
-import { createBodyReader } from "./body.ts";
-import { callerAddress } from "./caller-address.ts";
-import { createCredentialReader } from "./credentials.ts";
-import { createDatabase } from "./database.ts";
+import { assembleGateway } from "./assemble-gateway.ts";
 import { readEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
-import { createOpenRuns } from "./open-runs.ts";
-import { defaultTimeLimits } from "./providers/provider.ts";
-import { createSettlements } from "./settlements.ts";
 
 /** The part of the edge runtime that functions use. */
 const runtime = globalThis as unknown as {
@@ -24,34 +17,11 @@ export function serve(createHandler: (gateway: Gateway) => (request: Request) =>
 }
 
 function gatewayFromEnvironment(): Gateway {
-  const environment = readEnvironment(runtime.Deno.env.toObject());
-  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKey, providers, totalLimitMs } = environment;
-  const database = createDatabase({ url: databaseUrl });
-  const now = () => performance.now();
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
-  const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
-  const openRuns = createOpenRuns({ touch: database.touchRuns, waitUntil });
+  const gateway = assembleGateway(readEnvironment(runtime.Deno.env.toObject()), { waitUntil, report });
   // The isolate is about to end: what waits for its batch goes now.
-  globalThis.addEventListener("beforeunload", () => waitUntil(settlements.flush()));
-  const limits = { ...defaultTimeLimits, totalMs: totalLimitMs };
-  const readBody = createBodyReader();
-  const readCredential = createCredentialReader(createClaimsVerifier({ supabaseUrl }), {
-    identityHeaders: publishableKey ? { apikey: publishableKey } : {},
-  });
-  const addressOf = ({ headers }: Request) => callerAddress(headers, { trustedHops, secretKey });
-  return {
-    database,
-    providers,
-    limits,
-    readBody,
-    readCredential,
-    addressOf,
-    settlements,
-    openRuns,
-    now,
-    waitUntil,
-    report,
-  };
+  globalThis.addEventListener("beforeunload", () => waitUntil(gateway.settlements.flush()));
+  return gateway;
 }
 
 /** One line for each defect or outage: the kind of error and where, never a text that a caller or provider wrote. */

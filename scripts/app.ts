@@ -1,14 +1,14 @@
-import { readFileSync } from "node:fs";
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { hashOf, newOpaqueToken } from "../remix-app/satellites/opaque-token.ts";
 import { type AppCommand, readAppCommand } from "./apps/command.ts";
+import { operatorProject } from "./operator/project.ts";
 
 /**
  * `npm run app -- …`: registers and manages apps in the project that the environment names, else in the running local
  * stack. A secret is printed once, when it is made.
  */
-const { url, secretKey, development } = project();
+const { url, secretKey, development } = operatorProject();
 const database = createClient(url, secretKey, { auth: { persistSession: false, autoRefreshToken: false } }).schema(
   "private",
 );
@@ -27,21 +27,6 @@ try {
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
-}
-
-function project(): { url: string; secretKey: string; development: boolean } {
-  const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;
-  if (SUPABASE_URL && SUPABASE_SECRET_KEY)
-    return { url: SUPABASE_URL, secretKey: SUPABASE_SECRET_KEY, development: false };
-  try {
-    const stack = z
-      .object({ supabase: z.object({ url: z.url(), secretKey: z.string() }) })
-      .parse(JSON.parse(readFileSync(GATEHOUSE_STACK, "utf8")));
-    return { ...stack.supabase, development: true };
-  } catch {
-    console.error("No project: start the local stack (npm start), or set SUPABASE_URL and SUPABASE_SECRET_KEY.");
-    process.exit(1);
-  }
 }
 
 async function run(command: AppCommand): Promise<void> {

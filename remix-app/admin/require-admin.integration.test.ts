@@ -1,0 +1,113 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  type SignedInBrowser,
+  signedInLongAgo,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import type { Browser } from "../testing/browser.ts";
+import { openContext } from "../testing/request-context.ts";
+import { requireInfrastructureAdmin } from "./require-admin.ts";
+
+const stack = readStack();
+const run = promisify(execFile);
+let person: Person;
+
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(() => deletePerson(person));
+
+const command = async (...argv: string[]) => (await run(process.execPath, ["scripts/admin.ts", ...argv])).stdout;
+
+/** Where the console's door leads: an admin's id, or the answer. */
+async function knock(browser: Browser, path = "/admin"): Promise<unknown> {
+  const context = await openContext({ ...stack, cookie: browser.cookie() });
+  try {
+    return (await requireInfrastructureAdmin(context, new Request(new URL(path, stack.base)))).id;
+  } catch (refusal) {
+    if (!(refusal instanceof Response)) throw refusal;
+    return refusal.headers.get("location") ?? refusal.status;
+  }
+}
+
+async function enroll() {
+  const [app] = await enrollApps(stack.supabase, { ...person, names: ["Phone"] });
+  if (!app) throw new Error("no app");
+  return app;
+}
+
+async function signInWithCode(): Promise<SignedInBrowser> {
+  const app = await enroll();
+  const browser = await signIn(person);
+  await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
+  return browser;
+}
+
+describe("the console's door", () => {
+  test("opens to an admin's own second factor, from the grant to the revocation", async () => {
+    const browser = await signInWithCode();
+    expect(await knock(browser)).toBe(403);
+    expect(await command("grant", person.email, "--reason", "on call")).toContain("may use the console now");
+    expect(await knock(browser)).toBe(person.id);
+    expect(await command("grant", person.email)).toContain("is an infrastructure admin already");
+    expect(await command("list")).toContain(`${person.email}, since`);
+    expect(await command("revoke", person.email)).toContain("may not use the console any more");
+    expect(await knock(browser)).toBe(403);
+    const log = await query(
+      "select action, actor_id, reason from private.admin_audit_log where target_user_id = $1 order by created_at",
+      [person.id],
+    );
+    expect(log).toEqual([
+      { action: "admin.grant", actor_id: null, reason: "on call" },
+      { action: "admin.revoke", actor_id: null, reason: "By the operator, on the command line" },
+    ]);
+    await expect(command("grant", `nobody-${person.email}`)).rejects.toMatchObject({
+      stderr: expect.stringContaining("There is no account"),
+    });
+  });
+
+  test("sends an admin without an authenticator to get one, and a stranger to sign in", async () => {
+    await command("grant", person.email);
+    expect(await knock(await signIn(person), "/admin/users?q=a")).toBe(
+      "/mfa/enroll?returnUrl=%2Fadmin%2Fusers%3Fq%3Da",
+    );
+    const stranger = { ...(await signIn(person)), cookie: () => "" };
+    expect(await knock(stranger)).toBe("/login?returnUrl=%2Fadmin");
+  });
+
+  test("asks for a code where the session has none, an old one, or an approval of a phone in its place", async () => {
+    await command("grant", person.email);
+    const app = await enroll();
+    const waiting = await signIn(person);
+    expect(await knock(waiting)).toBe("/mfa?returnUrl=%2Fadmin");
+
+    const { sessionId } = await waiting.session();
+    await query(
+      `insert into private.login_challenges (
+         kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at, approved_at, approver_session_id,
+         approver_factor_id, second_factor_at, bound_session_id, bound_at, valid_until
+       ) values (
+         'mfa_mobile', 'bound', $1, $2, sha256('a'), sha256('b'), now() + interval '5 minutes', now(),
+         gen_random_uuid(), $3, now() - interval '1 second', $2, now(), now() + interval '1 hour'
+       )`,
+      [person.id, sessionId, app.factorId],
+    );
+    expect(await waiting.session()).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
+    expect(await knock(waiting)).toBe("/step-up?returnUrl=%2Fadmin");
+    const api = await openContext({ ...stack, cookie: waiting.cookie() });
+    const refused = requireInfrastructureAdmin({ ...api, surface: "api" }, new Request(new URL("/api/x", stack.base)));
+    await expect(refused.catch((problem: Response) => problem.json())).resolves.toMatchObject({ code: "MFA_REQUIRED" });
+
+    const prove = { factorId: app.factorId, code: codeOf(app, 1) };
+    const old = await signedInLongAgo(person, { secondsAgo: 601, prove });
+    expect(await knock(old)).toBe("/step-up?returnUrl=%2Fadmin");
+  });
+});

@@ -1,0 +1,33 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { destinationOf, detour } from "../identity/detour.ts";
+import { requireFreshUser, requireUser, type User } from "../identity/user.ts";
+
+/** Somebody who may use the console, and has proved it on this very session. */
+export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;
+
+/**
+ * The infrastructure admin of this request, by their row of this moment. The console always takes the backend's own
+ * second factor on this session, of the last ten minutes: neither an approval on a phone nor an account without an
+ * authenticator will do.
+ * @throws Response 403 FORBIDDEN for everybody else
+ * @throws Response a redirect to the step that is due and from there back; for APIs and bearer callers 403 MFA_REQUIRED
+ * or STEP_UP_REQUIRED
+ */
+export async function requireInfrastructureAdmin(
+  context: AppLoadContext,
+  request: Request,
+): Promise<InfrastructureAdmin> {
+  const user = await requireUser(context, request);
+  const { requestId } = context;
+  if (!user.infrastructureAdmin) {
+    throw problem("FORBIDDEN", { requestId, detail: "The console is for infrastructure admins." });
+  }
+  if (!user.mfa.enrolled || user.aal === "aal1") {
+    const isPage = context.surface === "page" && !request.headers.has("authorization");
+    if (!isPage) throw problem("MFA_REQUIRED", { requestId });
+    throw redirect(detour(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", destinationOf(request, context.origin)));
+  }
+  const { id, email, sessionId } = await requireFreshUser(context, request);
+  return { id, email, sessionId };
+}

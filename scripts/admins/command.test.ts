@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { readAdminCommand, usage } from "./command.ts";
+
+const byOperator = "By the operator, on the command line";
+
+test("a grant and a revocation name an account, and say why", () => {
+  expect(readAdminCommand(["grant", "ada@example.com"])).toEqual({
+    verb: "grant",
+    email: "ada@example.com",
+    reason: byOperator,
+  });
+  expect(readAdminCommand(["revoke", "ada@example.com", "--reason", " left "])).toEqual({
+    verb: "revoke",
+    email: "ada@example.com",
+    reason: "left",
+  });
+  expect(readAdminCommand(["list"])).toEqual({ verb: "list" });
+});
+
+test.each([
+  [[], usage],
+  [["promote", "ada@example.com"], usage],
+  [["grant"], "name an account by its email"],
+  [["grant", "ada"], "name an account by its email"],
+  [["grant", "ada@example.com", "eve@example.com"], "eve@example.com: one thing too many"],
+  [["grant", "ada@example.com", "--reason", " "], "say why with --reason"],
+])("%j is refused with what to do", (argv, message) => {
+  expect(() => readAdminCommand(argv)).toThrow(message);
+});

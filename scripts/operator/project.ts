@@ -1,0 +1,21 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+
+const running = z.object({ supabase: z.object({ url: z.url(), secretKey: z.string() }) });
+
+/**
+ * The project that an operator's command works on: the one that the environment names, else the running local stack.
+ * Without either it says so and ends the process.
+ */
+export function operatorProject(): { url: string; secretKey: string; development: boolean } {
+  const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;
+  if (SUPABASE_URL && SUPABASE_SECRET_KEY)
+    return { url: SUPABASE_URL, secretKey: SUPABASE_SECRET_KEY, development: false };
+  try {
+    const { supabase } = running.parse(JSON.parse(readFileSync(GATEHOUSE_STACK, "utf8")));
+    return { ...supabase, development: true };
+  } catch {
+    console.error("No project: start the local stack (npm start), or set SUPABASE_URL and SUPABASE_SECRET_KEY.");
+    process.exit(1);
+  }
+}

@@ -1,0 +1,99 @@
+-- Who the infrastructure admins are, changed by the operator's command line alone, and what the console asks of an
+-- account's policy before it changes it (20260923130000).
+
+-- Definer: accounts are the identity backend's, which the service role cannot read.
+create function private.set_infrastructure_admin(account_email text, admin boolean, reason text) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+begin
+  select * into account
+  from auth.users u
+  where lower(u.email) = lower(account_email) and u.deleted_at is null and not u.is_sso_user;
+  if not found then
+    return 'no_account';
+  end if;
+  if admin then
+    insert into private.infrastructure_admins (user_id, reason) values (account.id, set_infrastructure_admin.reason)
+    on conflict do nothing;
+  else
+    delete from private.infrastructure_admins a where a.user_id = account.id;
+  end if;
+  if not found then
+    return 'unchanged';
+  end if;
+  insert into private.admin_audit_log (action, target_user_id, target, reason)
+  values (
+    case when admin then 'admin.grant' else 'admin.revoke' end, account.id, account.email,
+    set_infrastructure_admin.reason
+  );
+  return 'changed';
+end
+$$;
+comment on function private.set_infrastructure_admin(text, boolean, text) is
+  'Grants or takes away the console: changed, unchanged or no_account. For the command line: no page calls it, so that '
+  'no admin makes another. Each change is a line of the audit log without an actor.';
+revoke execute on function private.set_infrastructure_admin(text, boolean, text) from public, anon, authenticated;
+grant execute on function private.set_infrastructure_admin(text, boolean, text) to service_role;
+
+-- Definer: as above.
+create function private.list_infrastructure_admins() returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'email', u.email,
+    'reason', a.reason,
+    'createdAt', a.created_at,
+    'hasAuthenticator', exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified')
+  ) order by u.email), '[]')
+  from private.infrastructure_admins a
+  join auth.users u on u.id = a.user_id
+$$;
+comment on function private.list_infrastructure_admins() is
+  'Everybody who may use the console: [{ email, reason, createdAt, hasAuthenticator }]. It opens to nobody without an '
+  'authenticator.';
+revoke execute on function private.list_infrastructure_admins() from public, anon, authenticated;
+grant execute on function private.list_infrastructure_admins() to service_role;
+
+-- Definer: as above.
+create function private.required_mfa_of(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'state', private.required_mfa_state(u.raw_app_meta_data),
+    'policy', u.raw_app_meta_data -> 'platform_required_mfa',
+    'generation', coalesce(private.policy_generation(u.raw_app_meta_data), 0),
+    'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+    'enforced', public.required_mfa_enforcement_version() = 1,
+    'lastChange', (
+      select jsonb_build_object(
+        'action', l.action,
+        'actorEmail', (select a.email from auth.users a where a.id = l.actor_id),
+        'at', l.created_at
+      )
+      from private.admin_audit_log l
+      where l.target_user_id = u.id and l.action like 'required\_mfa.%'
+      order by l.created_at desc, l.id desc
+      limit 1
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
+comment on function private.required_mfa_of(uuid) is
+  'What the console shows of an account before it changes its policy: { id, email, state, policy, generation, '
+  'authenticators, enforced, lastChange: { action, actorEmail, at } }; null where there is no such account.';
+revoke execute on function private.required_mfa_of(uuid) from public, anon, authenticated;
+grant execute on function private.required_mfa_of(uuid) to service_role;

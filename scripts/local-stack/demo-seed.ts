@@ -3,6 +3,7 @@ import type pg from "pg";
 import { createAiKey, hashAiCredential } from "#shared/ai-key.ts";
 import { withDatabase } from "./database.ts";
 import { demoExternalApp, ensureDemoApp, ensureDemoExternalApp } from "./demo-apps.ts";
+import { ensureAuthenticator } from "./demo-authenticator.ts";
 import type { StackDescription } from "./description.ts";
 import { StackError } from "./errors.ts";
 import { demoAppSecret, type KeptKey, type Secrets, saveSecrets } from "./secrets.ts";
@@ -20,7 +21,7 @@ type Context = { dataDir: string; supabaseUrl: string; satelliteUrl: string; dbU
 
 /**
  * Makes what a first visitor needs, unless it is there: two people through the identity backend's admin API, a
- * shared workspace with credits, a key for the AI gateway, the satellite's registration, and an external app with a key
+ * shared workspace with credits, an authenticator for the admin, a key for the AI gateway, the satellite's registration, and an external app with a key
  * that is bound to it. The keys' texts are kept with the stack's secrets.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
@@ -28,6 +29,7 @@ export async function seedDemo(context: Context): Promise<DemoData> {
   return withDatabase(context.dbUrl, async (client) => {
     const user = await ensureUser(client, context, people[0]);
     const admin = await ensureUser(client, context, people[1]);
+    const adminTotp = await ensureAuthenticator(client, { userId: admin, kept: secrets.adminTotp });
     await client.query("begin");
     const workspaceId = await ensureWorkspace(client, { user, admin });
     await ensureDemoApp(client, { origin: context.satelliteUrl, secrets });
@@ -35,11 +37,16 @@ export async function seedDemo(context: Context): Promise<DemoData> {
     const owner = { workspaceId, user };
     const aiKey = await ensureKey(client, { ...owner, name: "Demo key", kept: secrets.aiKey });
     const appKey = await ensureKey(client, { ...owner, name: "Demo app's key", kept: secrets.appKey, appId });
-    saveSecrets(dataDir, { ...secrets, aiKey, appKey });
+    saveSecrets(dataDir, { ...secrets, adminTotp, aiKey, appKey });
     await client.query("commit");
     const { name } = demoExternalApp;
     return {
-      users: people.map(({ role, email }) => ({ role, email, password: secrets.demoPassword })),
+      users: people.map(({ role, email }) => ({
+        role,
+        email,
+        password: secrets.demoPassword,
+        ...(role === "admin" && adminTotp ? { totpSecret: adminTotp.secret } : {}),
+      })),
       workspaceId,
       aiKey: aiKey?.text ?? "",
       appKey: appKey?.text ?? "",

@@ -15,7 +15,8 @@ export type StackDescription = {
   providerKey: string;
   /** The OpenID provider for demo people. */
   oidc: string;
-  users: { role: "user" | "admin"; email: string; password: string }[];
+  /** totpSecret is the key of an authenticator app, in base 32. */
+  users: { role: "user" | "admin"; email: string; password: string; totpSecret?: string }[];
   workspaceId: string;
   aiKey: string;
   /** A key that is bound to the external app below. */
@@ -55,9 +56,9 @@ export function renderTable(description: StackDescription, stream: NodeJS.WriteS
     ["AI key", aiKey],
     ["AI key of app", appKey],
     ["App and secret", externalApp.name && `${externalApp.name}  ${externalApp.secret}`],
-    ...users.map(({ role, email, password }): [string, string] => [
+    ...users.map(({ role, email, password, totpSecret }): [string, string] => [
       role === "admin" ? "Sign in (admin)" : "Sign in",
-      `${email}  ${password}`,
+      `${email}  ${password}${totpSecret ? `  authenticator key ${totpSecret}` : ""}`,
     ]),
   ];
   const lines = rows.filter(([, value]) => value !== "").map(([name, value]) => `  ${label(name)}  ${value}`);

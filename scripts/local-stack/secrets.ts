@@ -36,6 +36,8 @@ const secretsSchema = z.object({
   accountsSecret: z.string().min(32),
   providerKey: z.string().min(1),
   demoPassword: z.string().min(8),
+  /** The demo admin's authenticator, once the seed has enrolled it. */
+  adminTotp: z.object({ secret: z.string(), factorId: z.string() }).optional(),
   /** The demo's keys for the AI gateway, once the seed has made them: the workspace's, and the external app's. */
   aiKey: keptKey.optional(),
   appKey: keptKey.optional(),

@@ -10,7 +10,14 @@ const stackSchema = z.looseObject({
   provider: z.url(),
   providerKey: z.string(),
   oidc: z.url(),
-  users: z.array(z.object({ role: z.enum(["user", "admin"]), email: z.email(), password: z.string() })),
+  users: z.array(
+    z.object({
+      role: z.enum(["user", "admin"]),
+      email: z.email(),
+      password: z.string(),
+      totpSecret: z.string().optional(),
+    }),
+  ),
   workspaceId: z.uuid(),
   aiKey: z.string(),
   appKey: z.string(),

@@ -33,6 +33,10 @@ const schema = z
       .transform((list) => list.split(",").map((entry) => entry.trim()))
       .pipe(z.array(strongSecret))
       .optional(),
+    REQUIRED_MFA_POLICY_ENABLED: z
+      .enum(["on", "off"])
+      .default("off")
+      .transform((value) => value === "on"),
     OAUTH_PROVIDERS: list
       .pipe(z.array(z.enum(oauthProviderNames, `may name ${oauthProviderNames.join(", ")}`)))
       .transform((names) => [...new Set(names)])

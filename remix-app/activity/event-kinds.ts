@@ -43,6 +43,13 @@ export const eventKinds = {
       what: "An authenticator app was removed from your account. Its codes no longer work.",
     },
   },
+  authenticators_reset: {
+    label: "An administrator removed the authenticator apps",
+    notice: {
+      subject: "Your authenticator apps were removed",
+      what: "An administrator of this service removed the authenticator apps of your account and signed you out everywhere.",
+    },
+  },
   recovery_codes_created: {
     label: "Made new recovery codes",
     notice: {

@@ -18,6 +18,18 @@ export function noticeMail(notice: Place & { subject: string; what: string; deta
   return { to, subject, text: [what, [...facts, ...placeLines(notice)].join("\n"), ...whatToDo(notice)].join("\n\n") };
 }
 
+/** The mail about what an administrator did to an account. */
+export function officeNoticeMail({
+  to,
+  subject,
+  what,
+  when,
+  origin,
+}: Pick<Place, "to" | "when" | "origin"> & { subject: string; what: string }): Mail {
+  const help = `If you did not ask for help, tell the administrators of this service, and see what changed: ${origin}/settings/security`;
+  return { to, subject, text: [what, `When: ${timeOf(when)}`, help].join("\n\n") };
+}
+
 /** The mail about a sign-in by a device or from an address that was not there before. */
 export function newSignInMail(notice: Place & { method: string }): Mail {
   const what = "Somebody signed in to your account from a device or a place that we had not seen with it before.";

@@ -47,6 +47,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     OAUTH_FORM_TARGETS: addresses.oidc,
     MICROSOFT_TENANT: demoTenant,
     MICROSOFT_LOGIN_URL: `${addresses.oidc}/azure`,
+    REQUIRED_MFA_POLICY_ENABLED: "on",
     ...environment.all,
     ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,

@@ -1,0 +1,52 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { createServiceClient } from "../identity/service-client.ts";
+
+/** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
+export type ConsoleChange = { outcome: "changed" } | ConsoleRefusal;
+export type ConsoleRefusal = { outcome: "refused"; status: 400 | 403 | 404 | 409 | 503; message: string };
+
+const maxReasonLength = 500;
+
+/** Why something is done; it goes into the audit log. */
+export const reasonSchema = z
+  .string({ error: "Say why: the reason goes into the audit log" })
+  .trim()
+  .min(1, "Say why: the reason goes into the audit log")
+  .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters`);
+
+/**
+ * The form of every change to an account: the reason, and the account's email typed once more.
+ * @public
+ */
+export const confirmedChangeSchema = z.object({
+  reason: reasonSchema,
+  confirmation: z.string({ error: "Type the email of the account" }).trim(),
+});
+
+/** Whether what was typed names the account; checked here, whatever the page's script did. */
+export function confirms(confirmation: string, email: string): boolean {
+  return email !== "" && confirmation.toLowerCase() === email.toLowerCase();
+}
+
+export const notConfirmed: ConsoleRefusal = {
+  outcome: "refused",
+  status: 400,
+  message: "What you typed is not this account's email, so nothing was changed.",
+};
+export const unavailable: ConsoleRefusal = {
+  outcome: "refused",
+  status: 503,
+  message: "The database did not answer. What it may have done is in the audit log: look there before you try again.",
+};
+
+/** Calls one of the console's functions of the database, as our server. */
+export async function callConsole(
+  { env, requestId }: AppLoadContext,
+  { name, args }: { name: string; args: Record<string, unknown> },
+): Promise<{ data: unknown; error: PostgrestError | null }> {
+  const { data, error } = await createServiceClient(env).schema("private").rpc(name, args);
+  if (error) console.error(`error request=${requestId} the console's ${name} failed: ${error.code}`);
+  return { data, error };
+}

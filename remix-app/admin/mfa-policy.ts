@@ -1,0 +1,164 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { removeFactors } from "../mfa/remove-factors.ts";
+import { type ConsoleChange, callConsole, confirms, notConfirmed, unavailable } from "./console-change.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+import { tellOwner } from "./tell-owner.ts";
+
+const accountSchema = z.object({
+  id: z.uuid(),
+  email: z.string().nullable(),
+  state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
+  generation: z.number().int(),
+  authenticators: z.number().int(),
+  enforced: z.boolean(),
+  lastChange: z.object({ action: z.string(), actorEmail: z.string().nullable(), at: z.coerce.date() }).nullable(),
+});
+
+/** An account's policy as the console shows it. `generation` goes with each change of it. */
+export type AccountPolicy = z.infer<typeof accountSchema> & {
+  /** Why this admin cannot change the policy now, or reset the authenticators; null where they can. */
+  locks: { policy: string | null; reset: string | null };
+};
+
+/** A change to an account, as the console's form has it. */
+export interface PolicyChange {
+  subjectId: string;
+  /** The one that the admin saw. */
+  generation: number;
+  reason: string;
+  /** The account's email, as typed. */
+  confirmation: string;
+}
+
+/**
+ * What the console shows of an account's policy; null where there is no such account.
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export async function readAccountPolicy(
+  context: AppLoadContext,
+  { admin, subjectId }: { admin: InfrastructureAdmin; subjectId: string },
+): Promise<AccountPolicy | null> {
+  const { data, error } = await callConsole(context, { name: "required_mfa_of", args: { subject_id: subjectId } });
+  const account = accountSchema.nullable().safeParse(data);
+  if (error || !account.success) throw problem("UNAVAILABLE", { requestId: context.requestId });
+  return account.data && { ...account.data, locks: locksOf(context, { admin, account: account.data }) };
+}
+
+/**
+ * Requires MFA of an account, or makes it optional. What REQUIRED_MFA_POLICY_ENABLED decides is decided here: the
+ * database knows nothing of it, and only our server can call the function that changes a policy.
+ */
+export async function changePolicy(
+  context: AppLoadContext,
+  { admin, step, ...change }: PolicyChange & { admin: InfrastructureAdmin; step: "require" | "make_optional" },
+): Promise<ConsoleChange> {
+  const account = await readAccountPolicy(context, { admin, subjectId: change.subjectId });
+  if (!account) return refusals.not_found;
+  if (!context.env.REQUIRED_MFA_POLICY_ENABLED) return { outcome: "refused", status: 403, message: switchedOff };
+  if (!confirms(change.confirmation, account.email ?? "")) return notConfirmed;
+  const done = await takeStep(context, { ...change, admin, step });
+  return done.outcome === "refused" ? done : { outcome: "changed" };
+}
+
+/**
+ * Removes an account's authenticators: closes it first, deletes them through the admin API, and opens it again once
+ * none is left. Where something fails in between the account stays closed, and a reset begun again finishes it. It is
+ * no change of the policy, so that it works where those are switched off.
+ */
+export async function resetAuthenticators(
+  context: AppLoadContext,
+  { admin, ...change }: PolicyChange & { admin: InfrastructureAdmin },
+): Promise<ConsoleChange> {
+  const account = await readAccountPolicy(context, { admin, subjectId: change.subjectId });
+  if (!account) return refusals.not_found;
+  if (!confirms(change.confirmation, account.email ?? "")) return notConfirmed;
+  const begun = await takeStep(context, { ...change, admin, step: "begin_reset" });
+  if (begun.outcome === "refused") return begun;
+  if (!(await removeFactors(createServiceClient(context.env), account.id))) return refusals.factors_left;
+  const done = await takeStep(context, { ...change, generation: begun.generation, admin, step: "finish_reset" });
+  if (done.outcome === "refused") return done;
+  await tellOwner(context, { userId: account.id, kind: "authenticators_reset" });
+  return { outcome: "changed" };
+}
+
+const answerSchema = z.union([
+  z.object({ policy: z.object({ generation: z.number().int() }) }),
+  z.object({
+    refused: z.enum([
+      "forbidden",
+      "oneself",
+      "not_enforced",
+      "not_found",
+      "conflict",
+      "in_progress",
+      "unchanged",
+      "factors_left",
+    ]),
+  }),
+]);
+
+async function takeStep(
+  context: AppLoadContext,
+  {
+    admin,
+    step,
+    subjectId,
+    generation,
+    reason,
+  }: Omit<PolicyChange, "confirmation"> & {
+    admin: InfrastructureAdmin;
+    step: "require" | "make_optional" | "begin_reset" | "finish_reset";
+  },
+): Promise<{ outcome: "taken"; generation: number } | Extract<ConsoleChange, { outcome: "refused" }>> {
+  const { requestId, clientAddress } = context;
+  const { data, error } = await callConsole(context, {
+    name: "change_required_mfa",
+    args: {
+      change: { actor: admin.id, subject: subjectId, step, generation, reason, requestId, ip: clientAddress },
+    },
+  });
+  const answer = answerSchema.safeParse(data);
+  if (error || !answer.success) return unavailable;
+  if ("policy" in answer.data) return { outcome: "taken", generation: answer.data.policy.generation };
+  const { refused } = answer.data;
+  return refused === "conflict" ? lostTo(context, { admin, subjectId }) : refusals[refused];
+}
+
+/** A lost race says who changed it. */
+async function lostTo(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
+  const last = (await readAccountPolicy(context, subject))?.lastChange;
+  const who = last ? `${last.actorEmail ?? "Somebody"} changed it at ${last.at.toISOString()}` : "It was changed";
+  const message = `${who}, after you opened this page. Nothing was done: look at it again.`;
+  return { outcome: "refused", status: 409, message } as const;
+}
+
+const switchedOff = "Changes to the required-MFA policy are switched off on this server (REQUIRED_MFA_POLICY_ENABLED).";
+
+function locksOf(
+  { env }: AppLoadContext,
+  { admin, account }: { admin: InfrastructureAdmin; account: z.infer<typeof accountSchema> },
+): AccountPolicy["locks"] {
+  const both =
+    account.id === admin.id ? refusals.oneself.message : account.enforced ? null : refusals.not_enforced.message;
+  return { policy: both ?? (env.REQUIRED_MFA_POLICY_ENABLED ? null : switchedOff), reset: both };
+}
+
+const refusals = {
+  forbidden: refusal(403, "The console is for infrastructure admins."),
+  oneself: refusal(403, "Nobody changes their own account here: ask another admin."),
+  not_enforced: refusal(403, "The database does not enforce the policy yet: a migration is missing or was undone."),
+  not_found: refusal(404, "There is no such account."),
+  in_progress: refusal(409, "A reset of this account's authenticators is not finished. Finish it first."),
+  unchanged: refusal(409, "The account is so already. Nothing was changed."),
+  factors_left: refusal(
+    503,
+    "Not every authenticator could be removed. The account stays closed until the reset is finished: begin it again.",
+  ),
+} as const;
+
+function refusal<Status extends 403 | 404 | 409 | 503>(status: Status, message: string) {
+  return { outcome: "refused", status, message } as const;
+}

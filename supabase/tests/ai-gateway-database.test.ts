@@ -1,62 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readStack } from "../../scripts/test/stack.ts";
 import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "../functions/_gateway/database.ts";
 import { createSettlements, type Outcome } from "../functions/_gateway/settlements.ts";
 import { books, createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { type DatabaseLine, openLine } from "./database-line.ts";
 
-/** A line to Postgres that counts what is said on it and can be cut. */
-async function openLine() {
-  const { hostname, port } = new URL(readStack().gatewayDbUrl);
-  const sockets = new Set<Socket>();
-  let flights = 0;
-  let weSpoke = false;
-  let cut = false;
-  const server = createServer((ours) => {
-    if (cut) return void ours.destroy();
-    const theirs = connect(Number(port), hostname);
-    for (const socket of [ours, theirs]) {
-      sockets.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => {
-        ours.destroy();
-        theirs.destroy();
-      });
-    }
-    ours.on("data", (bytes) => {
-      // Whatever we say before they answer is one flight.
-      if (!weSpoke) flights += 1;
-      weSpoke = true;
-      theirs.write(bytes);
-    });
-    theirs.on("data", (bytes) => {
-      weSpoke = false;
-      ours.write(bytes);
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = new URL(readStack().gatewayDbUrl);
-  url.hostname = "127.0.0.1";
-  url.port = String((server.address() as AddressInfo).port);
-  return {
-    url: url.href,
-    flights: () => flights,
-    cut(): void {
-      cut = true;
-      for (const socket of sockets) socket.destroy();
-    },
-    mend(): void {
-      cut = false;
-    },
-    close(): void {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-    },
-  };
-}
-
-let line: Awaited<ReturnType<typeof openLine>>;
+let line: DatabaseLine;
 let database: GatewayDatabase;
 let owner: ReturnType<typeof openPool>;
 let tenant: Tenant;

@@ -28,10 +28,10 @@ function crash(name: string): void {
 }
 
 /** A stream of so many words, 50 ms apart, and its first events. */
-async function startStream(requestId: string, words: number) {
+async function startStream(requestId: string, words: number, headers: Record<string, string> = {}) {
   const stream = await tenant.client.chat.completions.create(
     { model: "demo-chat", stream: true, messages: [{ role: "user", content: `[[words=${words} pace=50]]` }] },
-    { headers: { "x-request-id": requestId } },
+    { headers: { ...headers, "x-request-id": requestId } },
   );
   const events = stream[Symbol.asyncIterator]();
   for (let n = 0; n < 3; n++) await events.next();
@@ -58,22 +58,29 @@ async function expectBooksAgree(): Promise<void> {
 }
 
 describe("a crash", () => {
-  test("of the functions in mid-stream breaks the stream, and the sweeper closes its run once", async () => {
+  test("of the functions in mid-stream breaks the stream, and the server's schedule closes its run once", async () => {
     const requestId = newId();
-    const stream = await startStream(requestId, 400);
+    const key = { "idempotency-key": newId() };
+    const stream = await startStream(requestId, 400, key);
     crash("functions");
     await expect(stream.rest()).rejects.toThrow();
 
-    // As if 45 seconds had gone by without a sign of life.
+    // As if 45 seconds had gone by without a sign of life. Nobody calls, and the web server sweeps all the same.
     await tenant.db.query(
       "update ai.runs set touched_at = touched_at - interval '46 seconds' where workspace_id = $1 and request_id = $2",
       [tenant.workspaceId, requestId],
     );
-    await tenant.db.query("select ai.sweep_runs()");
-    const { run, charged } = await tenant.accountOf(requestId);
+    const ended = "select id from ai.runs where request_id = $1 and status <> 'running'";
+    await expect.poll(() => tenant.db.query(ended, [requestId]), recovery).toHaveLength(1);
+    const { run, charged, truth } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", error_code: "abandoned", swept: true });
-    expect(charged).toBe("0.00000000");
+    expect([charged, truth.length, truth[0]?.aborted]).toEqual(["0.00000000", 1, true]);
     await expectBooksAgree();
+
+    // Who asks again with that key costs nothing twice.
+    await expect.poll(statusOfCall, recovery).toBe(200);
+    await expect(startStream(requestId, 400, key)).rejects.toMatchObject({ status: 409, code: "idempotency_key_used" });
+    expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
   });
 
   test("of Postgres in mid-stream leaves the stream whole, and its run is settled when Postgres is back", async () => {

@@ -1,0 +1,149 @@
+import { randomUUID } from "node:crypto";
+import OpenAI from "openai";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+
+let tenant: GatewayTenant;
+let gateway: InProcessGateway;
+let client: OpenAI;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+  gateway = await openGateway();
+  client = gateway.clientOf(tenant.key);
+});
+beforeEach(async () => {
+  gateway.line.mend();
+  await gateway.settled();
+});
+afterAll(async () => {
+  await gateway.close();
+  await expectBooksAgree();
+  await tenant.close();
+});
+
+const chat = (content = "hello", more: object = {}): OpenAI.ChatCompletionCreateParamsNonStreaming => ({
+  model: "demo-chat",
+  messages: [{ role: "user", content }],
+  ...more,
+});
+
+/** Nothing is held any more, and what was charged is what the runs cost. */
+async function expectBooksAgree(): Promise<void> {
+  const { balance, ledger, runs, granted, reserved } = await tenant.books();
+  expect([reserved, balance]).toEqual(["0.00000000", ledger]);
+  const [row] = await tenant.db.query<{ left: string }>("select ($1::numeric - $2::numeric)::text as left", [
+    granted,
+    runs,
+  ]);
+  expect(balance).toBe(row?.left);
+}
+
+async function providerCalls(requestId: string): Promise<number> {
+  const response = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
+  return ((await response.json()) as { calls: unknown[] }).calls.length;
+}
+
+/** As if 45 seconds had gone by without a sign of life, and the sweeper had come by. */
+async function sweep(requestId: string): Promise<void> {
+  const ofRun = "workspace_id = $1 and request_id = $2 and status = 'running'";
+  await expect
+    .poll(async () => {
+      await tenant.db.query(`update ai.runs set touched_at = now() - interval '46 seconds' where ${ofRun}`, [
+        tenant.workspaceId,
+        requestId,
+      ]);
+      await tenant.db.query("select ai.sweep_runs()");
+      return tenant.db.query(`select id from ai.runs where ${ofRun}`, [tenant.workspaceId, requestId]);
+    })
+    .toEqual([]);
+}
+
+describe("Postgres that is gone", () => {
+  test("before a call begins is 503, in our shape, without a provider call or a trace", async () => {
+    const requestId = randomUUID();
+    gateway.line.cut();
+    for (const stream of [false, true]) {
+      const call = client.chat.completions.create({ ...chat(), stream }, { headers: { "x-request-id": requestId } });
+      await expect(call).rejects.toBeInstanceOf(OpenAI.InternalServerError);
+      await expect(call).rejects.toMatchObject({ status: 503, code: "service_unavailable", requestID: requestId });
+    }
+    gateway.line.mend();
+    expect((await client.chat.completions.create(chat())).choices).toHaveLength(1);
+    expect(await providerCalls(requestId)).toBe(0);
+    expect(await tenant.db.query("select id from ai.runs where request_id = $1", [requestId])).toEqual([]);
+  });
+
+  test("as it says yes is 503; what it holds is given back by the sweeper, and nothing is charged", async () => {
+    const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
+    gateway.line.cutAt("begin_run", "before its answer");
+    await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });
+    gateway.line.mend();
+    expect((await tenant.books()).reserved).not.toBe("0.00000000");
+    await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({
+      code: "request_in_progress",
+    });
+    await sweep(headers["x-request-id"]);
+    const { run, charged } = await tenant.accountOf(headers["x-request-id"]);
+    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", error_code: "abandoned" });
+    expect([charged, await providerCalls(headers["x-request-id"])]).toEqual(["0.00000000", 0]);
+    // Whether a provider was asked is not known any more, so that the key stays used.
+    await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({
+      code: "idempotency_key_used",
+    });
+  });
+
+  test.for([false, true])(
+    "between begin and settle takes nothing from the answer, and is told of it once it is back: streamed %s",
+    async (streamed) => {
+      const requestId = randomUUID();
+      const headers = { "x-request-id": requestId };
+      const content = "[[words=6]]";
+      gateway.line.cutAt("begin_run", "after its answer");
+      let words = 0;
+      if (streamed) {
+        const stream = await client.chat.completions.create({ ...chat(content), stream: true }, { headers });
+        for await (const chunk of stream) words += chunk.choices[0]?.delta.content ? 1 : 0;
+      } else {
+        const whole = await client.chat.completions.create(chat(content), { headers });
+        words = whole.choices[0]?.message.content?.split(" ").length ?? 0;
+      }
+      expect(words).toBe(6);
+      gateway.line.mend();
+      await gateway.settled();
+      const { run, charged, truth } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", swept: false });
+      expect([charged, truth.length]).toEqual([run.billed_credits, 1]);
+    },
+  );
+
+  test("for so long that the sweeper closes the run first: the truth is booked once, when it comes", async () => {
+    const requestId = randomUUID();
+    gateway.line.cutAt("begin_run", "after its answer");
+    await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
+    await sweep(requestId);
+    expect((await tenant.accountOf(requestId)).run).toMatchObject({ swept: true, usage_source: "unavailable" });
+    gateway.line.mend();
+    await gateway.settled();
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", swept: false });
+    expect(charged).toBe(run.billed_credits);
+    expect(Number(charged)).toBeGreaterThan(0);
+  });
+
+  test("at the settlement's answer: said again, and booked once", async () => {
+    const requestId = randomUUID();
+    gateway.line.cutAt("settle_runs", "before its answer");
+    await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
+    const { run } = await tenant.accountOf(requestId);
+    gateway.line.mend();
+    await gateway.settled();
+    expect(gateway.line.calls().slice(-2)).toEqual(["settle_runs", "settle_runs"]);
+    const entries = await tenant.db.query(
+      "select l.amount from ai.credit_ledger l join ai.runs r on r.id = l.run_id where r.request_id = $1",
+      [requestId],
+    );
+    expect(entries).toEqual([{ amount: `-${run.billed_credits}` }]);
+  });
+});

@@ -1,0 +1,94 @@
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { readStack } from "../../scripts/test/stack.ts";
+
+/** A line to Postgres as role `gateway` that notes what is said on it, and can be cut. */
+export type DatabaseLine = {
+  url: string;
+  /** How often we spoke and then waited for an answer. */
+  flights: () => number;
+  /** The functions of the schema `ai` that were called, in order. */
+  calls: () => string[];
+  /** Ends every connection, and makes no other until it is mended. */
+  cut: () => void;
+  /** Cuts the line at the next answer to a function: before anybody learns it, or once it is told. */
+  cutAt: (name: string, moment: "before its answer" | "after its answer") => void;
+  mend: () => void;
+  close: () => void;
+};
+
+/** Opens a line to the database of the stack under test. */
+export async function openLine(): Promise<DatabaseLine> {
+  const { hostname, port } = new URL(readStack().gatewayDbUrl);
+  const sockets = new Set<Socket>();
+  let flights = 0;
+  const calls: string[] = [];
+  let isCut = false;
+  let cutting: { name: string; moment: string } | undefined;
+
+  function cut(): void {
+    isCut = true;
+    for (const socket of sockets) socket.destroy();
+  }
+
+  const server = createServer((ours) => {
+    if (isCut) return void ours.destroy();
+    const theirs = connect(Number(port), hostname);
+    let weSpoke = false;
+    let asked: string | undefined;
+    for (const socket of [ours, theirs]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        ours.destroy();
+        theirs.destroy();
+      });
+    }
+    ours.on("data", (bytes) => {
+      // Whatever we say before they answer is one flight.
+      if (!weSpoke) flights += 1;
+      weSpoke = true;
+      const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
+      if (name) calls.push(name);
+      asked = name ?? asked;
+      theirs.write(bytes);
+    });
+    theirs.on("data", (bytes) => {
+      weSpoke = false;
+      const isCutting = asked !== undefined && asked === cutting?.name;
+      if (isCutting && cutting?.moment === "before its answer") return cut();
+      ours.write(bytes);
+      if (!isReady(bytes)) return;
+      asked = undefined;
+      if (!isCutting) return;
+      isCut = true;
+      ours.end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = new URL(readStack().gatewayDbUrl);
+  url.hostname = "127.0.0.1";
+  url.port = String((server.address() as AddressInfo).port);
+  return {
+    url: url.href,
+    flights: () => flights,
+    calls: () => [...calls],
+    cut,
+    cutAt: (name, moment) => {
+      cutting = { name, moment };
+    },
+    mend: () => {
+      isCut = false;
+      cutting = undefined;
+    },
+    close: () => {
+      cut();
+      server.close();
+    },
+  };
+}
+
+/** Whether an answer is whole: it ends with ReadyForQuery (PostgreSQL, Message Formats). */
+function isReady(bytes: Buffer): boolean {
+  return bytes.subarray(-6, -1).equals(Buffer.from([0x5a, 0, 0, 0, 5]));
+}

@@ -1,0 +1,57 @@
+import OpenAI from "openai";
+import { readStack } from "../../scripts/test/stack.ts";
+import { assembleGateway } from "../functions/_gateway/assemble-gateway.ts";
+import { readEnvironment } from "../functions/_gateway/environment.ts";
+import { createHandler as createChat } from "../functions/chat/handler.ts";
+import { type DatabaseLine, openLine } from "./database-line.ts";
+
+/** A gateway of the test's own, with the stack's database and provider, on a line that can be watched and cut. */
+export type InProcessGateway = {
+  line: DatabaseLine;
+  /** The stock client, whose calls of chat reach this gateway without a network. */
+  clientOf: (apiKey: string, headers?: Record<string, string>) => OpenAI;
+  /** Resolves when nothing goes on behind the answers any more. */
+  settled: () => Promise<void>;
+  close: () => Promise<void>;
+};
+
+/** Puts together what a function's isolate does, in this process. */
+export async function openGateway(): Promise<InProcessGateway> {
+  const { provider, providerKey, supabase } = readStack();
+  const line = await openLine();
+  const background = new Set<Promise<unknown>>();
+  const gateway = assembleGateway(
+    readEnvironment({
+      GATEWAY_DB_URL: line.url,
+      SUPABASE_URL: supabase.url,
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
+      AI_PROVIDER_DEMO_API_KEY: providerKey,
+    }),
+    {
+      waitUntil(work) {
+        const task = work.catch(() => {}).finally(() => background.delete(task));
+        background.add(task);
+      },
+      // What these tests do to the database is no defect.
+      report: () => {},
+    },
+  );
+  const chat = createChat(gateway);
+  const serve: typeof fetch = (input, init) => chat(new Request(String(input).replace("/v1", ""), init));
+  const settled = async () => {
+    while (background.size > 0) await Promise.all(background);
+  };
+  return {
+    line,
+    clientOf: (apiKey, defaultHeaders = {}) =>
+      new OpenAI({ baseURL: "http://gateway.test/v1", apiKey, defaultHeaders, maxRetries: 0, fetch: serve }),
+    settled,
+    async close() {
+      line.mend();
+      await settled();
+      await gateway.database.close();
+      line.close();
+    },
+  };
+}

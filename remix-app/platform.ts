@@ -5,6 +5,7 @@ import type { Env } from "./env.server.ts";
 import { createEdgeProxy } from "./identity/edge-proxy.ts";
 import { createSessionRefresher } from "./identity/refresh.ts";
 import { openRequestSession } from "./identity/request-session.ts";
+import { sweepChallenges } from "./login-challenges/sweep-challenges.ts";
 import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
@@ -29,6 +30,7 @@ export function platformRuntime(env: Env): Runtime {
       forgetExpired(env),
       sweepAppCredentials(env),
       sweepOAuth(env),
+      sweepChallenges(env),
       ...(env.SMTP_URL ? [resendMails(env)] : []),
     ],
     findFaults: () => findPasskeyFaults(env),

@@ -36,12 +36,16 @@ export default [
   route("settings/security/linked-accounts/:identityId", "routes/settings.unlink-account.tsx"),
 
   route("mfa", "routes/mfa.tsx"),
+  route("mfa/app", "routes/mfa.app.tsx"),
   route("mfa/enroll", "routes/mfa.enroll.tsx"),
   route("mfa/recovery", "routes/mfa.recovery.tsx"),
   route("mfa/recovery-codes", "routes/mfa.recovery-codes.tsx"),
   route("mfa/remove", "routes/mfa.remove.tsx"),
   route("step-up", "routes/step-up.tsx"),
   route("step-up/passkey", "routes/step-up.passkey.ts"),
+
+  route("qr", "routes/qr.tsx"),
+  route("qr/open", "routes/qr.open.tsx"),
 
   route("workspaces", "routes/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspace.tsx"),
@@ -55,6 +59,14 @@ export default [
   route("invitation", "routes/invitation.tsx"),
 
   route("api/v1/auth/session", "routes/api.session.ts"),
+  route("api/v1/auth/qr-login/challenges", "routes/api.qr-challenges.ts"),
+  route("api/v1/auth/qr-login/challenges/:id", "routes/api.qr-challenge.ts"),
+  route("api/v1/auth/qr-login/challenges/:id/approve", "routes/api.qr-challenge.approve.ts"),
+  route("api/v1/auth/qr-login/challenges/:id/reject", "routes/api.qr-challenge.reject.ts"),
+  route("api/v1/auth/mfa/mobile/challenges", "routes/api.mobile-challenges.ts"),
+  route("api/v1/auth/mfa/mobile/challenges/:id", "routes/api.mobile-challenge.ts"),
+  route("api/v1/auth/mfa/mobile/challenges/:id/approve", "routes/api.mobile-challenge.approve.ts"),
+  route("api/v1/auth/mfa/mobile/approvals", "routes/api.mobile-approvals.ts"),
   route("api/v1/auth/cross-app-tokens", "routes/api.cross-app-tokens.ts"),
   route("api/v1/auth/cross-app-tokens/validate", "routes/api.cross-app-tokens.validate.ts"),
   route("api/v1/auth/app-sessions/introspect", "routes/api.app-sessions.introspect.ts"),

@@ -10,6 +10,10 @@ interface EventKind {
 export const eventKinds = {
   sign_in: { label: "Signed in" },
   sign_out: { label: "Signed out" },
+  mfa_approved: { label: "Approved a sign-in on a phone" },
+  mfa_rejected: { label: "Rejected a sign-in on a phone" },
+  qr_approved: { label: "Handed a session over from a phone" },
+  qr_rejected: { label: "Rejected a session's handover on a phone" },
   password_changed: {
     label: "Changed the password",
     notice: { subject: "Your password was changed", what: "The password of your account was changed." },

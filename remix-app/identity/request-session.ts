@@ -4,6 +4,7 @@ import { type Claims, claimsOfIssued } from "#shared/claims.ts";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
+import { clearApprovalCookie } from "./approval-cookie.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import {
@@ -24,7 +25,7 @@ export interface RequestSession {
   state(): Promise<SessionState>;
   /** What the database says of the session that this request's answer leaves in the browser; asked anew. */
   issuedState(): Promise<SessionState>;
-  /** Takes the session from the browser, in every variant of its cookie. */
+  /** Takes the session from the browser, in every variant of its cookie, and the approval that it may hold. */
   clear(): void;
   /** The session that the request, or what was done with it, leaves in the browser. */
   stored(): Promise<StoredSession | null>;
@@ -78,7 +79,10 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       const issued = await readSessionCookie(jar, scope);
       return issued ? ask(issued.access_token) : { status: "over" };
     },
-    clear: () => clearSessionCookie(jar, scope),
+    clear: () => {
+      clearSessionCookie(jar, scope);
+      clearApprovalCookie({ env, jar, origin });
+    },
     stored: () => readSessionCookie(jar, scope),
     store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
     mailClient: () => createMailClient({ env, clientAddress }),

@@ -37,9 +37,21 @@ test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])("a way to 
 });
 
 test.each([
-  { policy: { state: "optional", required: false, satisfied: true }, enrolled: false, required: false },
-  { policy: { state: "optional", required: false, satisfied: false }, enrolled: true, required: true },
-  { policy: { state: "required", required: true, satisfied: false }, enrolled: false, required: true },
+  {
+    policy: { state: "optional", required: false, satisfied: true, byApproval: false },
+    enrolled: false,
+    required: false,
+  },
+  {
+    policy: { state: "optional", required: false, satisfied: false, byApproval: false },
+    enrolled: true,
+    required: true,
+  },
+  {
+    policy: { state: "required", required: true, satisfied: false, byApproval: false },
+    enrolled: false,
+    required: true,
+  },
 ] as const)("a second step is required by policy $policy.state, or by an authenticator ($enrolled)", (row) => {
   const { policy, enrolled, required } = row;
   const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };

@@ -27,6 +27,6 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
  * to challenge. A destination that is on that way is left as it is.
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
-  if (/^\/mfa(\/enroll|\/recovery)?(\?|$)/.test(destination)) return destination;
+  if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;
   return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
 }

@@ -17,6 +17,8 @@ const facts = z.object({
     state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
     required: z.boolean(),
     satisfied: z.boolean(),
+    /** By a mobile approval alone, which a browser has to bring the cookie of as well. */
+    byApproval: z.boolean(),
   }),
   infrastructureAdmin: z.boolean(),
 });

@@ -1,11 +1,13 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { problem } from "../http/problem.ts";
+import { clearApprovalCookie, heldApproval } from "./approval-cookie.ts";
 import { createDataClient } from "./clients.ts";
 import { destinationOf, detour } from "./detour.ts";
 import { freshSignInMs } from "./limits.ts";
 import { provenAt } from "./proven-at.ts";
 import { type MfaFacts, mfaFactsOf, secondStepPath } from "./second-step.ts";
+import type { SessionFacts } from "./session-state.ts";
 
 /** The signed-in user of a request. */
 export interface User {
@@ -45,10 +47,22 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     sessionId: auth.claims.session_id,
     aal: facts.aal,
     provenAt: provenAt(auth.claims.amr, { enrolled: facts.hasVerifiedFactor }),
-    mfa: mfaFactsOf(facts),
+    mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaFactsOf(facts),
     infrastructureAdmin: facts.infrastructureAdmin,
     data: createDataClient(env, auth.accessToken),
   };
+}
+
+/**
+ * What a browser's session still has to prove: a mobile approval counts there beside its cookie alone, and a cookie that
+ * helps nobody is taken away (spec.md, States and transitions).
+ */
+function mfaOfBrowser(context: AppLoadContext, facts: SessionFacts): MfaFacts {
+  const mfa = mfaFactsOf(facts);
+  const held = heldApproval(context, facts.sessionId);
+  const satisfied = mfa.satisfied && (!facts.policy.byApproval || held === "held");
+  if (held === "stale" || (held === "held" && !satisfied)) clearApprovalCookie(context);
+  return { ...mfa, satisfied };
 }
 
 /** Whether the user's last proof is recent enough for a change that matters (design.md, step-up). */

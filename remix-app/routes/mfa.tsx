@@ -42,7 +42,13 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const closed = user.mfa.policy === "recovery_in_progress";
   if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
   const authenticators = closed ? [] : (await listAuthenticators(context)).filter(({ verified }) => verified);
-  return { email: user.email, closed, authenticators, recoveryPath: detour("/mfa/recovery", destination) };
+  return {
+    email: user.email,
+    closed,
+    authenticators,
+    recoveryPath: detour("/mfa/recovery", destination),
+    appPath: detour("/mfa/app", destination),
+  };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -63,7 +69,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ChallengePage() {
-  const { email, closed, authenticators, recoveryPath } = useLoaderData<typeof loader>();
+  const { email, closed, authenticators, recoveryPath, appPath } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { factorId, code }] = useForm<{ factorId: string; code: string }>({ id: "challenge", lastResult });
   if (closed) {
@@ -95,6 +101,11 @@ export default function ChallengePage() {
       </Form>
       <OtherWays
         ways={[
+          {
+            to: appPath,
+            label: "Approve in the app",
+            hint: "On a phone that is signed in to your account already.",
+          },
           {
             to: recoveryPath,
             label: "Use a recovery code",

@@ -13,6 +13,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { allowProviderPages } from "../identity/begin-oauth.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
+import { detour } from "../identity/detour.ts";
 import { secondStepPath } from "../identity/second-step.ts";
 import { isFresh } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
@@ -118,6 +119,11 @@ export default function StepUpPage() {
           <Button className="w-full">Confirm</Button>
         </Form>
       )}
+      {ways ? (
+        <a href={detour("/qr", destination)} className={`${buttonClass("quiet")} w-full`}>
+          Use a phone that has just signed in
+        </a>
+      ) : null}
       <a href={back} className={`${buttonClass("quiet")} w-full`}>
         Cancel
       </a>

@@ -179,6 +179,7 @@ function factsAs(state: IdentityBackend["state"]) {
       state: state === "malformed-policy" ? "malformed" : "optional",
       required: state === "unsatisfied",
       satisfied: state !== "unsatisfied",
+      byApproval: false,
     },
     infrastructureAdmin: false,
   };

@@ -1,0 +1,95 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
+import { problem } from "../../http/problem.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import { claimsFor, refusalOf } from "../../login-challenges/challenge.ts";
+import { pairCodeHash } from "./request-approval.ts";
+
+const time = z.coerce.date().transform((date) => date.toISOString());
+const listing = z.discriminatedUnion("outcome", [
+  z.object({
+    outcome: z.literal("listed"),
+    approvals: z.array(
+      z.object({
+        id: z.uuid(),
+        createdAt: time,
+        expiresAt: time,
+        metadata: z.object({ device: z.string(), address: z.string() }),
+      }),
+    ),
+  }),
+  z.object({ outcome: z.literal("mfa_required") }),
+]);
+const decided = z.discriminatedUnion("outcome", [
+  z.object({ outcome: z.enum(["approved", "rejected"]) }),
+  z.object({ outcome: z.literal("wrong_code"), attemptsLeft: z.number().int() }),
+  z.object({ outcome: z.enum(["not_found", "forbidden", "mfa_required", "expired", "conflict"]) }),
+]);
+
+/** A request that waits for the phone: who asks, from where, since when. */
+export interface PendingApproval {
+  id: string;
+  device: string;
+  address: string;
+  /** RFC 3339, as `expiresAt`. */
+  createdAt: string;
+  expiresAt: string;
+}
+
+/**
+ * What waits for a phone at AAL2, the newest first.
+ * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
+ */
+export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<PendingApproval[]> {
+  const { env, requestId } = context;
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("pending_mobile_approvals", { claims: claimsFor(claims) });
+  const listed = listing.safeParse(data);
+  if (error || !listed.success) throw problem("UNAVAILABLE", { requestId });
+  if (listed.data.outcome === "mfa_required") throw refusalOf("mfa_required", context);
+  return listed.data.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
+}
+
+export interface ApprovalAnswer {
+  challengeId: string;
+  approve: boolean;
+  /** As people type it: needed to approve, and not to reject. */
+  pairCode: string;
+  claims: Claims;
+  device: object;
+}
+
+/**
+ * A phone's answer to a request. It counts once; the fifth wrong code locks the request.
+ * @throws Response 403 FORBIDDEN with `attemptsLeft` where the code is wrong; 403, 404, 409, 410, 503 else
+ */
+export async function answerApproval(
+  context: AppLoadContext,
+  { challengeId, approve, pairCode, claims, device }: ApprovalAnswer,
+): Promise<"approved" | "rejected"> {
+  const { env, requestId } = context;
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("decide_mobile_approval", {
+      decision: {
+        id: challengeId,
+        claims: claimsFor(claims),
+        approve,
+        pairCodeHash: pairCodeHash(env, { challengeId, pairCode }),
+        device,
+      },
+    });
+  const answer = decided.safeParse(data);
+  if (error || !answer.success) throw problem("UNAVAILABLE", { requestId });
+  const { outcome } = answer.data;
+  if (outcome === "approved" || outcome === "rejected") return outcome;
+  if (outcome !== "wrong_code") throw refusalOf(outcome, context);
+  const { attemptsLeft } = answer.data;
+  const detail =
+    attemptsLeft > 0
+      ? "That is not the code that the web page shows."
+      : "That is not the code that the web page shows. This request is locked: ask for a new one there.";
+  throw problem("FORBIDDEN", { requestId, detail, members: { attemptsLeft } });
+}

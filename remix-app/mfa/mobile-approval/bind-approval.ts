@@ -1,0 +1,44 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
+import { problem } from "../../http/problem.ts";
+import { writeApprovalCookie } from "../../identity/approval-cookie.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import {
+  type ChallengeKey,
+  type ChallengeProgress,
+  claimsFor,
+  requireChallenge,
+  secretHashOf,
+} from "../../login-challenges/challenge.ts";
+
+const time = z.coerce.date().transform((date) => date.toISOString());
+const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
+
+/**
+ * How a request for approval stands, to the session that asked. Once it is approved, this binds the approval to that
+ * session, one time, and puts its cookie into the browser. An answer that got lost on the way is given again for as long
+ * as the request would have lived, to the same session alone.
+ * @throws Response 404 where id or secret is wrong, 403 where another session asked, 503
+ */
+export async function bindApproval(
+  context: AppLoadContext,
+  { key, claims }: { key: ChallengeKey; claims: Claims },
+): Promise<Pick<ChallengeProgress, "status" | "validUntil">> {
+  const { env, requestId } = context;
+  const sessionId = claims.session_id;
+  const asked = { kind: "mfa_mobile", key, sessionId } as const;
+  let progress = await requireChallenge(context, asked);
+  if (progress.status === "approved") {
+    const binding = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(claims) };
+    const { data, error } = await createServiceClient(env).schema("private").rpc("bind_mobile_approval", { binding });
+    const bound = answer.safeParse(data);
+    if (error || !bound.success) throw problem("UNAVAILABLE", { requestId });
+    progress = bound.data ? { ...progress, ...bound.data } : await requireChallenge(context, asked);
+  }
+  const { status, validUntil, expiresAt } = progress;
+  if (status === "bound" && validUntil && Date.parse(expiresAt) > Date.now()) {
+    writeApprovalCookie(context, { sessionId, validUntil });
+  }
+  return { status, validUntil };
+}

@@ -1,0 +1,46 @@
+import { createHmac, randomInt } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { Env } from "../../env.server.ts";
+import { problem } from "../../http/problem.ts";
+import { derivedKey } from "../../identity/derived-key.ts";
+import type { User } from "../../identity/user.ts";
+import { type BegunChallenge, beginChallenge } from "../../login-challenges/begin-challenge.ts";
+
+/** A request for approval, with the code that its page alone shows. */
+export interface ApprovalRequest extends BegunChallenge {
+  pairCode: string;
+}
+
+/**
+ * Six digits are quickly tried, so what is stored of them is an HMAC under a key that the database does not hold; as the
+ * Data API takes a bytea.
+ */
+export function pairCodeHash(
+  env: Pick<Env, "SUPABASE_SECRET_KEY">,
+  { challengeId, pairCode }: { challengeId: string; pairCode: string },
+): string {
+  const hmac = createHmac("sha256", derivedKey(env, "mobile approval pair code"));
+  return `\\x${hmac.update(`${challengeId.toLowerCase()} ${pairCode}`).digest("hex")}`;
+}
+
+/**
+ * Asks the phones of an account for its second factor, on behalf of a browser that owes it.
+ * @throws Response 409 CONFLICT where there is nothing to approve, 429, 503
+ */
+export async function requestApproval(context: AppLoadContext, user: User): Promise<ApprovalRequest> {
+  const { env, requestId } = context;
+  const { satisfied, enrolled, policy } = user.mfa;
+  if (satisfied || !enrolled || policy === "recovery_in_progress") {
+    const detail = satisfied
+      ? "This session has its second step behind it."
+      : "This account has no authenticator that a phone could approve with.";
+    throw problem("CONFLICT", { requestId, detail });
+  }
+  const pairCode = String(randomInt(1_000_000)).padStart(6, "0");
+  const begun = await beginChallenge(context, {
+    kind: "mfa_mobile",
+    user,
+    pairCodeHash: (challengeId) => pairCodeHash(env, { challengeId, pairCode }),
+  });
+  return { ...begun, pairCode };
+}

@@ -1,0 +1,86 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
+import { problem } from "../http/problem.ts";
+import { mintSession } from "../identity/mint-session.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { type StoredSession, storedSession } from "../identity/session-cookie.ts";
+import { type ChallengeKey, claimsFor, refusalOf, secretHashOf } from "../login-challenges/challenge.ts";
+
+const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
+const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]);
+const completed = z.enum(["consumed", "rejected", "expired"]);
+
+/** What a poll of the asking session came to: the one that consumes has the fresh session, the others see a state. */
+export type Consumption =
+  | { status: "consumed"; session: StoredSession }
+  | { status: z.infer<typeof seen>; session: null };
+
+/**
+ * Consumes an approved challenge, for exactly one of any number of callers: claims it, mints a session apart from both
+ * parties', gives it the approver's sign-in time, and answers it for the caller to put into the browser. Creator and
+ * approver must satisfy the account at the claim and at the end. Where surely nothing was minted, the challenge can be
+ * consumed by the next poll; where nobody knows, it cannot be used any more.
+ * @param options.claims of the session that asks, which is alive
+ * @throws Response 403 MFA_REQUIRED, 404, 409 CONFLICT for an account without an email, 503
+ */
+export async function consumeChallenge(
+  context: AppLoadContext,
+  { key, claims }: { key: ChallengeKey; claims: Claims },
+): Promise<Consumption> {
+  const { env, requestId } = context;
+  const database = createServiceClient(env).schema("private");
+  const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(claims) };
+  const { data, error } = await database.rpc("claim_qr_challenge", { claim });
+  const outcome = claimed.safeParse(data);
+  if (error || !outcome.success) throw problem("UNAVAILABLE", { requestId });
+  if (outcome.data === "mfa_required" || outcome.data === "not_found") throw refusalOf(outcome.data, context);
+  if (outcome.data !== "claimed") return { status: outcome.data, session: null };
+
+  const minted = await mintSession(context, { userId: claims.sub });
+  if (minted.status !== "minted") {
+    if (minted.status === "unknown") throw problem("AUTH_UNAVAILABLE", { requestId });
+    await database.rpc("release_qr_challenge", { challenge_id: key.id });
+    if (minted.status === "busy") return { status: "approved", session: null };
+    throw unmintable(minted.status, requestId);
+  }
+
+  const completion = { id: key.id, claims: claimsFor(claims), mintedSessionId: minted.claims.session_id };
+  const { data: answer, error: failed } = await database.rpc("complete_qr_challenge", { completion });
+  const end = completed.safeParse(answer);
+  if (failed || !end.success || end.data !== "consumed") {
+    await revoke(context, minted.session);
+    if (failed || !end.success) throw problem("UNAVAILABLE", { requestId });
+    return { status: end.data, session: null };
+  }
+  return { status: "consumed", session: await renew(context, minted.session) };
+}
+
+/**
+ * The minted session with a token that tells the approver's sign-in time: the one that it was minted with says now, and
+ * reaches nobody.
+ */
+async function renew(context: AppLoadContext, minted: StoredSession): Promise<StoredSession> {
+  const { auth } = context.session.mailClient();
+  const { data, error } = await auth.refreshSession({ refresh_token: minted.refresh_token });
+  const renewed = storedSession.safeParse(data.session);
+  if (!error && renewed.success) return renewed.data;
+  await revoke(context, minted);
+  throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId });
+}
+
+/** Ends a session that must not reach the browser. */
+async function revoke({ session, requestId }: AppLoadContext, { access_token }: StoredSession): Promise<void> {
+  const { error } = await session.mailClient().auth.admin.signOut(access_token, "local");
+  if (error)
+    console.error(`warning request=${requestId} a minted session was not revoked: ${error.code ?? "no answer"}`);
+}
+
+function unmintable(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {
+  if (status === "unavailable") return problem("AUTH_UNAVAILABLE", { requestId });
+  const detail =
+    status === "no_email"
+      ? "This account has no email, so no session can be handed over to it."
+      : "No session can be made for this account now.";
+  return problem("CONFLICT", { requestId, detail });
+}

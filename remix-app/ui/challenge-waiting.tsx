@@ -1,0 +1,47 @@
+import { Form } from "@remix-run/react";
+import { Button } from "./button.tsx";
+import pollScript from "./challenge-poll.js?raw";
+import { useNonce } from "./nonce.ts";
+
+export interface ChallengeWaitingProps {
+  status: "created" | "approved";
+  /** What the script asks, with the challenge's secret. */
+  pollPath: string;
+  /** Where to go once the phone has approved: a path of ours. */
+  next: string;
+}
+
+/** That a page waits for a phone: live where its script runs, else with a button that asks. */
+export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingProps) {
+  const approved = status === "approved";
+  const go = (
+    <Form method="post" data-once>
+      <Button name="intent" value="continue" className="w-full">
+        Continue
+      </Button>
+    </Form>
+  );
+  return (
+    <div id="waiting" data-poll={pollPath} data-next={next} className="space-y-4">
+      <p role="status" className="flex items-center justify-center gap-2 text-muted">
+        <span aria-hidden="true" className="size-2 animate-pulse rounded-full bg-accent motion-reduce:animate-none" />
+        {approved ? "Approved on your phone." : "Waiting for your phone…"}
+      </p>
+      {approved ? (
+        go
+      ) : (
+        <noscript>
+          <p className="mb-3">Once you have approved on your phone, continue here. It does not show by itself.</p>
+          {go}
+        </noscript>
+      )}
+      <script
+        nonce={useNonce()}
+        type="module"
+        suppressHydrationWarning
+        // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
+        dangerouslySetInnerHTML={{ __html: pollScript }}
+      />
+    </div>
+  );
+}

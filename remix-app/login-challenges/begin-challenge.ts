@@ -5,7 +5,7 @@ import { deviceName } from "../activity/device-name.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import type { User } from "../identity/user.ts";
-import { type ChallengeKind, secretHashOf } from "./challenge.ts";
+import { type ChallengeKind, secretHashOf, unanswered } from "./challenge.ts";
 
 /** A challenge that was begun, as its browser gets to know it, once. */
 export interface BegunChallenge {
@@ -47,7 +47,7 @@ export async function beginChallenge(
       },
     });
   const begun = answer.safeParse(data);
-  if (error || !begun.success) throw problem("UNAVAILABLE", { requestId });
+  if (error || !begun.success) throw unanswered(context, { asked: "begin_login_challenge", error });
   if (begun.data.outcome === "limited") {
     const detail = "You asked for too many codes. Wait a few minutes, then ask again.";
     throw problem("RATE_LIMITED", {

@@ -52,14 +52,14 @@ export async function readChallenge(
   context: AppLoadContext,
   { kind, key, sessionId }: { kind: ChallengeKind; key: ChallengeKey; sessionId: string },
 ): Promise<ChallengeProgress | "not_found" | "forbidden"> {
-  const { env, requestId } = context;
+  const { env } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("read_login_challenge", {
       challenge: { id: key.id, kind, secretHash: secretHashOf(key.secret), sessionId },
     });
   const read = answer.safeParse(data);
-  if (error || !read.success) throw problem("UNAVAILABLE", { requestId });
+  if (error || !read.success) throw unanswered(context, { asked: "read_login_challenge", error });
   if (read.data.outcome !== "known") return read.data.outcome;
   const { outcome: _, ...progress } = read.data;
   return progress;
@@ -76,6 +76,15 @@ export async function requireChallenge(
   const progress = await readChallenge(context, options);
   if (typeof progress === "string") throw refusalOf(progress, context);
   return progress;
+}
+
+/** Where the database did not answer, or not as agreed: what was asked for is in the log. */
+export function unanswered(
+  { requestId }: Pick<AppLoadContext, "requestId">,
+  { asked, error }: { asked: string; error: { code: string } | null },
+): Response {
+  console.error(`error request=${requestId} ${asked}: ${error?.code || "answer"}`);
+  return problem("UNAVAILABLE", { requestId });
 }
 
 /** What keeps a phone's answer, or a browser's poll, from counting. */

@@ -5,7 +5,7 @@ import { problem } from "../http/problem.ts";
 import { mintSession } from "../identity/mint-session.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { type StoredSession, storedSession } from "../identity/session-cookie.ts";
-import { type ChallengeKey, claimsFor, refusalOf, secretHashOf } from "../login-challenges/challenge.ts";
+import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../login-challenges/challenge.ts";
 
 const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
 const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]);
@@ -33,7 +33,7 @@ export async function consumeChallenge(
   const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(claims) };
   const { data, error } = await database.rpc("claim_qr_challenge", { claim });
   const outcome = claimed.safeParse(data);
-  if (error || !outcome.success) throw problem("UNAVAILABLE", { requestId });
+  if (error || !outcome.success) throw unanswered(context, { asked: "claim_qr_challenge", error });
   if (outcome.data === "mfa_required" || outcome.data === "not_found") throw refusalOf(outcome.data, context);
   if (outcome.data !== "claimed") return { status: outcome.data, session: null };
 
@@ -50,7 +50,7 @@ export async function consumeChallenge(
   const end = completed.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {
     await revoke(context, minted.session);
-    if (failed || !end.success) throw problem("UNAVAILABLE", { requestId });
+    if (failed || !end.success) throw unanswered(context, { asked: "complete_qr_challenge", error: failed });
     return { status: end.data, session: null };
   }
   return { status: "consumed", session: await renew(context, minted.session) };

@@ -1,9 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
-import { type ChallengeKey, claimsFor, refusalOf, secretHashOf } from "../login-challenges/challenge.ts";
+import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../login-challenges/challenge.ts";
 
 const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
 
@@ -24,7 +23,7 @@ export async function decideChallenge(
   context: AppLoadContext,
   { key, approve, claims, device = {} }: Decision,
 ): Promise<"approved" | "rejected"> {
-  const { env, requestId } = context;
+  const { env } = context;
   const decision = {
     id: key.id,
     secretHash: secretHashOf(key.secret),
@@ -34,7 +33,7 @@ export async function decideChallenge(
   };
   const { data, error } = await createServiceClient(env).schema("private").rpc("decide_qr_challenge", { decision });
   const decided = outcome.safeParse(data);
-  if (error || !decided.success) throw problem("UNAVAILABLE", { requestId });
+  if (error || !decided.success) throw unanswered(context, { asked: "decide_qr_challenge", error });
   if (decided.data === "approved" || decided.data === "rejected") return decided.data;
   throw refusalOf(decided.data, context);
 }

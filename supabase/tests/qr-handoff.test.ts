@@ -213,7 +213,7 @@ describe("a QR challenge", () => {
       ["complete_qr_challenge", "{}"],
       ["release_qr_challenge", begun.id],
     ] as const) {
-      const run = () => call(db, name, argument);
+      const run = () => db.query(`select private.${name}($1)`, [argument]);
       expect(await failureOf(() => db.asUser(browser, run)), name).toMatchObject({ code: "42501" });
       expect(await failureOf(() => db.asRole("anon", run)), name).toMatchObject({ code: "42501" });
       expect(await failureOf(() => db.asRole("gateway", run)), name).toMatchObject({ code: "42501" });

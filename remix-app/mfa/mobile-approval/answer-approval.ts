@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
-import { claimsFor, refusalOf } from "../../login-challenges/challenge.ts";
+import { claimsFor, refusalOf, unanswered } from "../../login-challenges/challenge.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
@@ -42,12 +42,12 @@ export interface PendingApproval {
  * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
  */
 export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<PendingApproval[]> {
-  const { env, requestId } = context;
+  const { env } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("pending_mobile_approvals", { claims: claimsFor(claims) });
   const listed = listing.safeParse(data);
-  if (error || !listed.success) throw problem("UNAVAILABLE", { requestId });
+  if (error || !listed.success) throw unanswered(context, { asked: "pending_mobile_approvals", error });
   if (listed.data.outcome === "mfa_required") throw refusalOf("mfa_required", context);
   return listed.data.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
 }
@@ -82,7 +82,7 @@ export async function answerApproval(
       },
     });
   const answer = decided.safeParse(data);
-  if (error || !answer.success) throw problem("UNAVAILABLE", { requestId });
+  if (error || !answer.success) throw unanswered(context, { asked: "decide_mobile_approval", error });
   const { outcome } = answer.data;
   if (outcome === "approved" || outcome === "rejected") return outcome;
   if (outcome !== "wrong_code") throw refusalOf(outcome, context);

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { problem } from "../../http/problem.ts";
 import { writeApprovalCookie } from "../../identity/approval-cookie.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import {
@@ -10,6 +9,7 @@ import {
   claimsFor,
   requireChallenge,
   secretHashOf,
+  unanswered,
 } from "../../login-challenges/challenge.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
@@ -25,7 +25,7 @@ export async function bindApproval(
   context: AppLoadContext,
   { key, claims }: { key: ChallengeKey; claims: Claims },
 ): Promise<Pick<ChallengeProgress, "status" | "validUntil">> {
-  const { env, requestId } = context;
+  const { env } = context;
   const sessionId = claims.session_id;
   const asked = { kind: "mfa_mobile", key, sessionId } as const;
   let progress = await requireChallenge(context, asked);
@@ -33,7 +33,7 @@ export async function bindApproval(
     const binding = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(claims) };
     const { data, error } = await createServiceClient(env).schema("private").rpc("bind_mobile_approval", { binding });
     const bound = answer.safeParse(data);
-    if (error || !bound.success) throw problem("UNAVAILABLE", { requestId });
+    if (error || !bound.success) throw unanswered(context, { asked: "bind_mobile_approval", error });
     progress = bound.data ? { ...progress, ...bound.data } : await requireChallenge(context, asked);
   }
   const { status, validUntil, expiresAt } = progress;

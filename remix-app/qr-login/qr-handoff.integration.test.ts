@@ -1,0 +1,385 @@
+import { createHash } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  requireMfa,
+  type SignedInBrowser,
+  signedInLongAgo,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { openPhone, type Phone, unlockedPhone } from "../testing/phone.ts";
+import { newAddress } from "../testing/visitor.ts";
+
+const { base, supabase } = readStack();
+const challenges = "/api/v1/auth/qr-login/challenges";
+const json = { accept: "application/json" };
+
+let person: Person;
+let browser: SignedInBrowser;
+let phone: Phone;
+
+const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
+  openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
+
+beforeEach(async () => {
+  person = await createPerson();
+  [browser, phone] = await Promise.all([signIn(person), phoneOf(person)]);
+});
+afterEach(() => deletePerson(person));
+
+interface Begun {
+  id: string;
+  secret: string;
+  payload: string;
+  expiresAt: string;
+}
+
+async function begin(by = browser): Promise<Begun> {
+  const { status, text } = await by.postJson(challenges, {});
+  expect(status, text).toBe(201);
+  return JSON.parse(text);
+}
+
+const approve = (by: Phone, { id, secret }: Begun, device: object = unlockedPhone) =>
+  by.post(`${challenges}/${id}/approve`, { secret, device });
+
+async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: Begun) {
+  const { status, text } = await by.get(`${challenges}/${id}?secret=${secret}`);
+  return { status, body: JSON.parse(text) };
+}
+
+const expire = ({ id }: Begun) =>
+  query(
+    `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()
+     where id = $1`,
+    [id],
+  );
+
+const claimsOf = (by: SignedInBrowser) => {
+  const pairs = Object.fromEntries(
+    by
+      .cookie()
+      .split("; ")
+      .map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]),
+  );
+  const name = Object.keys(pairs).find((key) => /^sb-.*-auth-token(\.0)?$/.test(key)) ?? "";
+  const whole = name.endsWith(".0") ? `${pairs[name]}${pairs[name.replace(/0$/, "1")] ?? ""}` : pairs[name];
+  const stored = JSON.parse(Buffer.from((whole ?? "").replace(/^base64-/, ""), "base64url").toString());
+  return JSON.parse(Buffer.from(stored.access_token.split(".")[1], "base64url").toString()) as {
+    session_id: string;
+    aal: string;
+    amr: { method: string; timestamp: number }[];
+  };
+};
+
+describe("a QR handoff", () => {
+  test("goes from the browser to the phone and back, with a session that is neither's", async () => {
+    const before = (await browser.session()).sessionId;
+    const begun = await begin();
+    expect(begun.payload).toBe(`${base}/qr/open#${begun.id}.${begun.secret}`);
+    expect(Date.parse(begun.expiresAt) - Date.now()).toBeGreaterThan(110_000);
+    expect(await poll(browser, begun)).toEqual({ status: 200, body: { status: "created" } });
+    expect(await approve(phone, begun)).toMatchObject({ status: 200, body: { status: "approved" }, setCookies: [] });
+    const { status, body } = await poll(browser, begun);
+    expect([status, body]).toEqual([
+      200,
+      { status: "consumed", session: { userId: person.id, expiresAt: expect.stringMatching(/Z$/) } },
+    ]);
+    const { sessionId, aal, mfa } = await browser.session();
+    expect([before, phone.sessionId]).not.toContain(sessionId);
+    expect([aal, mfa]).toEqual(["aal1", { required: false, satisfied: true }]);
+    expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
+    const alive = await query<{ id: string }>("select id from auth.sessions where user_id = $1", [person.id]);
+    expect(alive.map(({ id }) => id).sort()).toEqual([sessionId, phone.sessionId].sort());
+    const log = await query<{ kind: string; method: string | null }>(
+      "select kind, method from public.security_events where user_id = $1 order by created_at desc limit 2",
+      [person.id],
+    );
+    expect(log).toEqual([
+      { kind: "sign_in", method: "qr" },
+      { kind: "qr_approved", method: null },
+    ]);
+  });
+
+  test("keeps the secret as a hash alone, and no token", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    const [row] = await query<{ text: string; hash: string }>(
+      "select to_jsonb(c)::text as text, encode(secret_hash, 'hex') as hash from private.login_challenges c where id = $1",
+      [begun.id],
+    );
+    expect(row?.hash).toBe(createHash("sha256").update(begun.secret).digest("hex"));
+    expect(row?.text).not.toContain(begun.secret);
+    expect(row?.text).not.toMatch(/eyJ[A-Za-z0-9_-]+\./);
+  });
+
+  test("is consumed by one of 50 polls at once, and mints one session", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    const cookie = browser.cookie();
+    const polls = await Promise.all(
+      Array.from({ length: 50 }, () => poll(openBrowser(base, { address: newAddress(), cookie }), begun)),
+    );
+    expect(polls.filter(({ body }) => body.status === "consumed" && body.session)).toHaveLength(1);
+    for (const { status } of polls) expect(status).toBeLessThan(500);
+    const alive = await query("select from auth.sessions where user_id = $1", [person.id]);
+    // The phone's and the fresh one: the browser's own is over.
+    expect(alive).toHaveLength(2);
+  });
+
+  test("is approved once of 50 approvals at once", async () => {
+    const begun = await begin();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => approve(phone, begun)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(49);
+  });
+
+  test("inherits the phone's sign-in time, for step-up too", async () => {
+    const begun = await begin();
+    const secondsAgo = 1_234;
+    const old = await signedInLongAgo(person, { secondsAgo });
+    const session = claimsOf(old);
+    const token = await tokenOf(old);
+    const answer = await fetch(new URL(`${challenges}/${begun.id}/approve`, base), {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ secret: begun.secret, device: unlockedPhone }),
+    });
+    expect(answer.status).toBe(200);
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+    const { amr } = claimsOf(browser);
+    expect(amr).toEqual([{ method: "otp", timestamp: session.amr[0]?.timestamp }]);
+    expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
+  });
+
+  test("of an account with an authenticator ends at the challenge: it is no second factor", async () => {
+    const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+    if (!app) throw new Error("no app");
+    const unlocked = await phoneOf(person, { factorId: app.factorId, code: codeOf(app, 1) });
+    const second = await signIn(person);
+    expect((await second.postJson(challenges, {})).status).toBe(403);
+    const proved = await second.post("/mfa", { factorId: app.factorId, code: codeOf(app, -1) });
+    expect(proved.status).toBe(302);
+    const begun = await begin(second);
+    await approve(unlocked, begun);
+    expect((await poll(second, begun)).body.status).toBe("consumed");
+    expect(await second.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: false } });
+    expect((await second.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+  });
+});
+
+async function tokenOf(by: SignedInBrowser): Promise<string> {
+  const value = by
+    .cookie()
+    .split("; ")
+    .filter((pair) => /^sb-[^=]*auth-token/.test(pair))
+    .sort()
+    .map((pair) => pair.slice(pair.indexOf("=") + 1))
+    .join("");
+  return JSON.parse(Buffer.from(value.replace(/^base64-/, ""), "base64url").toString()).access_token;
+}
+
+describe("a challenge is begun", () => {
+  test("by nobody who is not signed in", async () => {
+    expect((await openBrowser(base).postJson(challenges, {})).status).toBe(401);
+  });
+
+  test("by no Bearer, which is no browser", async () => {
+    expect(await phone.post(challenges, {})).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+  });
+
+  test.each(["cross-site", "same-site"])("by no page of another origin (%s)", async (site) => {
+    const response = await fetch(new URL(challenges, base), {
+      method: "POST",
+      headers: { cookie: browser.cookie(), "sec-fetch-site": site },
+    });
+    expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+  });
+
+  test("by no session that owes its second factor", async () => {
+    await requireMfa(person);
+    const answer = await browser.postJson(challenges, {});
+    expect([answer.status, JSON.parse(answer.text).code]).toEqual([403, "MFA_REQUIRED"]);
+  });
+});
+
+describe("the phone is refused", () => {
+  test.each([
+    ["without app lock", { ...unlockedPhone, appLock: false }],
+    ["that says nothing of its app lock", { name: "Phone", platform: "android", localAuthentication: "passcode" }],
+    ["without local authentication", { ...unlockedPhone, localAuthentication: "none" }],
+    ["that says nothing of local authentication", { name: "Phone", platform: "ios", appLock: true }],
+  ])("one %s", async (_, device) => {
+    const begun = await begin();
+    expect(await approve(phone, begun, device)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+    expect((await poll(browser, begun)).body.status).toBe("created");
+  });
+
+  test.each([
+    ["no body", {}],
+    ["another platform", { secret: "x", device: { ...unlockedPhone, platform: "windows" } }],
+    ["an unknown field", { secret: "x", device: unlockedPhone, userId: "x" }],
+    ["a name of 101 characters", { secret: "x", device: { ...unlockedPhone, name: "x".repeat(101) } }],
+    ["a text for its app lock", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
+  ])("with %s: 400", async (_, body) => {
+    expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
+  });
+
+  test("of another account: 403; with a wrong secret or id: 404", async () => {
+    const begun = await begin();
+    const other = await createPerson();
+    try {
+      expect((await approve(await phoneOf(other), begun)).status).toBe(403);
+    } finally {
+      await deletePerson(other);
+    }
+    expect((await approve(phone, { ...begun, secret: "wrong" })).status).toBe(404);
+    expect((await approve(phone, { ...begun, id: crypto.randomUUID() })).status).toBe(404);
+    expect((await approve(phone, { ...begun, id: "no-uuid" })).status).toBe(404);
+    expect((await poll(browser, begun)).body.status).toBe("created");
+  });
+
+  test("twice: 409; after a rejection: 409; too late: 410", async () => {
+    const first = await begin();
+    expect((await approve(phone, first)).status).toBe(200);
+    expect(await approve(phone, first)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
+    const second = await begin();
+    expect(await phone.post(`${challenges}/${second.id}/reject`, { secret: second.secret })).toMatchObject({
+      status: 200,
+      body: { status: "rejected" },
+    });
+    expect((await approve(phone, second)).status).toBe(409);
+    expect((await poll(browser, second)).body).toEqual({ status: "rejected" });
+    const third = await begin();
+    await expire(third);
+    expect(await approve(phone, third)).toMatchObject({ status: 410, body: { code: "GONE" } });
+    expect((await phone.post(`${challenges}/${third.id}/reject`, { secret: third.secret })).status).toBe(410);
+    expect((await poll(browser, third)).body).toEqual({ status: "expired" });
+  });
+
+  test("where it is a browser, or nobody", async () => {
+    const begun = await begin();
+    const body = { secret: begun.secret, device: unlockedPhone };
+    const path = `${challenges}/${begun.id}/approve`;
+    expect((await browser.postJson(path, body)).status).toBe(403);
+    expect((await openBrowser(base).postJson(path, body)).status).toBe(401);
+    const token = await tokenOf(browser);
+    const own = await fetch(new URL(path, base), {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    expect(own.status).toBe(403);
+  });
+
+  test("where its own session owes a second factor", async () => {
+    const begun = await begin();
+    await requireMfa(person);
+    expect(await approve(phone, begun)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+  });
+});
+
+describe("a poll", () => {
+  test("before the approval consumes nothing, and neither does HEAD after it", async () => {
+    const begun = await begin();
+    for (const _ of [1, 2]) expect((await poll(browser, begun)).body).toEqual({ status: "created" });
+    await approve(phone, begun);
+    const head = await fetch(new URL(`${challenges}/${begun.id}?secret=${begun.secret}`, base), {
+      method: "HEAD",
+      headers: { cookie: browser.cookie(), ...json },
+    });
+    expect([head.status, head.headers.getSetCookie()]).toEqual([200, []]);
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+  });
+
+  test("from another session is 403, with a wrong secret or id 404, without a session 401", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    const sibling = await signIn(person);
+    expect((await poll(sibling, begun)).status).toBe(403);
+    expect((await phone.get(`${challenges}/${begun.id}?secret=${begun.secret}`)).status).toBe(403);
+    expect((await poll(browser, { ...begun, secret: "wrong" })).status).toBe(404);
+    expect((await poll(browser, { ...begun, id: crypto.randomUUID() })).status).toBe(404);
+    expect((await poll(openBrowser(base), begun)).status).toBe(401);
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+  });
+
+  test("after its time says expired, though it was approved before", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    await expire(begun);
+    expect((await poll(browser, begun)).body).toEqual({ status: "expired" });
+  });
+
+  test("finds the phone signed out since: rejected, and no session is minted", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    await phone.signOut();
+    expect((await poll(browser, begun)).body).toEqual({ status: "rejected" });
+    expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
+  });
+
+  test("finds the browser signed out since: 401", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    const cookie = browser.cookie();
+    await browser.post("/logout", {});
+    expect((await poll(openBrowser(base, { cookie }), begun)).status).toBe(401);
+  });
+
+  test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    await requireMfa(person);
+    expect(await poll(browser, begun)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+  });
+});
+
+describe("the page", () => {
+  test("consumes by a button and never by being loaded, and leads where its visitor was going", async () => {
+    const page = "/qr?returnUrl=%2Fworkspaces";
+    expect((await browser.get(page)).words).toContain("Show QR code");
+    expect((await browser.post(page, { intent: "create" })).location).toBe(page);
+    const { text } = await browser.get(page);
+    const [, id = "", secret = ""] = /challenges\/([0-9a-f-]{36})\?secret=([\w-]+)/.exec(text) ?? [];
+    const before = (await browser.session()).sessionId;
+    expect((await browser.post(page, { intent: "continue" })).location).toBe(page);
+    await approve(phone, { id, secret, payload: "", expiresAt: "" });
+    for (const _ of [1, 2, 3]) expect((await browser.get(page)).words).toContain("Approved on your phone");
+    expect((await browser.session()).sessionId).toBe(before);
+    expect((await browser.post(page, { intent: "continue" })).location).toBe("/workspaces");
+    expect((await browser.session()).sessionId).not.toBe(before);
+    expect((await browser.get(page)).words).toContain("Show QR code");
+  });
+
+  test("shows that a code was rejected or is too old, and offers a new one", async () => {
+    await browser.post("/qr", { intent: "create" });
+    await query("update private.login_challenges set status = 'rejected' where user_id = $1", [person.id]);
+    expect((await browser.get("/qr")).words).toMatch(/It was rejected.*Show QR code/);
+    await browser.post("/qr", { intent: "create" });
+    await query(
+      `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()
+       where user_id = $1 and status = 'created'`,
+      [person.id],
+    );
+    expect((await browser.get("/qr")).words).toMatch(/too old.*Show QR code/);
+  });
+
+  test.each(["https://evil.example/", "//evil.example", "/\\evil.example"])("leads nowhere like %s", async (target) => {
+    const { text } = await browser.get(`/qr?${new URLSearchParams({ returnUrl: target })}`);
+    expect(text).not.toContain('href="https://evil');
+    expect(text).not.toContain('href="//evil');
+  });
+
+  test("of the link itself says to scan it with the app, to anybody", async () => {
+    const { status, words } = await openBrowser(base).get("/qr/open");
+    expect(status).toBe(200);
+    expect(words).toContain("Scan this code with the app");
+  });
+});

@@ -22,10 +22,7 @@ export function requireBrowser({ session, requestId }: AppLoadContext): Claims {
 export async function requirePhone(context: AppLoadContext, request: Request): Promise<{ user: User; claims: Claims }> {
   const { session, requestId } = context;
   const { auth } = session;
-  if (auth.status === "authenticated" && auth.via === "cookie") {
-    throw problem("FORBIDDEN", { requestId, detail: "Answer this in the app on your phone." });
-  }
   const user = await requireUser(context, request);
-  if (auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId });
-  return { user, claims: auth.claims };
+  if (auth.status === "authenticated" && auth.via === "bearer") return { user, claims: auth.claims };
+  throw problem("FORBIDDEN", { requestId, detail: "Answer this in the app on your phone." });
 }

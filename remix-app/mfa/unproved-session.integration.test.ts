@@ -21,6 +21,11 @@ const toChallenge = /^\/mfa(\?returnUrl=|$)/;
 /** What a session that has yet to prove its second factor may open, and what it gets there. */
 const open: Record<string, string> = {
   mfa: "the challenge itself",
+  "mfa/app": "the challenge itself, on a phone",
+  "api/v1/auth/mfa/mobile/challenges": "the challenge itself, on a phone",
+  "api/v1/auth/mfa/mobile/challenges/:id": "the challenge itself, on a phone",
+  "api/v1/auth/qr-login/challenges/:id": "how a request of its own stands; to consume one is more",
+  "qr/open": "the same for everyone",
   "mfa/recovery": "the way out for who lost the app",
   login: "to be somebody else",
   "login/passkey": "to be somebody else",
@@ -38,6 +43,7 @@ const open: Record<string, string> = {
   "api/v1/auth/app-sessions/refresh": "an app's own credential",
   "api/v1/auth/app-sessions/revoke": "an app's own credential",
   "api/v1/auth/app-token/exchange": "an app's own credential",
+  "api/ai/generate": "the gateway's own credentials; no cookie counts",
   ".well-known/passkey-endpoints": "the same for everyone",
   "api/v1/auth/session": "says that a second step is due",
   satellite: "not of the platform",

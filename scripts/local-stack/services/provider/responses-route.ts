@@ -1,7 +1,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import { giveAnswer } from "./answering.ts";
-import { behaviourOf } from "./behaviours.ts";
+import { type Behaviour, behaviourOf } from "./behaviours.ts";
 import { lastPrompt } from "./chat-request.ts";
 import { complete } from "./completion.ts";
 import { invalidRequest, unknownModel } from "./errors.ts";
@@ -17,8 +17,10 @@ export function responsesRoute(log: TruthLog) {
       return invalidRequest("The body asks for no response.", String(parsed.error.issues[0]?.path[0] ?? "") || null);
     }
     const request = toChatRequest(parsed.data);
-    const behaviour = behaviourOf(request.model, lastPrompt(request));
-    if (!behaviour) return unknownModel(request.model);
+    const named = behaviourOf(request.model, lastPrompt(request));
+    if (!named) return unknownModel(request.model);
+    const fails = named.failsLater && request.messages.some(({ role }) => role === "tool");
+    const behaviour: Behaviour = fails ? { ...named, failure: 500 } : named;
     const stream = parsed.data.stream === true;
     const requestId = c.req.header("x-request-id") ?? null;
     const truth = log.begin({ requestId, path: c.req.path, model: request.model, stream });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { ToolCall, Turn } from "../tools/tool-loop.ts";
 
 const toolCall = z.looseObject({
   id: z.string(),
@@ -14,30 +15,23 @@ const completion = z.looseObject({
     .min(1),
 });
 
-/** A call of a tool, as a model makes it. */
-export type ToolCall = { id: string; name: string; arguments: string };
-
-/** What a model said in one step: text, and calls of tools. */
-export type ModelMessage = { content: string | null; toolCalls: ToolCall[] };
-
-/** The message of a whole chat completion; of an answer that has none, nothing. */
-export function readMessage(value: unknown): ModelMessage {
-  const parsed = completion.safeParse(value);
-  const message = parsed.data?.choices[0]?.message;
+/** What a model said in a whole chat completion; in an answer that has no message, nothing. */
+export function readMessage(value: unknown): Turn {
+  const message = completion.safeParse(value).data?.choices[0]?.message;
   const toolCalls = (message?.tool_calls ?? []).map(({ id, function: { name, arguments: text } }) => ({
     id,
     name,
     arguments: text,
   }));
-  return { content: message?.content ?? null, toolCalls };
+  return assistantTurn(message?.content ?? null, toolCalls);
 }
 
-/** The message as a model is told what it said before. */
-export function assistantMessage({ content, toolCalls }: ModelMessage): object {
+/** A message with calls of tools, as a model is told what it said before. */
+export function assistantTurn(content: string | null, toolCalls: readonly ToolCall[]): Turn {
   const tool_calls = toolCalls.map(({ id, name, arguments: text }) => ({
     id,
     type: "function",
     function: { name, arguments: text },
   }));
-  return { role: "assistant", content, tool_calls };
+  return { said: [{ role: "assistant", content, tool_calls }], toolCalls };
 }

@@ -5,8 +5,8 @@ import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
+import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
-import { readServerTools, type ServerTools } from "./tool-request.ts";
 
 /** What a chat asks for, and what it may cost at most. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
@@ -51,7 +51,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   }
   const { platform, max_steps, tools, ...fields } = request;
   const functions = serverTools
-    ? serverTools.tools.map(toolDefinition)
+    ? serverTools.tools.map((name) => ({ type: "function", function: toolDefinition(name) }))
     : tools?.filter((tool) => typeof tool === "object");
   return {
     request: functions ? { ...fields, tools: functions } : fields,

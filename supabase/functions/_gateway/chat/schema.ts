@@ -13,9 +13,9 @@ import {
   temperature,
   verbosity,
 } from "../text-fields.ts";
+import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
-const maxSteps = z.number().int().min(1).max(8);
 
 const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.strictObject({
@@ -105,14 +105,11 @@ export const chatSchema = z.strictObject({
   verbosity: verbosity.nullish(),
   // A text names a server tool.
   tools: z
-    .array(z.union([functionTool, z.string().max(64)]))
+    .array(z.union([functionTool, serverToolName]))
     .min(1)
     .max(128)
     .optional(),
-  max_steps: maxSteps.optional(),
-  platform: z
-    .strictObject({ max_steps: maxSteps.optional(), tools: z.array(z.string().max(64)).max(128).optional() })
-    .optional(),
+  ...toolLoopFields,
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),

@@ -1,10 +1,11 @@
 import { answerCall } from "../answer-call.ts";
 import { bodyLimits } from "../body.ts";
 import type { Surface } from "../surface.ts";
+import { answerWithTools } from "../tools/tool-loop.ts";
 import { chatFormat } from "./answer.ts";
 import { replayChat } from "./replay.ts";
 import { type Chat, chatProviderRequest, readChat } from "./request.ts";
-import { answerWithTools } from "./tool-loop.ts";
+import { chatTools } from "./tool-dialect.ts";
 
 /** `POST /v1/chat/completions`. */
 export const chatSurface: Surface<Chat> = {
@@ -16,6 +17,8 @@ export const chatSurface: Surface<Chat> = {
   replayStream: replayChat,
   answer(gateway, call) {
     const { serverTools } = call.asked;
-    return serverTools ? answerWithTools(gateway, call, serverTools) : answerCall(gateway, call, chatFormat);
+    return serverTools
+      ? answerWithTools(gateway, call, { serverTools, dialect: chatTools })
+      : answerCall(gateway, call, chatFormat);
   },
 };

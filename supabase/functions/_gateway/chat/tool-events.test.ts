@@ -67,8 +67,8 @@ describe("a step that calls tools", () => {
 
   test("says what was called, in how many pieces it came", () => {
     const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
-    expect(reader.message()).toEqual({
-      content: null,
+    expect(reader.turn()).toMatchObject({
+      said: [{ role: "assistant", content: null }],
       toolCalls: [{ id: "t", name: "calculator", arguments: '{"expression":"1"}' }],
     });
   });
@@ -76,7 +76,7 @@ describe("a step that calls tools", () => {
   test("does so even where its end is called otherwise", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
-    expect(reader.message().toolCalls).toHaveLength(1);
+    expect(reader.turn().toolCalls).toHaveLength(1);
   });
 
   test("that is the last has all of it shown", () => {
@@ -100,7 +100,7 @@ describe("a later step", () => {
     ]);
     for (const each of events) expect(each).toMatchObject({ ...name, object: "chat.completion.chunk" });
     expect(reader.completion({})).toContain('"id":"c1"');
-    expect(reader.message()).toEqual({ content: "42", toolCalls: [] });
+    expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42", tool_calls: [] }], toolCalls: [] });
   });
 
   test("states the usage of all steps where it is asked for", () => {

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { TokenCounts } from "../../_shared/money.ts";
-import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
-import { readCompletionUsage, type UsageBound } from "../usage.ts";
+import { createStreamReader, type Reading } from "../stream-reader.ts";
+import type { Step, StepReader, ToolCall } from "../tools/tool-loop.ts";
+import { addUsage, chatUsageNames } from "../total-usage.ts";
+import { readCompletionUsage } from "../usage.ts";
 import type { createAssembly } from "./assembly.ts";
 import { completedEvent, outputTexts } from "./events.ts";
-import type { ModelMessage, ToolCall } from "./message.ts";
-import { addUsage } from "./total-usage.ts";
+import { assistantTurn } from "./message.ts";
 
 const delta = z.looseObject({
   content: z.string().nullish(),
@@ -32,28 +32,23 @@ type Chunk = z.infer<typeof chunkShape>;
 /** How an answer of several steps is called: as its first chunk was. */
 export type AnswerName = { id?: string; created: number; model: string };
 
-/** Reads one step's stream; afterwards it knows what the model said. */
-export type StepReader = StreamReader & { message: () => ModelMessage };
-
 const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
  * Reads one step of a chat with server tools. The client sees one answer: its text as it comes, under one name, without
  * the calls of our tools, and one end. Each chunk is read, and written anew.
- * @param last there is no further step: what the model says stands, calls of tools included
- * @param assembly is shown every chunk that the client gets
- * @param earlier what the steps before used, which the client's usage chunk includes
+ * @param options.last there is no further step: what the model says stands, calls of tools included
+ * @param options.assembly is shown every chunk that the client gets
+ * @param options.earlier what the steps before used, which the client's usage chunk includes
  */
-export function createStepReader(options: {
-  name: AnswerName;
-  first: boolean;
-  last: boolean;
-  keepUsageChunk: boolean;
-  earlier: TokenCounts;
-  usageBound: UsageBound;
-  assembly?: ReturnType<typeof createAssembly>;
-}): StepReader {
+export function createStepReader(
+  options: Step & {
+    name: AnswerName;
+    keepUsageChunk: boolean;
+    assembly?: ReturnType<typeof createAssembly>;
+  },
+): StepReader {
   const { name, first, last } = options;
   const toolCalls: ToolCall[] = [];
   let content: string | null = null;
@@ -68,7 +63,7 @@ export function createStepReader(options: {
     const usageIsFinal = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
     if (usageIsFinal) {
       const passes = options.keepUsageChunk && (last || toolCalls.length === 0);
-      const total = { ...chunk, usage: addUsage(chunk.usage, options.earlier) };
+      const total = { ...chunk, usage: addUsage(chunk.usage, options.earlier, chatUsageNames) };
       return { fate: passes ? event(total) : "drop", usage, usageIsFinal };
     }
     for (const choice of chunk.choices) learn(choice.delta);
@@ -116,7 +111,7 @@ export function createStepReader(options: {
   return {
     ...reader,
     answer: options.assembly?.answer,
-    message: () => ({ content, toolCalls: toolCalls.filter(Boolean) }),
+    turn: () => assistantTurn(content, toolCalls.filter(Boolean)),
   };
 }
 

@@ -8,13 +8,14 @@ const eventShape = z.looseObject({
   response: z.looseObject({ usage: z.unknown().optional() }).optional(),
 });
 /** Before anything is written. */
-const begin = new Set(["response.created", "response.queued", "response.in_progress"]);
-const last = new Set(["response.completed", "response.incomplete"]);
-const failure = "response.failed";
+export const beginEvents = new Set(["response.created", "response.queued", "response.in_progress"]);
+export const endEvents = new Set(["response.completed", "response.incomplete"]);
+export const failureEvent = "response.failed";
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
-const output = /"delta": ?"((?:[^"\\]|\\.)*)"/g;
+/** The texts of an event that are output. */
+export const outputTexts = /"delta": ?"((?:[^"\\]|\\.)*)"/g;
 
 /**
  * Reads a stream of a response's native events on its way through. The provider's own last event, which holds the whole
@@ -27,8 +28,8 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
     const usage = readResponseUsage(event.response?.usage, usageBound);
-    if (event.type === failure) return { fate: "fail", usage, usageIsFinal: true };
-    if (!last.has(event.type)) return { fate: "pass", content: !begin.has(event.type) };
+    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
+    if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };
     completed = event;
     return { fate: "done", usage, usageIsFinal: true };
   }
@@ -36,7 +37,7 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
   const reader = createStreamReader({
     content,
     telling,
-    output,
+    output: outputTexts,
     read,
     completion: (platform) => completion(completed, platform),
   });

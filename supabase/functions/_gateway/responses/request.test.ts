@@ -81,6 +81,48 @@ describe("what is not offered", () => {
   });
 });
 
+describe("the gateway's own tools", () => {
+  const serverTools = (fields: object) => readResponses({ ...hello, ...fields }, 100).serverTools;
+  const tool = { type: "function", name: "weather" };
+
+  test("are asked for in either spelling, and described to the model at their cost", () => {
+    expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
+    expect(serverTools({ platform: { max_steps: 8, tools: ["current_time"] } })).toEqual({
+      maxSteps: 8,
+      tools: ["current_time"],
+    });
+    const { request, inputBytes } = readResponses({ ...hello, tools: ["calculator"], max_steps: 1 }, 100);
+    expect(request).toEqual({
+      ...hello,
+      tools: [expect.objectContaining({ type: "function", name: "calculator", strict: false })],
+    });
+    expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
+  });
+
+  test("max_steps alone changes nothing", () => {
+    for (const fields of [{ max_steps: 8 }, { platform: { max_steps: 1 } }, { platform: { tools: [] } }]) {
+      expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ request: hello, serverTools: undefined });
+    }
+  });
+
+  test.for([
+    [{ max_steps: 0 }, "max_steps"],
+    [{ max_steps: 9 }, "max_steps"],
+    [{ max_steps: 1.5 }, "max_steps"],
+    [{ platform: { max_steps: 9, tools: ["calculator"] } }, "platform.max_steps"],
+    [{ tools: ["fetch"] }, "tools.0"],
+    [{ tools: ["constructor"] }, "tools.0"],
+    [{ platform: { tools: ["calculator", "exec"] } }, "platform.tools.1"],
+    [{ platform: { url: "http://x" } }, "platform.url"],
+    [{ tools: ["calculator", tool] }, "tools"],
+    [{ tools: [tool], platform: { tools: ["calculator"] } }, "tools"],
+    [{ tools: ["calculator"], platform: { tools: ["calculator"] } }, "platform.tools"],
+    [{ tools: ["calculator"], max_steps: 2, platform: { max_steps: 2 } }, "max_steps"],
+  ] as const)("%j is invalid", ([fields, param]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
+  });
+});
+
 test("the provider's body names its model and the reserved limit, is never stored, and shares no cache", () => {
   const asked = { ...hello, max_tokens: 9, prompt_cache_key: "k", stream: true, metadata: { a: "b" } };
   expect(JSON.parse(responsesProviderRequest(readResponses(asked, 100), to).body)).toEqual({

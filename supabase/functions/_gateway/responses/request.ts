@@ -4,10 +4,18 @@ import { refuseBody } from "../refused-body.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
+import { toolDefinition } from "../tools/server-tools.ts";
+import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { type ResponsesRequest, responsesSchema, unsupportedFields } from "./schema.ts";
 
 /** What a response is asked for, and what it may cost at most. */
-export type Responses = Asked & { request: ResponsesRequest };
+export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
+
+/** The fields that a provider gets; what is ours alone is read before. */
+type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "max_steps"> & {
+  input: string | readonly object[];
+  tools?: readonly object[];
+};
 
 const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
 
@@ -28,17 +36,24 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
   }
   const format = request.text?.format;
   const keepsSchema = format?.type === "json_schema" ? prepareAnswerCheck(format, "text.format.schema") : undefined;
+  const serverTools = readServerTools(request);
+  const { platform, max_steps, tools, ...fields } = request;
+  const functions = serverTools
+    ? // Their own arguments may be left out, which strict ones may not.
+      serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
+    : tools?.filter((tool) => typeof tool === "object");
   const images = imagesOf(request);
   const imageBytes = images.reduce((sum, url) => sum + (url.startsWith("data:") ? url.length : 0), 0);
   return {
-    request,
+    request: functions ? { ...fields, tools: functions } : fields,
+    serverTools,
     model: request.model,
     stream: request.stream === true,
     outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
     choices: 1,
     images: images.length,
     audio: false,
-    inputBytes: bodyBytes - imageBytes,
+    inputBytes: bodyBytes - imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
     keepsSchema,
   };
 }

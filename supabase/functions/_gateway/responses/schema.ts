@@ -13,6 +13,7 @@ import {
   temperature,
   verbosity,
 } from "../text-fields.ts";
+import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const itemState = {
   id: z.string().max(512).nullish(),
@@ -103,7 +104,12 @@ export const responsesSchema = z.strictObject({
   temperature: temperature.nullish(),
   top_p: probability.nullish(),
   top_logprobs: z.number().int().min(0).max(20).nullish(),
-  tools: z.array(functionTool).max(128).optional(),
+  // A text names a server tool.
+  tools: z
+    .array(z.union([functionTool, serverToolName]))
+    .max(128)
+    .optional(),
+  ...toolLoopFields,
   tool_choice: z
     .union([z.enum(["none", "auto", "required"]), z.strictObject({ type: z.literal("function"), name: functionName })])
     .optional(),
@@ -137,11 +143,9 @@ export const unsupportedFields: ReadonlySet<string> = new Set([
   "context_management",
   "conversation",
   "include",
-  "max_steps",
   "max_tool_calls",
   "modalities",
   "moderation",
-  "platform",
   "previous_response_id",
   "prompt",
   "prompt_cache_options",

@@ -1,32 +1,11 @@
-import { z } from "zod";
 import { answerCall } from "../answer-call.ts";
 import { bodyLimits } from "../body.ts";
-import type { AnswerFormat, Surface } from "../surface.ts";
-import { readResponseUsage } from "../usage.ts";
-import { createResponsesReader } from "./events.ts";
+import type { Surface } from "../surface.ts";
+import { answerWithTools } from "../tools/tool-loop.ts";
+import { responsesFormat } from "./answer.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
-import { saidInResponse } from "./said.ts";
-
-const response = z.looseObject({
-  output: z.array(z.unknown()),
-  status: z.string().optional(),
-  usage: z.unknown().optional(),
-});
-
-const format: AnswerFormat<Responses> = {
-  readAnswer(value, bound) {
-    const { success, data } = response.safeParse(value);
-    if (!success) return undefined;
-    return {
-      usage: readResponseUsage(data.usage, bound),
-      outputBytes: JSON.stringify(data.output).length,
-      said: saidInResponse(value),
-      failed: data.status === "failed" || data.status === "cancelled",
-    };
-  },
-  createReader: createResponsesReader,
-};
+import { responsesTools } from "./tool-dialect.ts";
 
 /** `POST /v1/responses`, stateless. */
 export const responsesSurface: Surface<Responses> = {
@@ -36,5 +15,10 @@ export const responsesSurface: Surface<Responses> = {
   read: readResponses,
   request: responsesProviderRequest,
   replayStream: replayResponse,
-  answer: (gateway, call) => answerCall(gateway, call, format),
+  answer(gateway, call) {
+    const { serverTools } = call.asked;
+    return serverTools
+      ? answerWithTools(gateway, call, { serverTools, dialect: responsesTools })
+      : answerCall(gateway, call, responsesFormat);
+  },
 };

@@ -12,10 +12,10 @@ export function isServerTool(name: string): name is ServerToolName {
   return Object.hasOwn(tools, name);
 }
 
-/** What a model is told of a tool, as chat completions have it. */
+/** What a model is told of a tool. */
 export function toolDefinition(name: ServerToolName): object {
   const { description, parameters } = tools[name];
-  return { type: "function", function: { name, description, parameters } };
+  return { name, description, parameters };
 }
 
 /**

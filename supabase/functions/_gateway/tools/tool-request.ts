@@ -1,18 +1,33 @@
+import { z } from "zod";
 import { GatewayError } from "../errors.ts";
-import { isServerTool, type ServerToolName } from "../tools/server-tools.ts";
-import type { ChatRequest } from "./schema.ts";
+import { isServerTool, type ServerToolName } from "./server-tools.ts";
 
+const maxSteps = z.number().int().min(1).max(8);
 const defaultMaxSteps = 4;
+const toolName = z.string().max(64);
 
-/** The gateway's own tools that a chat may use, and in how many model calls at most (api.md, Text). */
+/** How a request asks for server tools (api.md, Text), beside `tools`, where a text names one. */
+export const toolLoopFields = {
+  max_steps: maxSteps.optional(),
+  platform: z.strictObject({ max_steps: maxSteps.optional(), tools: z.array(toolName).max(128).optional() }).optional(),
+};
+export const serverToolName = toolName;
+
+/** The gateway's own tools that a call may use, and in how many model calls at most. */
 export type ServerTools = { maxSteps: number; tools: readonly ServerToolName[] };
 
 /**
- * Reads the tool loop of a chat, under either of its spellings.
+ * Reads the tool loop of a request, under either of its spellings.
  * @returns undefined where no server tool is asked for; `max_steps` alone changes nothing
  * @throws GatewayError `invalid_request` for tools that there are not, and for what cannot go together
  */
-export function readServerTools({ platform, tools = [], max_steps, n }: ChatRequest): ServerTools | undefined {
+export function readServerTools(request: {
+  platform?: { max_steps?: number; tools?: string[] };
+  tools?: readonly (object | string)[];
+  max_steps?: number;
+  n?: number | null;
+}): ServerTools | undefined {
+  const { platform, tools = [], max_steps, n } = request;
   const listed = tools.flatMap((tool, index) =>
     typeof tool === "string" ? [{ name: tool, param: `tools.${index}` }] : [],
   );

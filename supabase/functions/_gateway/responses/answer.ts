@@ -1,0 +1,27 @@
+import { z } from "zod";
+import type { AnswerFormat } from "../surface.ts";
+import { readResponseUsage } from "../usage.ts";
+import { createResponsesReader } from "./events.ts";
+import type { Responses } from "./request.ts";
+import { saidInResponse } from "./said.ts";
+
+const response = z.looseObject({
+  output: z.array(z.unknown()),
+  status: z.string().optional(),
+  usage: z.unknown().optional(),
+});
+
+/** How responses are read, whole or streamed. */
+export const responsesFormat: AnswerFormat<Responses> = {
+  readAnswer(value, bound) {
+    const { success, data } = response.safeParse(value);
+    if (!success) return undefined;
+    return {
+      usage: readResponseUsage(data.usage, bound),
+      outputBytes: JSON.stringify(data.output).length,
+      said: saidInResponse(value),
+      failed: data.status === "failed" || data.status === "cancelled",
+    };
+  },
+  createReader: createResponsesReader,
+};

@@ -1,0 +1,100 @@
+import { z } from "zod";
+import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
+import type { Step } from "../tools/tool-loop.ts";
+import { addUsage, responseUsageNames } from "../total-usage.ts";
+import { readResponseUsage } from "../usage.ts";
+import { beginEvents, completion, endEvents, failureEvent, outputTexts } from "./events.ts";
+import { saidInResponse } from "./said.ts";
+
+const eventShape = z.looseObject({
+  type: z.string().regex(/^response\./),
+  output_index: z.number().int().min(0).optional(),
+  item: z.looseObject({ type: z.string() }).optional(),
+  response: z.looseObject({ id: z.unknown(), created_at: z.unknown(), usage: z.unknown().optional() }).optional(),
+});
+type Event = z.infer<typeof eventShape>;
+
+/** What the steps of one streamed response have in common: to the client they are one. */
+export type Conversation = {
+  name?: { id: unknown; created_at: unknown };
+  nextIndex: number;
+  nextSequence: number;
+  /** Items of the steps before. */
+  shown: object[];
+};
+
+const nothing = /(?!)/;
+const encoder = new TextEncoder();
+
+/**
+ * Reads one step of a response with server tools. The client sees one response: one beginning, its items as they come
+ * but for the calls of our tools, counted through, and one end. Each event is read, and written anew.
+ * @param options.last there is no further step: what the model says stands, calls of tools included
+ */
+export function createStepReader(
+  options: Step & { conversation: Conversation },
+): StreamReader & { response: () => unknown } {
+  const { conversation, first, last } = options;
+  const indexes = new Map<number, number | undefined>();
+  let ended: Event | undefined;
+
+  function read(data: unknown): Reading {
+    const { success, data: event } = eventShape.safeParse(data);
+    if (!success) return { fate: "fail" };
+    const usage = readResponseUsage(event.response?.usage, options.usageBound);
+    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
+    if (endEvents.has(event.type)) {
+      ended = event;
+      return { fate: "done", usage, usageIsFinal: true };
+    }
+    if (beginEvents.has(event.type)) {
+      conversation.name ??= { id: event.response?.id, created_at: event.response?.created_at };
+      return { fate: first ? written(event) : "drop" };
+    }
+    if (event.output_index === undefined) return { fate: written(event), content: true };
+    const output_index = shownIndex(event.output_index, event.item);
+    return { fate: output_index === undefined ? "drop" : written({ ...event, output_index }), content: true };
+  }
+
+  /** Where the client finds an item; nowhere, if it is between the model and us. */
+  function shownIndex(index: number, item: Event["item"]): number | undefined {
+    if (!indexes.has(index)) {
+      const hidden = item?.type === "function_call" && !last;
+      indexes.set(index, hidden ? undefined : conversation.nextIndex++);
+    }
+    return indexes.get(index);
+  }
+
+  function written(event: Event): Uint8Array {
+    const counted = { ...event, sequence_number: conversation.nextSequence++ };
+    return encoder.encode(`event: ${event.type}\ndata: ${JSON.stringify(counted)}\n\n`);
+  }
+
+  function wholeResponse(): Record<string, unknown> | undefined {
+    const { response } = ended ?? {};
+    if (!response) return undefined;
+    const output = Array.isArray(response.output) ? response.output : [];
+    const usage = addUsage(response.usage, options.earlier, responseUsageNames);
+    return { ...response, ...conversation.name, output: [...conversation.shown, ...output], usage };
+  }
+
+  const reader = createStreamReader({
+    // Every event is read.
+    content: nothing,
+    telling: nothing,
+    output: outputTexts,
+    read,
+    completion(platform) {
+      const sequence_number = conversation.nextSequence;
+      return completion(ended && { ...ended, sequence_number, response: wholeResponse() }, platform);
+    },
+  });
+  return {
+    ...reader,
+    response: () => ended?.response,
+    answer() {
+      const value = wholeResponse();
+      return value && { value, said: saidInResponse(value) };
+    },
+  };
+}

@@ -1,0 +1,192 @@
+import type { TokenCounts } from "../../_shared/money.ts";
+import {
+  askProvider,
+  endWhole,
+  guessedUse,
+  readAnswer,
+  settleFailure,
+  streamedResponse,
+  wholeResponse,
+} from "../answer-call.ts";
+import type { AdmittedCall } from "../call.ts";
+import type { Gateway } from "../gateway.ts";
+import { ClientLeft } from "../providers/provider.ts";
+import { relayStream, type StreamStep } from "../relay.ts";
+import type { CallUse } from "../run.ts";
+import type { StreamReader } from "../stream-reader.ts";
+import type { AnswerFormat, Asked } from "../surface.ts";
+import { boundUsage, guessInputTokens, ImplausibleUsage, type UsageBound } from "../usage.ts";
+import { withPlatform } from "../whole-answer.ts";
+import { runTool } from "./server-tools.ts";
+import type { ServerTools } from "./tool-request.ts";
+
+/** A call of a tool, as a model makes it. */
+export type ToolCall = { id: string; name: string; arguments: string };
+
+/** What a model said in one step, as the conversation goes on with it, and the tools that it called. */
+export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
+
+/** One step of a conversation: what came before, and whether anything may follow. */
+export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageBound: UsageBound };
+
+/** How a surface's conversations with tools look. */
+export type ToolDialect<Request extends Asked> = {
+  format: Pick<AnswerFormat<Request>, "readAnswer">;
+  /** The request of a step, with what was added to the conversation. Whoever has no step left may call no tool. */
+  stepRequest: (asked: Request, step: { first: boolean; last: boolean; added: readonly object[] }) => Request;
+  /** What a model said in a whole answer. */
+  readTurn: (answer: unknown) => Turn;
+  /** What the model is told of a tool's result. */
+  toolResult: (call: ToolCall, content: string) => object;
+  /** The answer of several steps: the last one's, with what those before it said and used. */
+  wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
+  /** Makes the readers of a streamed conversation's steps. */
+  createReaders: (call: AdmittedCall<Request>) => (step: Step) => StepReader;
+};
+
+/** Reads one step's stream; afterwards it knows what the model said. */
+export type StepReader = StreamReader & { turn: () => Turn };
+
+/** A model that calls more tools at once is told no further results. */
+const maxToolCallsAStep = 32;
+
+/**
+ * Answers with the gateway's own tools: model, tools, model, … until the model calls none, or its steps are used up.
+ * Each further step is reserved before it is made.
+ */
+export async function answerWithTools<Request extends Asked>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+  { serverTools, dialect }: { serverTools: ServerTools; dialect: ToolDialect<Request> },
+): Promise<Response> {
+  const loop = createLoop(gateway, call, { ...serverTools, dialect });
+  try {
+    return call.asked.stream
+      ? await streamed(gateway, call, { loop, dialect })
+      : await whole(gateway, call, { loop, dialect });
+  } catch (error) {
+    throw settleFailure(error, loop.current());
+  }
+}
+
+type Loop<Request extends Asked> = ReturnType<typeof createLoop<Request>>;
+
+/** Where the conversation stands: the step's own call, and the way to the next one. */
+function createLoop<Request extends Asked>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+  { maxSteps, tools, dialect }: ServerTools & { dialect: ToolDialect<Request> },
+) {
+  const { open, asked } = call;
+  const startedAt = gateway.now();
+  const added: object[] = [];
+  let step = 1;
+  let addedBytes = 0;
+
+  const isFirst = () => step === 1;
+  const isLast = () => step >= maxSteps;
+
+  function current(): AdmittedCall<Request> {
+    const stepAsked = {
+      ...dialect.stepRequest(asked, { first: isFirst(), last: isLast(), added }),
+      inputBytes: asked.inputBytes + addedBytes,
+    };
+    return {
+      ...call,
+      asked: stepAsked,
+      usageBound: boundUsage(stepAsked, () => gateway.report(new ImplausibleUsage(), call.requestId)),
+      guessedInputTokens: guessInputTokens(stepAsked),
+    };
+  }
+
+  /** Runs the tools that the model has called, and reserves its next step. @throws GatewayError where that is refused */
+  async function advance(turn: Turn, use: CallUse): Promise<void> {
+    open.finishCall(use);
+    const results = turn.toolCalls.map((toolCall, index) => {
+      const began = gateway.now();
+      const time = new Date(Date.parse(open.run.created_at) + gateway.now() - startedAt);
+      const offered = index < maxToolCallsAStep ? tools : [];
+      const { succeeded, content } = runTool({ ...toolCall, offered }, { time });
+      open.content.noteTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
+      // A name that the model made up says nothing, and could say anything.
+      const name = tools.find((tool) => tool === toolCall.name) ?? "unknown";
+      open.addStep({ type: "tool", name, status: succeeded ? "succeeded" : "failed" }, began);
+      return dialect.toolResult(toolCall, content);
+    });
+    const more = [...turn.said, ...results];
+    added.push(...more);
+    addedBytes += new TextEncoder().encode(JSON.stringify(more)).length;
+    step += 1;
+    const { run } = open;
+    const { inputBytes, images, audio, outputLimit } = current().asked;
+    const reserved = await gateway.database.extendRun({
+      created_at: run.created_at,
+      id: run.run_id,
+      input_bytes: inputBytes,
+      images,
+      audio,
+      output_limit: outputLimit,
+    });
+    Object.assign(run, reserved);
+  }
+
+  return { current, advance, isFirst, isLast };
+}
+
+async function whole<Request extends Asked>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+  { loop, dialect }: { loop: Loop<Request>; dialect: ToolDialect<Request> },
+): Promise<Response> {
+  const answers: unknown[] = [];
+  for (;;) {
+    const answer = await askProvider(gateway, loop.current());
+    const read = await readAnswer(loop.current(), answer, dialect.format);
+    const turn = dialect.readTurn(read.value);
+    if (turn.toolCalls.length === 0 || loop.isLast()) {
+      const before = { answers, usage: call.open.usedSoFar() };
+      const text = (platform: Record<string, unknown>) =>
+        loop.isFirst()
+          ? withPlatform(read, platform)
+          : JSON.stringify({ ...dialect.wholeAnswer(read.value, before), platform });
+      return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
+    }
+    answers.push(read.value);
+    await loop.advance(turn, read.use);
+  }
+}
+
+async function streamed<Request extends Asked>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+  { loop, dialect }: { loop: Loop<Request>; dialect: ToolDialect<Request> },
+): Promise<Response> {
+  const { open, model, request, requestId } = call;
+  const readerOf = dialect.createReaders(call);
+  let reader: StepReader;
+
+  async function ask(): Promise<StreamStep> {
+    const { usageBound, guessedInputTokens, ...stepCall } = loop.current();
+    const answer = await askProvider(gateway, { ...stepCall, usageBound, guessedInputTokens });
+    reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.usedSoFar(), usageBound });
+    return { answer, reader, guessedInputTokens };
+  }
+
+  async function next({ answer }: StreamStep, use: CallUse): Promise<StreamStep | undefined> {
+    const turn = reader.turn();
+    if (turn.toolCalls.length === 0 || loop.isLast()) return undefined;
+    open.addStep({ type: "model", name: model, status: "succeeded" }, answer.startedAt);
+    await loop.advance(turn, use);
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof ClientLeft) error.use = guessedUse(loop.current());
+      throw error;
+    }
+  }
+
+  const step = await ask();
+  const { waitUntil } = gateway;
+  const stream = relayStream({ step, next, open, requestId, name: model, clientLeft: request.signal, waitUntil });
+  return streamedResponse(call, stream);
+}

@@ -1,0 +1,192 @@
+import { randomUUID } from "node:crypto";
+import type OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+type Step = { type: string; name: string; status: string };
+type Platform = { steps: (Step & { step: number; latency_ms: number })[]; billed_credits: number };
+type Body = OpenAI.Responses.ResponseCreateParamsNonStreaming;
+
+let tenant: GatewayTenant;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+});
+afterAll(() => tenant.close());
+
+const newId = () => `it-${randomUUID()}`;
+const named = (requestId: string) => ({ headers: { "x-request-id": requestId } });
+/** Fields of ours that the client's types do not know. */
+const body = (input: unknown, fields: object = {}) =>
+  ({ model: "demo-chat", input, tools: ["calculator", "current_time"], ...fields }) as unknown as Body;
+const multiply = 'call calculator with {"expression":"6*7"}';
+
+const model = (status = "succeeded", name = "demo-chat") => ({ type: "model", name, status });
+const tool = (name: string, status = "succeeded") => ({ type: "tool", name, status });
+const bare = (steps: readonly Step[] = []) => steps.map(({ type, name, status }) => ({ type, name, status }));
+
+async function whole(requestId: string, request: Body) {
+  const answer = await tenant.client.responses.create(request, named(requestId));
+  return { answer, platform: (answer as unknown as { platform: Platform }).platform };
+}
+
+async function stream(requestId: string, request: Body) {
+  const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+  for await (const event of await tenant.client.responses.create({ ...request, stream: true }, named(requestId))) {
+    events.push(event);
+  }
+  const last = events.at(-1) as unknown as { response: OpenAI.Responses.Response; platform: Platform };
+  return { events, answer: last.response, platform: last.platform };
+}
+
+/** Reads a stream to its end; any other answer is there already. */
+async function drained(answer: object): Promise<void> {
+  if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
+}
+
+async function callsOf(requestId: string): Promise<number> {
+  const response = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
+  return ((await response.json()) as { calls: unknown[] }).calls.length;
+}
+
+/** The run counts what all the provider's calls used together. */
+function expectSum({ run, charged, truth }: Account, modelCalls: number): void {
+  const sum = (key: "input" | "output") => truth.reduce((total, { usage }) => total + usage[key], 0);
+  expect(truth).toHaveLength(modelCalls);
+  expect(run).toMatchObject({ usage_source: "provider", input_tokens: sum("input"), output_tokens: sum("output") });
+  expect(charged).toBe(run.billed_credits);
+}
+
+describe.for([
+  ["whole", whole],
+  ["streamed", stream],
+] as const)("a response with server tools, %s,", ([, ask]) => {
+  test("calls them, and answers with what they said", async () => {
+    const requestId = newId();
+    const { answer, platform } = await ask(requestId, body(multiply));
+    expect(answer.status).toBe("completed");
+    expect(answer.output.map(({ type }) => type)).toEqual(["message"]);
+    expect(JSON.stringify(answer.output)).toContain(String.raw`\"result\":42`);
+    const steps = [model(), tool("calculator"), model()];
+    expect(platform.steps).toEqual(
+      steps.map((step, index) => ({ ...step, step: index + 1, latency_ms: expect.any(Number) })),
+    );
+    const account = await tenant.accountOf(requestId);
+    expectSum(account, 2);
+    expect(bare(account.steps)).toEqual(steps);
+    expect(answer.usage).toMatchObject({
+      input_tokens: account.run.input_tokens,
+      output_tokens: account.run.output_tokens,
+      total_tokens: account.run.input_tokens + account.run.output_tokens,
+    });
+    expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
+  });
+
+  test("takes the native spelling, and items before its question", async () => {
+    const input = [
+      { role: "user", content: "hello" },
+      { role: "assistant", content: "yes?" },
+      { role: "user", content: "call current_time" },
+    ];
+    const native = { tools: undefined, platform: { max_steps: 2, tools: ["current_time"] } };
+    const { answer } = await ask(newId(), body(input, native));
+    expect(JSON.stringify(answer.output)).toContain(String.raw`\"utc\":\"${new Date().toISOString().slice(0, 11)}`);
+  });
+
+  test("ends with its steps: of one, of eight, and whatever the model wants", async () => {
+    const many = body(`[[calls=9]] ${multiply}`, { max_steps: 1 });
+    expect(bare((await ask(newId(), many)).platform.steps)).toEqual([model()]);
+    const requestId = newId();
+    const eight = await ask(requestId, { ...many, max_steps: 8 } as Body);
+    expect(eight.platform.steps.filter(({ type }) => type === "model")).toHaveLength(8);
+    expect(eight.platform.steps.filter(({ type }) => type === "tool")).toHaveLength(7);
+    expectSum(await tenant.accountOf(requestId), 8);
+    const stubborn = await ask(newId(), body("go on", { model: "demo-stubborn", max_steps: 2 }));
+    expect(stubborn.answer.output.map(({ type }) => type)).toEqual(["function_call"]);
+  });
+
+  test.for([0, 9])("of %i steps is refused", async (max_steps) => {
+    await expect(ask(newId(), body("hello", { max_steps }))).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_request",
+      param: "max_steps",
+    });
+  });
+
+  test("tells the model of a tool that fails, which is no failure of the run", async () => {
+    const { answer, platform } = await ask(newId(), body('call calculator with {"expression":"1/0"}'));
+    expect(bare(platform.steps)).toEqual([model(), tool("calculator", "failed"), model()]);
+    expect(answer.status).toBe("completed");
+  });
+
+  test("is refused a further step that the balance does not cover, and charged what was used by then", async () => {
+    const poor = await createGatewayTenant({ credits: "1.5" });
+    const requestId = newId();
+    const streamed = ask === stream;
+    const call = poor.client.responses.create(
+      body(multiply, { max_output_tokens: 100, stream: streamed }),
+      named(requestId),
+    );
+    await expect(call.then(drained)).rejects.toMatchObject({ code: "insufficient_credits" });
+    const { run, truth, charged, steps } = await poor.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial" });
+    expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
+    expect(Number(charged)).toBeGreaterThan(0);
+    expect(bare(steps)).toEqual([model(), tool("calculator")]);
+    expect((await poor.books()).reserved).toBe("0.00000000");
+    await poor.close();
+  });
+
+  test("that fails at a further step leaves the completed ones charged", async () => {
+    const requestId = newId();
+    const asked = body("call calculator", { model: "demo-error-later" });
+    await expect(ask(requestId, asked)).rejects.toMatchObject({ code: "provider_error" });
+    const { run, truth, steps } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", error_code: "provider_error" });
+    expect(truth.map(({ status }) => status)).toEqual([200, 500]);
+    const name = "demo-error-later";
+    expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
+  });
+
+  test("that the client leaves is charged by a guess beside what is known", async () => {
+    const requestId = newId();
+    const leaving = new AbortController();
+    const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });
+    const call = tenant.client.responses.create(asked, { ...named(requestId), signal: leaving.signal });
+    const ended = call.then(drained).catch(() => {});
+    await expect.poll(() => callsOf(requestId), { timeout: 10_000, interval: 50 }).toBe(2);
+    leaving.abort();
+    await ended;
+    const { run, truth, steps } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expect(truth).toMatchObject([{ aborted: false }, { aborted: true }]);
+    expect(bare(steps)).toEqual([model(), tool("calculator"), model("aborted")]);
+  });
+});
+
+describe("a streamed response with server tools", () => {
+  test("is one response: one beginning, items counted through, one end", async () => {
+    const { events, answer } = await stream(newId(), body(`[[calls=2]] ${multiply}`));
+    expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
+    const types = events.map(({ type }) => type);
+    for (const once of ["response.created", "response.in_progress", "response.completed"]) {
+      expect(types.filter((type) => type === once)).toHaveLength(1);
+    }
+    const indexes = events.flatMap((event) => ("output_index" in event ? [event.output_index] : []));
+    expect(new Set(indexes)).toEqual(new Set([0]));
+    const [first] = events as { response: { id: string } }[];
+    expect(answer.id).toBe(first?.response.id);
+    expect(JSON.stringify(events)).not.toContain("function_call_arguments");
+  });
+
+  test("works with the client's own helper", async () => {
+    const helper = tenant.client.responses.stream(body(multiply) as object as { model: string; input: string });
+    expect((await helper.finalResponse()).output_text).toContain('"result":42');
+  });
+});
+
+test("max_steps without server tools changes nothing", async () => {
+  const { answer, platform } = await whole(newId(), body("hello", { tools: undefined, max_steps: 8 }));
+  expect(answer.output_text).toContain("hello");
+  expect(bare(platform.steps)).toEqual([model()]);
+});

@@ -114,6 +114,41 @@ describe("workspace roles", () => {
     expect(error.code).toBe("23505");
   });
 
+  test.for(["Owner", "OWNER", "Viewer"])("have names that nobody takes for another's: %s", async (name, { db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const error = await failureOf(() =>
+      db.asUser(owner, () =>
+        db.query("insert into public.workspace_roles (workspace_id, name) values ($1, $2)", [id, name]),
+      ),
+    );
+    expect(error.code).toBe("23505");
+  });
+
+  test.for([" owner", "owner ", "a\u0007b", "a\nb", "", "x".repeat(41)])(
+    "have readable names: %j",
+    async (name, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const error = await failureOf(() =>
+        db.asUser(owner, () =>
+          db.query("insert into public.workspace_roles (workspace_id, name) values ($1, $2)", [id, name]),
+        ),
+      );
+      expect(error.code).toBe("23514");
+    },
+  );
+
+  test("are written down when people define them, and not when a workspace is founded", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    await define(db, owner, { workspaceId: id, permissions: "{use_ai_studio}" });
+    const log = await db.query(
+      "select actor_id, action, subject, details from public.workspace_audit_log where workspace_id = $1 and action like 'role.%'",
+      [id],
+    );
+    expect(log).toEqual([
+      { actor_id: owner.sub, action: "role.created", subject: "Billing", details: { after: ["use_ai_studio"] } },
+    ]);
+  });
+
   test("cannot vanish while somebody has them", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const error = await failureOf(() =>

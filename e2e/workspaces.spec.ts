@@ -44,7 +44,10 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await expect(page.getByRole("heading", { level: 1, name: "Orbit two" })).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  await page.getByRole("button", { name: "Hand over" }).click();
+  await page.getByRole("button", { name: "Hand over", exact: true }).click();
+  await expect(page.getByRole("heading", { name: /^Make .+ the owner of Orbit two\?$/ })).toBeVisible();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: /^Hand over to/ }).click();
   await expect(page.getByText("has a new owner")).toBeVisible();
 
   await invited.goto("/workspaces");
@@ -98,6 +101,76 @@ test("members who may not manage see no forms, and leave by themselves", async (
   await expect(viewer.getByRole("button", { name: "Delete workspace" })).toHaveCount(0);
   await expect(viewer.getByRole("link", { name: "Activity" })).toHaveCount(0);
   await viewer.getByRole("link", { name: "Members" }).click();
-  await viewer.getByRole("button", { name: "Leave this workspace" }).click();
+  await viewer.getByRole("link", { name: "Leave this workspace" }).click();
+  await expect(viewer.getByRole("heading", { name: "Leave Quiet?" })).toBeVisible();
+  await viewer.getByRole("link", { name: "Cancel" }).click();
+  await viewer.getByRole("link", { name: "Leave this workspace" }).click();
+  await viewer.getByRole("button", { name: "Leave workspace" }).click();
   await expect(viewer).toHaveURL(/\/workspaces$/);
+});
+
+test("roles of a workspace's own are defined, given, changed and deleted, without JavaScript too", async ({
+  page,
+  browser,
+  member,
+  colleague,
+}) => {
+  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await page.getByLabel("Name").fill("Roles");
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await page.getByRole("link", { name: "Roles", exact: true }).click();
+  await page.getByLabel("Name", { exact: true }).fill("Owner");
+  await page.getByLabel("Manage keys").check();
+  await page.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("alert")).toContainText("There is a role of that name already.");
+  await expect(page.getByLabel("Manage keys")).toBeChecked();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel("Name", { exact: true }).fill("Key keepers");
+  await page.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("status")).toContainText("The role is there");
+  await expect(page.getByRole("listitem").filter({ hasText: "Key keepers" })).toContainText("Manage keys · Nobody");
+  await expect(page.getByRole("link", { name: "Edit owner" })).toHaveCount(0);
+
+  await page.getByRole("link", { name: "Members" }).click();
+  await page.getByLabel("Email").fill(colleague.email);
+  await page.getByLabel("Role", { exact: true }).selectOption("Key keepers");
+  await page.getByRole("button", { name: "Send invitation" }).click();
+  const keeper = await pageOf(browser, colleague, await linkOfMail(colleague.email, "Join Roles on Gatehouse"));
+  await keeper.getByRole("button", { name: "Join workspace" }).click();
+  await keeper.getByRole("link", { name: "Roles", exact: true }).click();
+  await expect(keeper.getByRole("button", { name: "Create role" })).toHaveCount(0);
+  await expect(keeper.getByRole("link", { name: /^Edit/ })).toHaveCount(0);
+
+  const context = await browser.newContext({
+    javaScriptEnabled: false,
+    storageState: await page.context().storageState(),
+  });
+  const plain = await context.newPage();
+  await plain.goto(page.url());
+  await plain.getByRole("link", { name: "Roles", exact: true }).click();
+  await plain.getByRole("link", { name: "Edit Key keepers" }).click();
+  await expect(plain.getByText("Give them another one first.")).toBeVisible();
+  await plain.getByLabel("Name", { exact: true }).fill(" ");
+  await plain.getByRole("button", { name: "Save role" }).click();
+  await expect(plain.getByRole("alert")).toContainText("Enter a name for the role.");
+  await plain.getByLabel("Name", { exact: true }).fill("Keepers");
+  await plain.getByLabel("Use the AI studio").check();
+  await plain.getByRole("button", { name: "Save role" }).click();
+  await expect(plain.getByRole("listitem").filter({ hasText: "Keepers" })).toContainText(
+    "Manage keys, Use the AI studio · 1 person",
+  );
+  await plain.getByRole("link", { name: "Members" }).click();
+  await plain.getByRole("link", { name: /^Remove/ }).click();
+  await plain.getByRole("button", { name: /^Remove/ }).click();
+  await expect(plain.getByText("They no longer have access.")).toBeVisible();
+  await plain.getByRole("link", { name: "Roles", exact: true }).click();
+  await plain.getByRole("link", { name: "Edit Keepers" }).click();
+  await plain.getByRole("button", { name: "Delete role" }).click();
+  await expect(plain.getByText("The role is deleted.")).toBeVisible();
+  await plain.getByRole("link", { name: "Activity" }).click();
+  for (const line of ["defined the role Key keepers", "changed the role Keepers", "deleted the role Keepers"]) {
+    await expect(plain.getByRole("main")).toContainText(line);
+  }
+  await context.close();
 });

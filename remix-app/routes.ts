@@ -50,6 +50,8 @@ export default [
   route("workspaces", "routes/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspace.tsx"),
   route("workspaces/:workspaceId/members", "routes/workspace.members.tsx"),
+  route("workspaces/:workspaceId/roles", "routes/workspace.roles.tsx"),
+  route("workspaces/:workspaceId/roles/:roleId", "routes/workspace.role.tsx"),
   route("workspaces/:workspaceId/settings", "routes/workspace.settings.tsx"),
   route("workspaces/:workspaceId/activity", "routes/workspace.activity.tsx"),
   route("workspaces/:workspaceId/ai/runs", "routes/studio.runs.tsx"),

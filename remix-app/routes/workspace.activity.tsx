@@ -46,6 +46,7 @@ const verbs: Record<string, string> = {
   "member.joined": "joined",
   "member.left": "left or was removed",
   "member.role_changed": "got another role",
+  "role.created": "defined the role",
   "role.changed": "changed the role",
   "role.deleted": "deleted the role",
   "invitation.sent": "invited",

@@ -13,6 +13,7 @@ import { applyMemberChange, memberChange } from "../workspaces/member-changes.ts
 import { MemberList } from "../workspaces/member-list.tsx";
 import { listMembers, listRoles } from "../workspaces/members.ts";
 import { requireWorkspace } from "../workspaces/permission.ts";
+import { Removal } from "../workspaces/removal.tsx";
 import { assignableRoles } from "../workspaces/roles.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
@@ -29,11 +30,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     manages ? listInvitations(user, place) : [],
   ]);
   const { id, email, displayName } = user;
+  const leaving = new URL(request.url).searchParams.get("remove");
   return {
     user: { id, email, displayName },
     workspace,
     manages,
     members,
+    leaving: members.find(({ userId }) => userId === leaving) ?? null,
     assignable: manages ? assignableRoles(roles, workspace) : [],
     invitations,
     now: new Date().toISOString(),
@@ -56,18 +59,22 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function MembersPage() {
-  const { user, workspace, manages, members, assignable, invitations, now } = useLoaderData<typeof loader>();
+  const { user, workspace, manages, members, leaving, assignable, invitations, now } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
+  const here = `/workspaces/${workspace.id}/members`;
   return (
     <WorkspacePage user={user} workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed ? <ErrorSummary id="members-error" form={[answer.failed]} fields={[]} /> : null}
+      {leaving ? (
+        <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace.name} here={here} />
+      ) : null}
       <Card title="Members" lead="Who belongs to this workspace, and what their role allows.">
-        <MemberList members={members} me={user.id} manages={manages} assignable={assignable} now={now} />
+        <MemberList members={members} me={user.id} manages={manages} assignable={assignable} action={here} now={now} />
       </Card>
       {manages ? (
         <Card title="Invite someone" lead="They get a mail with a link that works for a week.">
-          <InviteForm roles={assignable} email={answer?.failed ? answer.email : ""} />
+          <InviteForm roles={assignable} email={answer?.failed ? answer.email : ""} action={here} />
           <InvitationList invitations={invitations} now={now} />
         </Card>
       ) : null}

@@ -5,6 +5,7 @@ import { problem } from "../http/problem.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -24,11 +25,14 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     ? await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId })
     : [];
   const { email, displayName } = user;
+  const heirs = members.filter(({ userId }) => userId !== user.id).map(({ userId, name }) => ({ userId, name }));
+  const heir = new URL(request.url).searchParams.get("heir");
   return {
     user: { email, displayName },
     workspace,
     manages: workspace.permissions.includes("manage_workspace_settings"),
-    heirs: members.filter(({ userId }) => userId !== user.id).map(({ userId, name }) => ({ userId, name })),
+    heirs,
+    heir: heirs.find(({ userId }) => userId === heir) ?? null,
   };
 }
 
@@ -43,7 +47,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function WorkspaceSettingsPage() {
-  const { user, workspace, manages, heirs } = useLoaderData<typeof loader>();
+  const { user, workspace, manages, heirs, heir } = useLoaderData<typeof loader>();
+  const here = `/workspaces/${workspace.id}/settings`;
   const answer = useActionData<typeof action>();
   const failedAt = (field: string) => (answer?.failed?.field === field ? [answer.failed.message] : undefined);
   return (
@@ -56,9 +61,22 @@ export default function WorkspaceSettingsPage() {
           fields={[{ fieldId: answer.failed.field, message: answer.failed.message }]}
         />
       ) : null}
+      {heir && !answer ? (
+        <ConfirmCard
+          title={`Make ${heir.name} the owner of ${workspace.name}?`}
+          lead="They may then do everything here, and take away your access. You stay as an admin, and cannot take it back."
+          cancelTo={here}
+        >
+          <Form method="post" action={here}>
+            <input type="hidden" name="intent" value="transfer" />
+            <input type="hidden" name="userId" value={heir.userId} />
+            <Button variant="danger">Hand over to {heir.name}</Button>
+          </Form>
+        </ConfirmCard>
+      ) : null}
       <Card title="Name" lead="As members and mails show it.">
         {manages ? (
-          <Form method="post" noValidate className="max-w-108 space-y-4">
+          <Form method="post" action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="rename" />
             <Field
               id="name"
@@ -81,9 +99,8 @@ export default function WorkspaceSettingsPage() {
           {heirs.length === 0 ? (
             <p className="text-muted">Nobody else is in this workspace yet. Invite someone first.</p>
           ) : (
-            <Form method="post" className="flex flex-wrap items-end gap-3">
-              <input type="hidden" name="intent" value="transfer" />
-              <Select id="heir" name="userId" label="New owner" className="basis-56">
+            <Form method="get" action={here} className="flex flex-wrap items-end gap-3">
+              <Select id="heir" name="heir" label="New owner" className="basis-56">
                 {heirs.map(({ userId, name }) => (
                   <option key={userId} value={userId}>
                     {name}
@@ -100,7 +117,7 @@ export default function WorkspaceSettingsPage() {
           title="Delete this workspace"
           lead="Its keys stop working at once, for everyone. Records of what was used and billed are kept."
         >
-          <Form method="post" noValidate className="max-w-108 space-y-4">
+          <Form method="post" action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="delete" />
             <Field
               id="confirmation"

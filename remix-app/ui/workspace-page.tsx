@@ -14,6 +14,7 @@ export function WorkspacePage({ user, workspace, children }: WorkspacePageProps)
   const sections = [
     { to: base, label: "Overview" },
     { to: `${base}/members`, label: "Members" },
+    { to: `${base}/roles`, label: "Roles" },
     { to: `${base}/ai/runs`, label: "Runs" },
     { to: `${base}/ai/keys`, label: "Keys" },
     { to: `${base}/settings`, label: "Settings" },

@@ -4,11 +4,19 @@ import { Field } from "../ui/field.tsx";
 import { Select } from "../ui/select.tsx";
 
 /** Asks someone in by email, as one of the roles that the inviter may give. */
-export function InviteForm({ roles, email }: { roles: { id: string; name: string }[]; email: string }) {
+export function InviteForm({
+  roles,
+  email,
+  action,
+}: {
+  roles: { id: string; name: string }[];
+  email: string;
+  action: string;
+}) {
   // The narrowest role comes last, and is the one to begin with.
   const first = roles.at(-1)?.id;
   return (
-    <Form method="post" noValidate className="flex flex-wrap items-end gap-3">
+    <Form method="post" action={action} noValidate className="flex flex-wrap items-end gap-3">
       <input type="hidden" name="intent" value="invite" />
       <div className="min-w-0 flex-1 basis-56">
         <Field

@@ -1,5 +1,5 @@
-import { Form } from "@remix-run/react";
-import { Button } from "../ui/button.tsx";
+import { Form, Link } from "@remix-run/react";
+import { Button, buttonClass } from "../ui/button.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Select } from "../ui/select.tsx";
 import type { Member } from "./members.ts";
@@ -10,11 +10,13 @@ export interface MemberListProps {
   me: string;
   manages: boolean;
   assignable: { id: string; name: string }[];
+  /** Where its forms post to. */
+  action: string;
   now: string;
 }
 
 /** Members with their roles; who manages them changes roles here, and everybody may leave. */
-export function MemberList({ members, me, manages, assignable, now }: MemberListProps) {
+export function MemberList({ members, me, manages, assignable, action, now }: MemberListProps) {
   return (
     <ul>
       {members.map(({ userId, name, roleId, role, joinedAt }) => {
@@ -36,7 +38,7 @@ export function MemberList({ members, me, manages, assignable, now }: MemberList
             </div>
             <div className="flex flex-wrap items-end gap-2">
               {mayChange && !self ? (
-                <Form method="post" className="flex items-end gap-2">
+                <Form method="post" action={action} className="flex items-end gap-2">
                   <input type="hidden" name="intent" value="change_role" />
                   <input type="hidden" name="userId" value={userId} />
                   <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
@@ -52,13 +54,13 @@ export function MemberList({ members, me, manages, assignable, now }: MemberList
                 </Form>
               ) : null}
               {mayChange || self ? (
-                <Form method="post">
-                  <input type="hidden" name="intent" value="remove" />
-                  <input type="hidden" name="userId" value={userId} />
-                  <Button variant="quiet" aria-label={self ? "Leave this workspace" : `Remove ${name}`}>
-                    {self ? "Leave" : "Remove"}
-                  </Button>
-                </Form>
+                <Link
+                  to={`?remove=${userId}`}
+                  className={buttonClass("quiet")}
+                  aria-label={self ? "Leave this workspace" : `Remove ${name}`}
+                >
+                  {self ? "Leave" : "Remove"}
+                </Link>
               ) : null}
             </div>
           </li>

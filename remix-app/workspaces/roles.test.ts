@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { assignableRoles } from "./roles.ts";
+import { workspacePermissions } from "./permission.ts";
+import { assignableRoles, mayDefine } from "./roles.ts";
 
 const roles = [
   { id: "1", name: "owner", is_owner: true, permissions: [] },
@@ -15,4 +16,12 @@ test("an owner gives every role but the owner's, which is handed over elsewhere"
 test("others give roles that allow no more than their own", () => {
   expect(names({ isOwner: false, permissions: ["manage_members", "manage_ai_keys"] })).toEqual(["keys", "viewer"]);
   expect(names({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
+});
+
+test("who manages members defines roles within their own reach, and nobody the owner's", () => {
+  const definable = (access: Parameters<typeof mayDefine>[1]) =>
+    roles.filter((role) => mayDefine(role, access)).map(({ name }) => name);
+  expect(definable({ isOwner: true, permissions: workspacePermissions })).toEqual(["keys", "viewer"]);
+  expect(definable({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
+  expect(definable({ isOwner: false, permissions: ["manage_ai_keys"] })).toEqual([]);
 });

@@ -1,15 +1,21 @@
 import type { Role } from "./members.ts";
 import type { WorkspaceAccess } from "./permission.ts";
 
+type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
+
 /**
  * The roles that a member may give on the members page: none that allows more than their own, as row-level security
  * judges too, and not the owner's, which is handed over on the settings page after a fresh sign-in.
  */
-export function assignableRoles(
-  roles: readonly Role[],
-  { isOwner, permissions }: Pick<WorkspaceAccess, "isOwner" | "permissions">,
-): { id: string; name: string }[] {
-  return roles
-    .filter((role) => !role.is_owner && (isOwner || role.permissions.every((one) => permissions.includes(one))))
-    .map(({ id, name }) => ({ id, name }));
+export function assignableRoles(roles: readonly Role[], access: Access): { id: string; name: string }[] {
+  return roles.filter((role) => withinReach(role, access)).map(({ id, name }) => ({ id, name }));
+}
+
+/** Whether a member may change or delete a role: by the same measure, and only who manages members. */
+export function mayDefine(role: Role, access: Access): boolean {
+  return access.permissions.includes("manage_members") && withinReach(role, access);
+}
+
+function withinReach(role: Role, { isOwner, permissions }: Access): boolean {
+  return !role.is_owner && (isOwner || role.permissions.every((one) => permissions.includes(one)));
 }

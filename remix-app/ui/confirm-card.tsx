@@ -1,0 +1,46 @@
+import { Link } from "@remix-run/react";
+import type { ReactNode } from "react";
+import { buttonClass } from "./button.tsx";
+
+/**
+ * The step before something that cannot be taken back: what will happen, and to whom. It takes the focus when it
+ * arrives, and leads back to where it was asked for.
+ * @param children the form that does it
+ */
+export function ConfirmCard({
+  title,
+  lead,
+  cancelTo,
+  children,
+}: {
+  title: string;
+  lead: string;
+  cancelTo: string;
+  children: ReactNode;
+}) {
+  return (
+    <section
+      aria-labelledby="confirm-title"
+      aria-describedby="confirm-lead"
+      tabIndex={-1}
+      // biome-ignore lint/a11y/noAutofocus: the person has asked for this question, which is all that matters now
+      autoFocus
+      className="space-y-4 rounded-card border border-bad/40 bg-surface p-4 sm:p-5"
+    >
+      <div className="space-y-1">
+        <h2 id="confirm-title" className="break-words font-semibold text-large">
+          {title}
+        </h2>
+        <p id="confirm-lead" className="text-muted">
+          {lead}
+        </p>
+      </div>
+      <div className="flex flex-wrap gap-3">
+        {children}
+        <Link to={cancelTo} className={buttonClass("secondary")}>
+          Cancel
+        </Link>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,69 @@
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import type { User } from "../identity/user.ts";
+import { workspaceProblem } from "./failures.ts";
+import { workspacePermissions } from "./permission.ts";
+
+const definition = {
+  // As the table's own checks have it.
+  name: z
+    .string()
+    .trim()
+    .min(1, "Enter a name for the role.")
+    .max(40, "Use at most 40 characters for the name.")
+    .refine((name) => !/\p{Cc}/u.test(name), "Use letters, digits and spaces for the name."),
+  permissions: z.array(z.enum(workspacePermissions)),
+};
+
+/** What the pages of roles post. */
+const roleChange = z.discriminatedUnion("intent", [
+  z.object({ intent: z.literal("create"), ...definition }),
+  z.object({ intent: z.literal("save"), ...definition }),
+  z.object({ intent: z.literal("delete") }),
+]);
+
+/** What was typed and ticked, to be judged and, where it fails, to be shown again. */
+export function readRoleForm(form: FormData) {
+  return { name: String(form.get("name") ?? ""), permissions: workspacePermissions.filter((one) => form.has(one)) };
+}
+
+/** Judges what a page of roles posts. */
+export function parseRoleChange(form: FormData) {
+  return roleChange.safeParse({ intent: form.get("intent"), ...readRoleForm(form) });
+}
+
+/** Why a name cannot be taken, in words for beside its field; null where something else was wrong. */
+export function nameFault(error: z.ZodError): string | null {
+  return error.issues.find(({ path }) => path[0] === "name")?.message ?? null;
+}
+
+/**
+ * Defines, changes or deletes a role. Row-level security refuses what the caller may not do themselves.
+ * @returns null, or the words for what stands in the way
+ * @throws Response a problem where they may not, the role is gone, or the database did not answer
+ */
+export async function applyRoleChange(
+  { data }: User,
+  options: { workspaceId: string; roleId?: string; change: z.infer<typeof roleChange>; requestId: string },
+): Promise<string | null> {
+  const { workspaceId, roleId = "", change, requestId } = options;
+  const roles = data.from("workspace_roles");
+  const one = { workspace_id: workspaceId, id: roleId };
+  const { data: changed, error } = await (() => {
+    switch (change.intent) {
+      case "create": {
+        const { name, permissions } = change;
+        return roles.insert({ workspace_id: workspaceId, name, permissions }).select("id");
+      }
+      case "save":
+        return roles.update({ name: change.name, permissions: change.permissions }).match(one).select("id");
+      case "delete":
+        return roles.delete().match(one).select("id");
+    }
+  })();
+  if (error?.code === "23505") return "There is a role of that name already.";
+  if (error?.code === "23503") return "Somebody has this role. Give them another one first.";
+  if (error) throw workspaceProblem(error, { requestId });
+  if (changed.length > 0) return null;
+  throw problem("NOT_FOUND", { requestId, detail: "There is no such role, or it is not yours to change." });
+}

@@ -1,0 +1,62 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../ui/button.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+import { Field } from "../ui/field.tsx";
+import type { WorkspacePermission } from "./permission.ts";
+import { permissionWords } from "./permission-words.ts";
+
+export interface RoleFormProps {
+  intent: "create" | "save";
+  /** What the caller may do, and so may let others do. */
+  grantable: readonly WorkspacePermission[];
+  name: string;
+  permissions: readonly string[];
+  failed: string | null;
+}
+
+/** Names a role and says what it allows. */
+export function RoleForm({ intent, grantable, name, permissions, failed }: RoleFormProps) {
+  const hint = `${intent}-permissions-hint`;
+  return (
+    <Form method="post" noValidate className="max-w-108 space-y-5">
+      <ErrorSummary
+        id="role-error"
+        form={undefined}
+        fields={failed ? [{ fieldId: "role-name", message: failed }] : []}
+      />
+      <input type="hidden" name="intent" value={intent} />
+      <Field
+        id="role-name"
+        name="name"
+        label="Name"
+        autoComplete="off"
+        required
+        maxLength={40}
+        defaultValue={name}
+        errorId="role-name-error"
+        errors={failed ? [failed] : undefined}
+      />
+      <fieldset aria-describedby={hint} className="space-y-3">
+        <legend className="mb-1.5 font-medium">What it allows</legend>
+        <p id={hint} className="text-muted text-small">
+          You can give what your own role allows. With nothing ticked, people see who is in the workspace.
+        </p>
+        {grantable.map((permission) => (
+          <label key={permission} className="flex cursor-pointer items-start gap-3">
+            <input
+              type="checkbox"
+              name={permission}
+              defaultChecked={permissions.includes(permission)}
+              className="mt-0.75 size-4 shrink-0 cursor-pointer accent-accent"
+            />
+            <span className="min-w-0">
+              <span className="block font-medium">{permissionWords[permission].name}</span>
+              <span className="block text-muted text-small">{permissionWords[permission].explanation}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <Button>{intent === "create" ? "Create role" : "Save role"}</Button>
+    </Form>
+  );
+}

@@ -1,0 +1,42 @@
+import { Link } from "@remix-run/react";
+import { buttonClass } from "../ui/button.tsx";
+import type { Role } from "./members.ts";
+import { permissionWords } from "./permission-words.ts";
+
+export interface ListedRole extends Role {
+  /** How many members have it. */
+  members: number;
+  editable: boolean;
+}
+
+const people = (count: number) => (count === 1 ? "1 person" : `${count === 0 ? "Nobody" : `${count} people`}`);
+
+/** A workspace's roles, each with what it allows and how many have it. */
+export function RoleList({ roles }: { roles: ListedRole[] }) {
+  return (
+    <ul>
+      {roles.map(({ id, name, is_owner, permissions, members, editable }) => (
+        <li
+          key={id}
+          className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t"
+        >
+          <div className="min-w-0 flex-1 basis-56">
+            <p className="break-words font-medium first-letter:uppercase">{name}</p>
+            <p className="text-muted text-small">
+              {is_owner
+                ? "Everything, and who owns the workspace"
+                : permissions.map((one) => permissionWords[one].name).join(", ") || "Sees who is in the workspace"}
+              {" · "}
+              {people(members)}
+            </p>
+          </div>
+          {editable ? (
+            <Link to={id} className={buttonClass("secondary")} aria-label={`Edit ${name}`}>
+              Edit
+            </Link>
+          ) : null}
+        </li>
+      ))}
+    </ul>
+  );
+}

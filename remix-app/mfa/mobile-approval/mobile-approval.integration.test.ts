@@ -1,0 +1,354 @@
+import { createClient } from "@supabase/supabase-js";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  type SignedInBrowser,
+  signIn,
+} from "../../../scripts/test/people.ts";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { type AuthenticatorApp, codeOf, enrollApps } from "../../testing/authenticator-app.ts";
+import { openBrowser } from "../../testing/browser.ts";
+import { openPhone, type Phone, unlockedPhone } from "../../testing/phone.ts";
+
+const { base, supabase } = readStack();
+const challenges = "/api/v1/auth/mfa/mobile/challenges";
+const approvals = "/api/v1/auth/mfa/mobile/approvals";
+const cookieName = "ttr_mfa_mobile_approval";
+
+interface Asked {
+  id: string;
+  secret: string;
+  pairCode: string;
+  expiresAt: string;
+}
+
+let person: Person;
+let app: AuthenticatorApp;
+let phone: Phone;
+let browser: SignedInBrowser;
+
+const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
+  openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
+
+beforeEach(async () => {
+  person = await createPerson();
+  const [enrolled] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+  if (!enrolled) throw new Error("no app");
+  app = enrolled;
+  // Its code ends every session at AAL1, so that the browser comes after it.
+  phone = await phoneOf(person, { factorId: app.factorId, code: codeOf(app, 1) });
+  browser = await signIn(person, { returnUrl: "/workspaces" });
+});
+afterEach(() => deletePerson(person));
+
+async function ask(by = browser): Promise<Asked> {
+  const { status, text } = await by.postJson(challenges, {});
+  expect(status, text).toBe(201);
+  return JSON.parse(text);
+}
+
+const answer = (by: Phone, { id, pairCode }: Asked, decision = "approve") =>
+  by.post(`${challenges}/${id}/approve`, { decision, pairCode, device: unlockedPhone });
+
+async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: Asked) {
+  const { status, text } = await by.get(`${challenges}/${id}?secret=${secret}`);
+  return { status, body: JSON.parse(text) };
+}
+
+/** A browser whose sign-in was approved on the phone. */
+async function approved(by = browser): Promise<SignedInBrowser> {
+  const asked = await ask(by);
+  expect((await answer(phone, asked)).status).toBe(200);
+  expect((await poll(by, asked)).body.status).toBe("bound");
+  expect((await by.get("/workspaces")).status).toBe(200);
+  return by;
+}
+
+/** Expects the redirect to stand, and the cookie to be taken away. */
+async function expectChallenged(by: SignedInBrowser): Promise<void> {
+  expect((await by.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+  expect(by.cookie()).not.toContain(cookieName);
+}
+
+const wrongCodes = ({ pairCode }: Asked) =>
+  Array.from({ length: 60 }, (_, nth) => String((Number(pairCode) + 1 + nth) % 1_000_000).padStart(6, "0"));
+
+describe("a sign-in approved on the phone", () => {
+  test("goes from the browser to the phone and back, and opens this session for 12 hours", async () => {
+    expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    const asked = await ask();
+    expect(asked.pairCode).toMatch(/^\d{6}$/);
+    expect(await poll(browser, asked)).toEqual({ status: 200, body: { status: "created" } });
+    const listed = await phone.get<{ approvals: object[] }>(approvals);
+    expect(listed).toMatchObject({
+      status: 200,
+      body: { approvals: [{ id: asked.id, device: "Test browser", expiresAt: asked.expiresAt }], nextCursor: null },
+    });
+    expect(JSON.stringify(listed.body)).not.toContain(asked.pairCode);
+    expect(await answer(phone, asked)).toMatchObject({ status: 200, body: { status: "approved" }, setCookies: [] });
+    expect((await browser.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+
+    const bound = await poll(browser, asked);
+    expect(bound.body).toEqual({ status: "bound", validUntil: expect.stringMatching(/Z$/) });
+    const hours = (Date.parse(bound.body.validUntil) - Date.now()) / 3_600_000;
+    expect(hours).toBeGreaterThan(11.99);
+    expect(hours).toBeLessThanOrEqual(12.01);
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    // The session is what it was: no proof of its own was added to it.
+    expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: true } });
+    expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
+  });
+
+  test("has a cookie that scripts do not see, for this host alone", async () => {
+    const asked = await ask();
+    await answer(phone, asked);
+    const response = await fetch(new URL(`${challenges}/${asked.id}?secret=${asked.secret}`, base), {
+      headers: { cookie: browser.cookie() },
+    });
+    const cookie = response.headers.getSetCookie().find((header) => header.startsWith(cookieName)) ?? "";
+    expect(cookie).toMatch(/; HttpOnly/);
+    expect(cookie).toMatch(/; SameSite=Lax/);
+    expect(cookie).not.toMatch(/domain/i);
+    expect(Number(/Max-Age=(\d+)/.exec(cookie)?.[1])).toBeGreaterThan(43_100);
+    expect(Number(/Max-Age=(\d+)/.exec(cookie)?.[1])).toBeLessThanOrEqual(43_200);
+    expect(response.headers.get("cache-control")).toBe("private, no-store");
+  });
+
+  test("is given again to the same session where the answer got lost, and to no other", async () => {
+    const asked = await ask();
+    await answer(phone, asked);
+    const cookie = browser.cookie();
+    expect((await poll(openBrowser(base, { cookie }), asked)).body.status).toBe("bound");
+    expect(browser.cookie()).not.toContain(cookieName);
+    expect((await poll(browser, asked)).body.status).toBe("bound");
+    expect(browser.cookie()).toContain(cookieName);
+    expect((await poll(await signIn(person), asked)).status).toBe(403);
+  });
+
+  test("does not open its session without the cookie", async () => {
+    await approved();
+    const kept = browser.cookie().split("; ");
+    const without = openBrowser(base, { cookie: kept.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
+    expect((await without.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect(JSON.parse((await without.get("/api/v1/auth/session")).text)).toMatchObject({ mfa: { satisfied: false } });
+  });
+
+  test.each(["", "x", `${Date.now() + 3_600_000}.${"A".repeat(43)}`])("is not made up (%j)", async (value) => {
+    await approved();
+    const kept = browser.cookie().split("; ");
+    const others = kept.filter((pair) => !pair.startsWith(cookieName));
+    const forged = openBrowser(base, { cookie: [...others, `${cookieName}=${value}`].join("; ") });
+    expect((await forged.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect(forged.cookie()).not.toContain(cookieName);
+  });
+
+  test("opens no other session of the account: the redirect stands and the cookie is cleared", async () => {
+    const first = await approved();
+    const cookie =
+      first
+        .cookie()
+        .split("; ")
+        .find((pair) => pair.startsWith(cookieName)) ?? "";
+    const second = await signIn(person);
+    const both = openBrowser(base, { cookie: `${second.cookie()}; ${cookie}` });
+    expect((await both.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect(both.cookie()).not.toContain(cookieName);
+  });
+
+  test("is over with a sign-out, whose answer expires the cookie", async () => {
+    await approved();
+    const cookie = browser.cookie();
+    const response = await fetch(new URL("/logout", base), {
+      method: "POST",
+      redirect: "manual",
+      headers: { cookie, "sec-fetch-site": "same-origin", "content-type": "application/x-www-form-urlencoded" },
+    });
+    const cleared = response.headers.getSetCookie().filter((header) => header.startsWith(`${cookieName}=;`));
+    expect(cleared.join()).toContain("Max-Age=0");
+    expect((await openBrowser(base, { cookie }).get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+    const again = openBrowser(base, { cookie: cookie.split("; ").find((pair) => pair.startsWith(cookieName)) ?? "" });
+    await again.post("/login", { ...person, returnUrl: "/workspaces" });
+    expect((await again.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect(again.cookie()).not.toContain(cookieName);
+  });
+
+  test("is over once the boundary moves", async () => {
+    await approved();
+    await query(
+      `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
+       update auth.users set raw_app_meta_data = raw_app_meta_data || jsonb_build_object('platform_required_mfa',
+         jsonb_build_object('version', 1, 'required', true, 'boundary', floor(extract(epoch from now())),
+           'primaryBoundary', null, 'recovery', 'none', 'generation', 1))
+       from writer where id = $1`,
+      [person.id],
+    );
+    await expectChallenged(browser);
+  });
+
+  test("is over once the phone's authenticator is removed, though another one is there", async () => {
+    await approved();
+    await query(
+      `insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+       values (gen_random_uuid(), $1, 'Spare', 'totp', 'verified', now(), now(), 'secret')`,
+      [person.id],
+    );
+    const { auth } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
+    await auth.admin.mfa.deleteFactor({ id: app.factorId, userId: person.id });
+    await expectChallenged(browser);
+  });
+
+  test("is over when its time is, whatever the cookie says", async () => {
+    await approved();
+    await query("update private.login_challenges set valid_until = now() where user_id = $1", [person.id]);
+    await expectChallenged(browser);
+  });
+});
+
+describe("a request", () => {
+  test("is made by who owes a second factor and has one: 409 else, 401 without a session", async () => {
+    await approved();
+    expect((await browser.postJson(challenges, {})).status).toBe(409);
+    const plain = await createPerson();
+    try {
+      expect((await (await signIn(plain)).postJson(challenges, {})).status).toBe(409);
+    } finally {
+      await deletePerson(plain);
+    }
+    expect((await openBrowser(base).postJson(challenges, {})).status).toBe(401);
+    expect((await phone.post(challenges, {})).status).toBe(403);
+  });
+
+  test.each(["cross-site", "same-site"])("is made by no page of another origin (%s)", async (site) => {
+    const response = await fetch(new URL(challenges, base), {
+      method: "POST",
+      headers: { cookie: browser.cookie(), "sec-fetch-site": site },
+    });
+    expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+  });
+
+  test("is locked by the fifth wrong code of 60 at once", async () => {
+    const asked = await ask();
+    const guesses = await Promise.all(wrongCodes(asked).map((pairCode) => answer(phone, { ...asked, pairCode })));
+    expect(guesses.filter(({ status }) => status === 403)).toHaveLength(5);
+    expect(guesses.filter(({ status }) => status === 409)).toHaveLength(55);
+    expect((await answer(phone, asked)).status).toBe(409);
+    expect((await poll(browser, asked)).body).toEqual({ status: "locked" });
+  });
+
+  test("says how many attempts are left, and takes the right code after four wrong ones", async () => {
+    const asked = await ask();
+    for (const [nth, attemptsLeft] of [4, 3, 2, 1].entries()) {
+      const wrong = await answer(phone, { ...asked, pairCode: wrongCodes(asked)[nth] ?? "" });
+      expect(wrong).toMatchObject({ status: 403, body: { code: "FORBIDDEN", attemptsLeft } });
+    }
+    expect((await answer(phone, asked)).status).toBe(200);
+  });
+
+  test("is approved once of 50 at once, and bound once of 50 polls at once", async () => {
+    const asked = await ask();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => answer(phone, asked)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(49);
+    const polls = await Promise.all(Array.from({ length: 50 }, () => poll(browser, asked)));
+    expect(new Set(polls.map(({ body }) => `${body.status} ${body.validUntil}`)).size).toBe(1);
+    const rows = await query("select from private.login_challenges where user_id = $1 and status = 'bound'", [
+      person.id,
+    ]);
+    expect(rows).toHaveLength(1);
+  });
+
+  test("is rejected without its code, and stays so", async () => {
+    const asked = await ask();
+    const body = { decision: "reject", device: unlockedPhone };
+    expect(await phone.post(`${challenges}/${asked.id}/approve`, body)).toMatchObject({
+      status: 200,
+      body: { status: "rejected" },
+    });
+    expect((await poll(browser, asked)).body).toEqual({ status: "rejected" });
+    expect((await answer(phone, asked)).status).toBe(409);
+  });
+
+  test("is neither listed nor answered by a phone at AAL1, another account's, or the browser itself", async () => {
+    const asked = await ask();
+    const plain = await phoneOf(person);
+    expect(await plain.get(approvals)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+    expect(await answer(plain, asked)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+    expect((await browser.postJson(`${challenges}/${asked.id}/approve`, {})).status).toBe(403);
+    expect((await browser.get(approvals)).status).toBe(403);
+    const other = await createPerson();
+    try {
+      const theirs = await phoneOf(other);
+      expect(await answer(theirs, asked)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+      const [factor] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      if (!factor) throw new Error("no app");
+      const proved = await phoneOf(other, { factorId: factor.factorId, code: codeOf(factor, 1) });
+      expect(await proved.get(approvals)).toMatchObject({ status: 200, body: { approvals: [] } });
+      expect((await answer(proved, asked)).status).toBe(404);
+    } finally {
+      await deletePerson(other);
+    }
+    expect((await poll(browser, asked)).body).toEqual({ status: "created" });
+  });
+
+  test.each([
+    ["no decision", { pairCode: "123456", device: unlockedPhone }],
+    ["another decision", { decision: "maybe", pairCode: "123456", device: unlockedPhone }],
+    ["five digits", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
+    ["no code to approve", { decision: "approve", device: unlockedPhone }],
+    ["no device", { decision: "approve", pairCode: "123456" }],
+  ])("is not answered with %s: 400", async (_, body) => {
+    expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
+  });
+
+  test("is not approved without app lock; unknown: 404; too old: 410", async () => {
+    const asked = await ask();
+    const open = { ...unlockedPhone, appLock: false };
+    const body = { decision: "approve", pairCode: asked.pairCode, device: open };
+    expect((await phone.post(`${challenges}/${asked.id}/approve`, body)).status).toBe(403);
+    expect((await answer(phone, { ...asked, id: crypto.randomUUID() })).status).toBe(404);
+    await query(
+      `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()
+       where id = $1`,
+      [asked.id],
+    );
+    expect(await answer(phone, asked)).toMatchObject({ status: 410, body: { code: "GONE" } });
+    expect((await poll(browser, asked)).body).toEqual({ status: "expired" });
+  });
+});
+
+describe("the page", () => {
+  test("shows the code, binds by a button and never by being loaded, and leads where its visitor was going", async () => {
+    const page = "/mfa/app?returnUrl=%2Fworkspaces";
+    expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);
+    expect((await browser.get(page)).words).toContain("Ask my phone");
+    expect((await browser.post(page, { intent: "create" })).location).toBe(page);
+    const { text, words } = await browser.get(page);
+    const id = /challenges\/([0-9a-f-]{36})\?secret=/.exec(text)?.[1] ?? "";
+    const pairCode = /Code for the app (\d{3} \d{3})/.exec(words)?.[1]?.replace(" ", "") ?? "";
+    expect((await browser.post(page, { intent: "continue" })).location).toBe(page);
+    await answer(phone, { id, pairCode, secret: "", expiresAt: "" });
+    for (const _ of [1, 2]) expect((await browser.get(page)).words).toContain("Approved on your phone");
+    expect(browser.cookie()).not.toContain(cookieName);
+    expect((await browser.post(page, { intent: "continue" })).location).toBe("/workspaces");
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    expect((await browser.get(page)).location).toBe("/workspaces");
+  });
+
+  test("of another browser's request shows nothing of it", async () => {
+    await browser.post("/mfa/app", { intent: "create" });
+    const kept =
+      browser
+        .cookie()
+        .split("; ")
+        .find((pair) => pair.startsWith("gh_mfa_app=")) ?? "";
+    const second = await signIn(person);
+    const planted = openBrowser(base, { cookie: `${second.cookie()}; ${kept}` });
+    const { words } = await planted.get("/mfa/app");
+    expect(words).toContain("Ask my phone");
+    expect(words).not.toContain("Code for the app");
+    expect((await planted.post("/mfa/app", { intent: "continue" })).location).toBe("/mfa/app");
+  });
+});

@@ -1,11 +1,12 @@
 import { z } from "zod";
+import { isNetworkAddress } from "./network-address.ts";
 
 /** Six decimals of a dollar are more than any budget needs; `numeric(24,12)` keeps them exactly. */
 const usd = z.number().min(0).max(1_000_000_000);
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 
 /** One address, or a network as CIDR with no bits set beside its prefix. */
-const address = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()]);
+const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
 
 /** The body that asks for a new key (api.md, Workspaces and AI studio). */
 export const newKeySchema = z.strictObject({

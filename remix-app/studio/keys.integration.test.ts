@@ -101,6 +101,7 @@ describe("keys by API", () => {
     { name: "K", requestsPerMinute: 0 },
     { name: "K", monthlyBudgetUsd: -1 },
     { name: "K", allowedAddresses: ["example.com"] },
+    { name: "K", allowedAddresses: ["192.0.2.7/24"] },
     { name: "K", expiresAt: "2001-01-01T00:00:00Z" },
     { name: "K", externalAppId: "00000000-0000-4000-8000-000000000000" },
     [],

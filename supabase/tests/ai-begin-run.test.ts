@@ -48,6 +48,22 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant, { address: "192.0.2.7" }))).not.toHaveProperty("refused");
   });
 
+  test("a key's addresses may be of both kinds, each to its edges", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("update ai.keys set allowed_addresses = '{2001:db8:1::/48,192.0.2.7}' where id = $1", [
+      tenant.keyId,
+    ]);
+    const from = async (address: string) => (await begin(db, chatCall(tenant, { address }))).refused ?? "admitted";
+    for (const inside of ["2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff", "192.0.2.7"]) {
+      expect([inside, await from(inside)]).toEqual([inside, "admitted"]);
+    }
+    for (const outside of ["2001:db8:0:ffff::1", "2001:db8:2::", "192.0.2.6", "192.0.2.8", "::c000:207"]) {
+      expect([outside, await from(outside)]).toEqual([outside, "insufficient_scope"]);
+    }
+    await db.query("update ai.keys set allowed_addresses = '{}' where id = $1", [tenant.keyId]);
+    expect(await from("192.0.2.7")).toBe("insufficient_scope");
+  });
+
   test("a key bound to an app is refused where the app is not linked", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await registerApp(db, { kind: "external" });

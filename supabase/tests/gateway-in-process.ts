@@ -15,8 +15,15 @@ export type InProcessGateway = {
   close: () => Promise<void>;
 };
 
-/** Puts together what a function's isolate does, in this process. */
-export async function openGateway(): Promise<InProcessGateway> {
+/**
+ * Puts together what a function's isolate does, in this process.
+ * @param settings of its environment, beside the stack's
+ * @param write takes its log
+ */
+export async function openGateway(
+  settings: Record<string, string> = {},
+  write: (line: string) => void = () => {},
+): Promise<InProcessGateway> {
   const { provider, providerKey, supabase } = readStack();
   const line = await openLine();
   const background = new Set<Promise<unknown>>();
@@ -27,6 +34,7 @@ export async function openGateway(): Promise<InProcessGateway> {
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
       AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
       AI_PROVIDER_DEMO_API_KEY: providerKey,
+      ...settings,
     }),
     {
       waitUntil(work) {
@@ -35,6 +43,7 @@ export async function openGateway(): Promise<InProcessGateway> {
       },
       // What these tests do to the database is no defect.
       report: () => {},
+      write,
     },
   );
   const chat = createChat(gateway);

@@ -8,14 +8,26 @@ import type { Gateway } from "./gateway.ts";
 import { createOpenRuns } from "./open-runs.ts";
 import { defaultTimeLimits } from "./providers/provider.ts";
 import { createSettlements } from "./settlements.ts";
+import { createTelemetry } from "./telemetry/telemetry.ts";
 
-/** Puts a gateway together: its database, providers, limits, and what goes on behind the answers. */
+/**
+ * Puts a gateway together: its database, providers, limits, and what goes on behind the answers.
+ * @param write takes lines for the log
+ * @returns with it how to have done at once what waits for its batch
+ */
 export function assembleGateway(
   environment: GatewayEnvironment,
-  { waitUntil, report }: Pick<Gateway, "waitUntil" | "report">,
-): Gateway {
+  { waitUntil, report, write }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void },
+): Gateway & { flush: () => Promise<unknown> } {
   const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKey, providers, totalLimitMs } = environment;
   const database = createDatabase({ url: databaseUrl });
+  const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
+  const telemetry = createTelemetry(environment.telemetry, {
+    waitUntil,
+    report,
+    write,
+    epochMs: performance.timeOrigin,
+  });
   return {
     database,
     providers,
@@ -25,10 +37,12 @@ export function assembleGateway(
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},
     }),
     addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKey }),
-    settlements: createSettlements({ settle: database.settleRuns, waitUntil, report }),
+    settlements,
     openRuns: createOpenRuns({ touch: database.touchRuns, waitUntil }),
     now: () => performance.now(),
     waitUntil,
     report,
+    telemetry,
+    flush: () => Promise.all([settlements.flush(), telemetry.flush()]),
   };
 }

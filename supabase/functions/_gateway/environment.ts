@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { isLoopback } from "../_shared/loopback.ts";
+import { readTelemetry } from "./telemetry/settings.ts";
+import type { TelemetrySettings } from "./telemetry/telemetry.ts";
 
 /** A model provider's address and key. Addresses come from the environment alone: no row can send a request elsewhere. */
 export type Provider = {
@@ -22,6 +24,7 @@ export type GatewayEnvironment = {
   secretKey?: string;
   providers: Map<string, Provider>;
   totalLimitMs: number;
+  telemetry: TelemetrySettings;
 };
 
 const settings = z.object({
@@ -40,7 +43,7 @@ const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
 /**
  * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL, _API_KEY, _KIND and _ON_LEAVE for each provider id that routes name,
  * AI_TRUSTED_PROXY_HOPS (default 1, the platform's own), and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free
- * plan allows 70).
+ * plan allows 70); and what telemetry takes.
  * @throws Error naming the setting that is missing or wrong
  */
 export function readEnvironment(env: Record<string, string | undefined>): GatewayEnvironment {
@@ -57,6 +60,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     secretKey: parsed.data.SUPABASE_SECRET_KEY,
     providers,
     totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
+    telemetry: readTelemetry(dropEmpty(env)),
   };
 }
 

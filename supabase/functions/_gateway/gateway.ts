@@ -5,6 +5,7 @@ import type { Provider } from "./environment.ts";
 import type { OpenRuns } from "./open-runs.ts";
 import type { TimeLimits } from "./providers/provider.ts";
 import type { Settlements } from "./settlements.ts";
+import type { Telemetry } from "./telemetry/ended-run.ts";
 
 /** What the gateway's handlers work with. */
 export type Gateway = {
@@ -22,4 +23,5 @@ export type Gateway = {
   waitUntil: (work: Promise<unknown>) => void;
   /** Is told of defects and outages; never of what was asked or answered. */
   report: (error: unknown, requestId?: string) => void;
+  telemetry: Telemetry;
 };

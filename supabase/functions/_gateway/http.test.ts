@@ -26,6 +26,7 @@ function gateway(): Gateway {
     now,
     waitUntil,
     report: () => {},
+    telemetry: {},
   };
 }
 

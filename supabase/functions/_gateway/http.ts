@@ -1,5 +1,6 @@
 import { isLabel, newRequestId } from "../_shared/labels.ts";
 import { errorBody, GatewayError } from "./errors.ts";
+import type { Gateway } from "./gateway.ts";
 
 /** A call on its way: the request, its id, and what the path's pattern captured. */
 export type Call = { request: Request; requestId: string; params: Record<string, string | undefined> };
@@ -12,25 +13,44 @@ const challenge = { "www-authenticate": "Bearer" };
 /**
  * Serves routes in the gateway's manner (api.md, Conventions): 404, then 405 with `Allow`; OPTIONS is 204 and says
  * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
- * @param report is told of defects, which are answered as `internal_error`
+ * @param gateway is told of defects, which are answered as `internal_error`, and of how each call was answered
  */
 export function createGateway(
   routes: readonly Route[],
-  report: (error: unknown, requestId: string) => void,
+  { report, now, telemetry }: Pick<Gateway, "report" | "now" | "telemetry">,
 ): (request: Request) => Promise<Response> {
   return async (request) => {
+    const startedAt = now();
     const given = request.headers.get("x-request-id");
     const requestId = given !== null && isLabel(given) ? given : newRequestId();
     let response: Response;
+    let code: string | undefined;
     try {
       response = await dispatch(routes, request, requestId);
     } catch (error) {
+      code = error instanceof GatewayError ? error.code : "internal_error";
       response = answerError(error, requestId, report);
     }
     response.headers.set("x-request-id", requestId);
     response.headers.set("cache-control", "private, no-store");
+    telemetry.request?.({
+      method: methods.has(request.method) ? request.method : "other",
+      route: nameOf(routes.find(({ path }) => path.test(new URL(request.url).pathname))),
+      requestId,
+      status: response.status,
+      code,
+      latencyMs: Math.round(now() - startedAt),
+    });
     return response;
   };
+}
+
+const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** A route's pattern as people write it. */
+function nameOf(route: Route | undefined): string | undefined {
+  const source = route?.path.source.replace(/^\^|\$$/g, "").replaceAll("\\/", "/");
+  return source?.replace(/\(\?<(\w+)>[^)]*\)/g, "{$1}");
 }
 
 function answerError(error: unknown, requestId: string, report: (error: unknown, requestId: string) => void): Response {

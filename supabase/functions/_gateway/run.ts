@@ -7,7 +7,9 @@ import type { Gateway } from "./gateway.ts";
 import type { CountsSoFar } from "./open-runs.ts";
 import type { Outcome, UsageSource } from "./settlements.ts";
 import type { Step } from "./steps.ts";
-import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
+import type { SaidTexts } from "./structured/answer-schema.ts";
+import type { Asked } from "./surface.ts";
+import type { EndedRun, TracedStep } from "./telemetry/ended-run.ts";
 
 /** What one provider call used, and how that is known: its last word, a count on the way, or our guess. */
 export type CallUse = { route: number; usage: TokenCounts; basis: "final" | "partial" | "guess" };
@@ -47,14 +49,18 @@ export type OpenRun = {
   end: (end: RunEnd) => Record<string, unknown>;
 };
 
+/** How a run is told from others, for whoever watches. */
+type RunAbout = Pick<EndedRun, "requestId" | "path" | "feature">;
+
 /** Takes charge of a run that the database has begun. */
 export function openRun(
   gateway: Gateway,
-  { run, startedAt, keepsSchema }: { run: Run; startedAt: number; keepsSchema?: AnswerCheck },
+  { run, startedAt, asked, about }: { run: Run; startedAt: number; asked: Asked; about: RunAbout },
 ): OpenRun {
   const { openRuns, settlements, now } = gateway;
   const content = captureContent(gateway, run);
   const steps: Step[] = [];
+  const traced: TracedStep[] = [];
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
   const finished: CallUse[] = [];
   const release = openRuns.track(run, () => {
@@ -73,7 +79,9 @@ export function openRun(
     content,
     dispatched: false,
     addStep(step, stepStartedAt) {
-      steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(now() - stepStartedAt) });
+      const endedAt = now();
+      steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(endedAt - stepStartedAt) });
+      traced.push({ ...step, startedAt: stepStartedAt, endedAt });
     },
     finishCall(use) {
       finished.push(use);
@@ -100,16 +108,44 @@ export function openRun(
         steps: [...steps],
         key_unused: end.keyUnused ?? false,
       };
-      const schemaValid = end.answer?.said && keepsSchema?.(end.answer.said);
+      const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said);
       const metadata = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });
       platform = metadata;
       content.keepAnswer(
         () => end.answer?.text(metadata),
         () => settlements.add(outcome),
       );
+      gateway.telemetry.run?.({
+        ...about,
+        runId: run.run_id,
+        workspaceId: run.workspace_id,
+        model: run.model,
+        routes: run.routes,
+        streamed: asked.stream,
+        outputLimit: asked.outputLimit,
+        choices: asked.choices,
+        steps: withUse(traced, calls),
+        startedAt,
+        endedAt: now(),
+        firstByteMs: end.firstByteMs,
+        status: end.status,
+        httpStatus: end.httpStatus,
+        errorCode: end.errorCode,
+        usageSource: source,
+        usage: sumOf(calls),
+      });
       return metadata;
     },
   };
+}
+
+/** Steps with what their provider calls used: each call that is known is the next step of its kind. */
+function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): TracedStep[] {
+  const left = [...calls];
+  return steps.map((step) => {
+    const use = step.type === "model" ? left.shift() : undefined;
+    return use ? { ...step, route: use.route, usage: use.usage } : step;
+  });
 }
 
 /** spec.md, Events: what a run's counts are called. */

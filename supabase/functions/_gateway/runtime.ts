@@ -18,9 +18,13 @@ export function serve(createHandler: (gateway: Gateway) => (request: Request) =>
 
 function gatewayFromEnvironment(): Gateway {
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
-  const gateway = assembleGateway(readEnvironment(runtime.Deno.env.toObject()), { waitUntil, report });
+  const gateway = assembleGateway(readEnvironment(runtime.Deno.env.toObject()), {
+    waitUntil,
+    report,
+    write: (line) => console.log(line),
+  });
   // The isolate is about to end: what waits for its batch goes now.
-  globalThis.addEventListener("beforeunload", () => waitUntil(gateway.settlements.flush()));
+  globalThis.addEventListener("beforeunload", () => waitUntil(gateway.flush()));
   return gateway;
 }
 

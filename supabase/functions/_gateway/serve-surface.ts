@@ -58,7 +58,8 @@ async function admit<Request extends Asked>(
   });
   if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
   const run = begun;
-  const open = openRun(gateway, { run, startedAt, keepsSchema: asked.keepsSchema });
+  const about = { requestId, path: new URL(request.url).pathname, feature: labels.operation ?? surface.feature };
+  const open = openRun(gateway, { run, startedAt, asked, about });
   open.content.notePrompt(body.bytes);
   const answering = surface.answer(gateway, {
     surface,

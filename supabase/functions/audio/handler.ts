@@ -7,6 +7,6 @@ import { speechSurface } from "../_gateway/speech/surface.ts";
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createGateway(
     [{ path: /^\/audio\/speech$/, method: "POST", handle: serveSurface(gateway, speechSurface) }],
-    gateway.report,
+    gateway,
   );
 }

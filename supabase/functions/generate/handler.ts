@@ -13,7 +13,7 @@ const deprecation = {
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   const serve = createGateway(
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],
-    gateway.report,
+    gateway,
   );
   return async (request) => {
     const response = await serve(request);

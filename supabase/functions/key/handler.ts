@@ -4,7 +4,7 @@ import { readCaller, readLabels } from "../_gateway/labels.ts";
 
 /** `GET /v1/key` (api.md, Credentials): what this credential is, its limits, what it has spent and what is left. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway.report);
+  return createGateway([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway);
 }
 
 function describeCredential(gateway: Gateway): Handler {

@@ -13,7 +13,7 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
       { path: /^\/models$/, method: "GET", handle: listModels(gateway) },
       { path: /^\/models\/(?<model>.+)$/, method: "GET", handle: listModels(gateway) },
     ],
-    gateway.report,
+    gateway,
   );
 }
 

@@ -7,6 +7,6 @@ import { serveSurface } from "../_gateway/serve-surface.ts";
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createGateway(
     [{ path: /^\/responses$/, method: "POST", handle: serveSurface(gateway, responsesSurface) }],
-    gateway.report,
+    gateway,
   );
 }

@@ -1,0 +1,70 @@
+import type { Span } from "./spans.ts";
+
+/** Where spans go (OTLP/HTTP). */
+export type ExporterSettings = { url: string; headers: Record<string, string>; serviceName: string };
+
+export type SpanExporter = { add: (spans: readonly Span[]) => void; flush: () => Promise<void> };
+
+const batchWindowMs = 1_000;
+const batchSize = 512;
+/** What waits beyond this is dropped: telemetry may be lost, an isolate's memory may not. */
+const maxWaiting = 4_096;
+const timeoutMs = 5_000;
+
+/** A collector that could not be reached, or did not want what it was sent. */
+class ExportFailed extends Error {
+  override readonly name = "ExportFailed";
+}
+
+/** Sends spans in batches behind the answers. What cannot be sent is dropped, and the first failure of a row reported. */
+export function createExporter(
+  { url, headers, serviceName }: ExporterSettings,
+  { waitUntil, report }: { waitUntil: (work: Promise<unknown>) => void; report: (error: unknown) => void },
+): SpanExporter {
+  let waiting: Span[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let finishBatch: () => void = () => {};
+  let failing = false;
+
+  function add(spans: readonly Span[]): void {
+    if (waiting.length + spans.length > maxWaiting) return;
+    if (waiting.length === 0) {
+      waitUntil(new Promise<void>((resolve) => (finishBatch = resolve)));
+      timer = setTimeout(flush, batchWindowMs);
+    }
+    waiting.push(...spans);
+    if (waiting.length >= batchSize) flush();
+  }
+
+  async function flush(): Promise<void> {
+    if (waiting.length === 0) return;
+    clearTimeout(timer);
+    const [spans, finish] = [waiting, finishBatch];
+    waiting = [];
+    try {
+      await send(spans);
+      failing = false;
+    } catch {
+      if (!failing) report(new ExportFailed());
+      failing = true;
+    } finally {
+      finish();
+    }
+  }
+
+  async function send(spans: readonly Span[]): Promise<void> {
+    const resource = { attributes: [{ key: "service.name", value: { stringValue: serviceName } }] };
+    const scopeSpans = [{ scope: { name: "gatehouse.gateway" }, spans }];
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify({ resourceSpans: [{ resource, scopeSpans }] }),
+      redirect: "error",
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    await response.body?.cancel();
+    if (!response.ok) throw new ExportFailed();
+  }
+
+  return { add, flush };
+}

@@ -1,0 +1,142 @@
+import { hex } from "../credentials.ts";
+import type { EndedRun, TracedStep } from "./ended-run.ts";
+
+type Value = string | number | boolean | undefined;
+
+/** A span as OTLP/HTTP has it in JSON (opentelemetry-proto, trace.proto). */
+export type Span = {
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  name: string;
+  kind: number;
+  startTimeUnixNano: string;
+  endTimeUnixNano: string;
+  attributes: Attribute[];
+  status: { code: number };
+};
+type Attribute = { key: string; value: Record<string, unknown> };
+
+const kinds = { internal: 1, server: 2, client: 3 } as const;
+const statuses = { unset: 0, error: 2 } as const;
+const operations: Record<string, string> = { embeddings: "embeddings", speech: "generate_content" };
+
+/**
+ * A run as a trace by the GenAI semantic conventions (opentelemetry.io, 1.41): the call, in it each provider call and each
+ * tool. The trace's id is the run's, so that `platform.trace_id` finds it.
+ * @param epochMs when the gateway's clock stood at 0
+ */
+export function spansOf(run: EndedRun, epochMs: number): Span[] {
+  const traceId = run.runId.replaceAll("-", "");
+  const root = newSpanId();
+  const nano = (at: number) => `${Math.round((epochMs + at) * 1_000)}000`;
+  const span = (
+    name: string,
+    { startedAt, endedAt }: { startedAt: number; endedAt: number },
+    rest: Pick<Span, "kind" | "status"> & { attributes: Record<string, Value> },
+  ) => ({
+    traceId,
+    name,
+    startTimeUnixNano: nano(startedAt),
+    endTimeUnixNano: nano(endedAt),
+    ...rest,
+    attributes: attributesOf(rest.attributes),
+  });
+  const steps = withRoutes(run).map(({ step, route }) => ({
+    ...(step.type === "tool"
+      ? span(`execute_tool ${step.name}`, step, toolSpan(step))
+      : span(`${operationOf(run)} ${run.model}`, step, modelSpan(run, { step, route }))),
+    spanId: newSpanId(),
+    parentSpanId: root,
+  }));
+  return [{ ...span(`POST ${run.path}`, run, serverSpan(run)), spanId: root }, ...steps];
+}
+
+function serverSpan(run: EndedRun) {
+  return {
+    kind: kinds.server,
+    status: { code: run.httpStatus >= 500 ? statuses.error : statuses.unset },
+    attributes: {
+      "http.request.method": "POST",
+      "http.route": run.path,
+      "http.response.status_code": run.httpStatus,
+      "error.type": run.errorCode,
+      "gatehouse.run.id": run.runId,
+      "gatehouse.run.status": run.status,
+      "gatehouse.request.id": run.requestId,
+      "gatehouse.workspace.id": run.workspaceId,
+      "gatehouse.feature": run.feature,
+      "gatehouse.usage.source": run.usageSource,
+    },
+  };
+}
+
+function modelSpan(run: EndedRun, { step, route }: { step: TracedStep; route?: EndedRun["routes"][number] }) {
+  const { usage } = step;
+  const succeeded = step.status === "succeeded";
+  return {
+    kind: kinds.client,
+    status: { code: succeeded ? statuses.unset : statuses.error },
+    attributes: {
+      "gen_ai.operation.name": operationOf(run),
+      "gen_ai.provider.name": route?.provider,
+      "gen_ai.request.model": route?.model ?? run.model,
+      "gen_ai.request.max_tokens": run.outputLimit || undefined,
+      "gen_ai.request.choice.count": run.choices === 1 ? undefined : run.choices,
+      "gen_ai.request.stream": run.streamed || undefined,
+      "gen_ai.usage.input_tokens": usage?.input_tokens,
+      "gen_ai.usage.output_tokens": usage?.output_tokens,
+      "gen_ai.usage.cache_read.input_tokens": usage?.cached_input_tokens || undefined,
+      "gen_ai.usage.reasoning.output_tokens": usage?.reasoning_tokens || undefined,
+      "error.type": succeeded
+        ? undefined
+        : step.status === "aborted"
+          ? "cancelled"
+          : (run.errorCode ?? "provider_error"),
+    },
+  };
+}
+
+function toolSpan({ name, status }: TracedStep) {
+  const succeeded = status === "succeeded";
+  return {
+    kind: kinds.internal,
+    status: { code: succeeded ? statuses.unset : statuses.error },
+    attributes: {
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": name,
+      "gen_ai.tool.type": "extension",
+      "error.type": succeeded ? undefined : "tool_error",
+    },
+  };
+}
+
+function operationOf({ path }: EndedRun): string {
+  return operations[path.split("/").at(-1) ?? ""] ?? "chat";
+}
+
+/** Steps with the routes that they went by: each failed one of a call is of the next. */
+function withRoutes({ steps, routes }: EndedRun) {
+  let tried = 0;
+  return steps.map((step) => {
+    if (step.type === "tool") return { step };
+    const route = routes.find(({ position }) => position === step.route) ?? routes[tried];
+    tried = step.type === "retry" ? tried + 1 : 0;
+    return { step, route };
+  });
+}
+
+function attributesOf(values: Record<string, Value>): Attribute[] {
+  return Object.entries(values).flatMap(([key, value]) =>
+    value === undefined ? [] : [{ key, value: anyValue(value) }],
+  );
+}
+
+function anyValue(value: NonNullable<Value>): Record<string, unknown> {
+  if (typeof value === "string") return { stringValue: value };
+  return typeof value === "boolean" ? { boolValue: value } : { intValue: String(value) };
+}
+
+function newSpanId(): string {
+  return hex(crypto.getRandomValues(new Uint8Array(8)));
+}

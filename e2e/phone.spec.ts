@@ -1,0 +1,136 @@
+import type { Page } from "playwright/test";
+import { codeOf, enrollApps } from "../remix-app/testing/authenticator-app.ts";
+import { type CommandLinePhone, openCommandLinePhone } from "../scripts/test/command-line-phone.ts";
+import { readStack } from "../scripts/test/stack.ts";
+import { test as base, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn } from "./test.ts";
+
+const { supabase } = readStack();
+
+const test = base.extend<{ phone: CommandLinePhone }>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  phone: async ({}, use) => {
+    const phone = openCommandLinePhone();
+    await use(phone);
+    phone.close();
+  },
+});
+
+const heading = (page: Page, name: string) => page.getByRole("heading", { name, level: 1 });
+
+/** Runs a command that has to go well. */
+async function tell(phone: CommandLinePhone, argv: string[], environment?: Record<string, string>): Promise<string> {
+  const { code, out, err } = await phone.run(argv, environment);
+  expect(code, err).toBe(0);
+  return out;
+}
+
+const signInOn = (phone: CommandLinePhone, { email, password }: Person, ...more: string[]) =>
+  tell(phone, ["sign-in", email, ...more], { MOBILE_PASSWORD: password });
+
+/** The link that a phone's camera reads off the QR code; the page's script has the same secret. */
+async function linkOn(page: Page): Promise<string> {
+  await expect(page.getByRole("img", { name: "QR code for the Gatehouse app" })).toBeVisible();
+  const poll = (await page.locator("#waiting").getAttribute("data-poll")) ?? "";
+  const [, id, secret] = /challenges\/([^?]+)\?secret=(.+)$/.exec(poll) ?? [];
+  return `${new URL(page.url()).origin}/qr/open#${id}.${secret}`;
+}
+
+const sessionOf = async (page: Page): Promise<{ sessionId: string; aal: string; mfa: { satisfied: boolean } }> =>
+  (await page.request.get("/api/v1/auth/session")).json();
+
+/** Enrols an app and signs the phone in with its code; that ends the sessions that have not proved one. */
+async function proveOn(phone: CommandLinePhone, member: Person): Promise<void> {
+  const [app] = await enrollApps(supabase, { ...member, names: ["Authenticator"] });
+  if (!app) throw new Error("no app");
+  expect(await signInOn(phone, member, "--code", codeOf(app, 1))).toContain("second step done");
+}
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled });
+    const expectWellMade = async (page: Page) => {
+      if (javaScriptEnabled) await expectAccessible(page);
+      await expectFitsSmallScreens(page);
+    };
+    /** What a page shows by itself where its script runs, and on a press of its button elsewhere. */
+    const goOn = async (page: Page) => {
+      if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
+    };
+
+    test("a phone hands a fresh session to the browser by QR", async ({ page, member, phone }) => {
+      await signInOn(phone, member);
+      await signIn(page, member, { at: "/login?returnUrl=%2Fqr%3FreturnUrl%3D%252Fworkspaces" });
+      await expect(heading(page, "Continue with your phone")).toBeVisible();
+      await expectWellMade(page);
+      await page.getByRole("button", { name: "Show QR code" }).click();
+      await expect(page.getByText("Waiting for your phone")).toBeVisible();
+      await expectWellMade(page);
+
+      expect(await tell(phone, ["qr", "reject", await linkOn(page)])).toBe("Rejected.");
+      if (!javaScriptEnabled) await page.reload();
+      await expect(page.getByText("It was rejected")).toBeVisible();
+      await expectWellMade(page);
+      await page.getByRole("button", { name: "Show QR code" }).click();
+
+      const link = await linkOn(page);
+      const before = (await sessionOf(page)).sessionId;
+      if (!javaScriptEnabled) await page.reload();
+      expect(await tell(phone, ["qr", "approve", link])).toContain("Approved");
+      if (!javaScriptEnabled) {
+        await page.reload();
+        await page.reload();
+        expect((await sessionOf(page)).sessionId).toBe(before);
+        await expect(page.getByText("Approved on your phone")).toBeVisible();
+      }
+      await goOn(page);
+      await expect(page).toHaveURL("/workspaces");
+      expect((await sessionOf(page)).sessionId).not.toBe(before);
+      expect((await phone.run(["qr", "approve", link])).err).toContain("answered already");
+      expect(await tell(phone, ["whoami"])).toContain(member.email);
+    });
+
+    test("a phone at AAL2 approves the browser's second step", async ({ page, member, phone }) => {
+      await proveOn(phone, member);
+      await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
+      await page.getByText("Try another way").click();
+      await page.getByRole("link", { name: /^Approve in the app/ }).click();
+      await expect(heading(page, "Approve in the app")).toBeVisible();
+      await expectWellMade(page);
+      await page.getByRole("button", { name: "Ask my phone" }).click();
+      await expect(page.getByText("Waiting for your phone")).toBeVisible();
+      await expectWellMade(page);
+
+      const [id = ""] = (await tell(phone, ["mfa", "list"])).split("\t");
+      const pairCode = ((await page.getByText(/^\d{3} \d{3}$/).textContent()) ?? "").replace(" ", "");
+      const wrong = String((Number(pairCode) + 1) % 1_000_000).padStart(6, "0");
+      const refused = await phone.run(["mfa", "approve", id, "--pair-code", wrong]);
+      expect(refused.err).toContain("Attempts left: 4");
+      expect(await tell(phone, ["mfa", "reject", id])).toBe("The request is rejected.");
+      if (!javaScriptEnabled) await page.reload();
+      await expect(page.getByText("It was rejected")).toBeVisible();
+      await page.getByRole("button", { name: "Ask my phone" }).click();
+
+      const shown = page.getByText(/^\d{3} \d{3}$/);
+      await expect(shown).toBeVisible();
+      const next = ((await shown.textContent()) ?? "").replace(" ", "");
+      const [nextId = ""] = (await tell(phone, ["mfa", "list"])).split("\t");
+      expect(await tell(phone, ["mfa", "approve", nextId, "--pair-code", next])).toBe("The request is approved.");
+      await goOn(page);
+      await expect(page).toHaveURL("/workspaces");
+      expect(await sessionOf(page)).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
+      const cookies = await page.context().cookies();
+      expect(cookies.find(({ name }) => name === "ttr_mfa_mobile_approval")).toMatchObject({ httpOnly: true });
+      expect(await tell(phone, ["mfa", "list"])).toBe("Nothing waits for you.");
+    });
+  });
+}
+
+test("a browser that opens the code's link is told to scan it, and keeps no secret in its address", async ({
+  page,
+}) => {
+  await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");
+  await expect(heading(page, "Scan this code with the app")).toBeVisible();
+  await expect(page).toHaveURL("/qr/open");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+});

@@ -1,0 +1,84 @@
+import { OpenAI } from "openai";
+import { answerApproval, decideLink, PlatformRefusal, pendingApprovals, whoAmI } from "./mobile/base-api.ts";
+import { type MobileCommand, readMobileCommand, usage } from "./mobile/command.ts";
+import { listModels, say, speak } from "./mobile/gateway.ts";
+import { openPhone, SignInRefusal } from "./mobile/phone-session.ts";
+import { mobileProject } from "./mobile/project.ts";
+
+/**
+ * `npm run mobile -- …`: a mobile app without a screen, for who builds one (docs/mobile.md). It signs in with
+ * supabase-js, keeps its session in a file that its owner alone can read, and calls what an app calls.
+ */
+const commandLine = process.argv.slice(2);
+if (commandLine.length === 0 || commandLine.includes("--help")) console.log(usage);
+else {
+  try {
+    await run(readMobileCommand(commandLine));
+  } catch (error) {
+    console.error(inWords(error));
+    process.exitCode = 1;
+  }
+}
+
+async function run(command: MobileCommand): Promise<void> {
+  const project = mobileProject();
+  const phone = openPhone(project, command.sessionFile);
+  switch (command.verb) {
+    case "sign-in": {
+      const { email, aal } = await phone.signIn(command);
+      console.log(`Signed in as ${email}${aal === "aal2" ? ", with the second step done" : ""}.`);
+      return;
+    }
+    case "sign-out":
+      await phone.signOut();
+      console.log("Signed out.");
+      return;
+    case "whoami": {
+      const { user, aal, mfa } = await whoAmI(await phone.caller());
+      const due = mfa.satisfied ? "" : " The second step is due: sign in again with --code.";
+      console.log(`${user.email} (${user.id}), ${aal}.${due}`);
+      return;
+    }
+    case "models":
+      for (const { id, kind, name } of await listModels(await phone.caller(), command)) {
+        console.log(`${id}\t${kind}\t${name}`);
+      }
+      return;
+    case "chat":
+      await say(await phone.caller(), { ...command, write: (text) => process.stdout.write(text) });
+      console.log();
+      return;
+    case "speak":
+      console.log(`Saved ${await speak(await phone.caller(), command)} bytes to ${command.file}.`);
+      return;
+    case "qr": {
+      const status = await decideLink(await phone.caller(), command);
+      console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
+      return;
+    }
+    case "mfa-list": {
+      const approvals = await pendingApprovals(await phone.caller());
+      if (approvals.length === 0) console.log("Nothing waits for you.");
+      for (const { id, device, address, createdAt } of approvals) {
+        console.log(`${id}\t${device}\t${address}\t${createdAt}`);
+      }
+      return;
+    }
+    case "mfa-answer":
+      console.log(`The request is ${await answerApproval(await phone.caller(), command)}.`);
+  }
+}
+
+/** One sentence for who typed the command. */
+function inWords(error: unknown): string {
+  if (error instanceof PlatformRefusal) {
+    const hint = error.code === "MFA_REQUIRED" ? " Sign in again with --code." : "";
+    return `${error.message}${hint} (${error.code}${error.requestId ? `, request ${error.requestId}` : ""})`;
+  }
+  if (error instanceof OpenAI.APIError && error.status !== undefined) {
+    const hint = error.code === "MFA_REQUIRED" ? " Sign in again with --code." : "";
+    return `${error.message}${hint} (${error.code ?? "no code"}${error.requestID ? `, request ${error.requestID}` : ""})`;
+  }
+  if (error instanceof SignInRefusal) return error.message;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,100 @@
+import { z } from "zod";
+import type { PhoneDevice } from "./command.ts";
+import type { Caller } from "./phone-session.ts";
+
+/** A problem of the platform (RFC 9457). */
+export class PlatformRefusal extends Error {
+  readonly code: string;
+  readonly requestId: string;
+
+  constructor({ detail, code, requestId }: { detail: string; code: string; requestId: string }) {
+    super(detail);
+    this.code = code;
+    this.requestId = requestId;
+  }
+}
+
+const problem = z.object({
+  detail: z.string(),
+  code: z.string(),
+  requestId: z.string(),
+  attemptsLeft: z.number().optional(),
+});
+const session = z.object({
+  user: z.object({ id: z.string(), email: z.string() }),
+  aal: z.string(),
+  mfa: z.object({ satisfied: z.boolean() }),
+});
+const workspaces = z.object({ workspaces: z.array(z.object({ id: z.string() })) });
+const decided = z.object({ status: z.enum(["approved", "rejected"]) });
+const approvals = z.object({
+  approvals: z.array(
+    z.object({ id: z.string(), device: z.string(), address: z.string(), createdAt: z.string(), expiresAt: z.string() }),
+  ),
+});
+
+export function whoAmI(caller: Caller): Promise<z.infer<typeof session>> {
+  return send(caller, { path: "/api/v1/auth/session", answer: session });
+}
+
+/**
+ * The workspace that the gateway is asked for.
+ * @throws Error where the account has none
+ */
+export async function workspaceOf(caller: Caller, chosen: string | null): Promise<string> {
+  if (chosen) return chosen;
+  const [first] = (await send(caller, { path: "/api/v1/workspaces", answer: workspaces })).workspaces;
+  if (first) return first.id;
+  throw new Error("This account is in no workspace.");
+}
+
+/** Answers a QR code by its link. */
+export async function decideLink(
+  caller: Caller,
+  { id, secret, approve, device }: { id: string; secret: string; approve: boolean; device: PhoneDevice },
+): Promise<string> {
+  const path = `/api/v1/auth/qr-login/challenges/${id}/${approve ? "approve" : "reject"}`;
+  return (await send(caller, { path, body: approve ? { secret, device } : { secret }, answer: decided })).status;
+}
+
+export async function pendingApprovals(caller: Caller): Promise<z.infer<typeof approvals>["approvals"]> {
+  return (await send(caller, { path: "/api/v1/auth/mfa/mobile/approvals", answer: approvals })).approvals;
+}
+
+/** Answers a request for the second factor. */
+export async function answerApproval(
+  caller: Caller,
+  { id, approve, pairCode, device }: { id: string; approve: boolean; pairCode: string; device: PhoneDevice },
+): Promise<string> {
+  const path = `/api/v1/auth/mfa/mobile/challenges/${id}/approve`;
+  const body = { decision: approve ? "approve" : "reject", pairCode, device };
+  return (await send(caller, { path, body, answer: decided })).status;
+}
+
+async function send<Answer extends z.ZodType>(
+  { base, accessToken }: Caller,
+  { path, body, answer }: { path: string; body?: object; answer: Answer },
+): Promise<z.output<Answer>> {
+  const response = await fetch(new URL(path, base), {
+    method: body ? "POST" : "GET",
+    headers: { Authorization: `Bearer ${accessToken}`, ...(body ? { "Content-Type": "application/json" } : {}) },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  }).catch(() => {
+    throw new Error(`${base} does not answer.`);
+  });
+  const text = await response.text();
+  if (response.ok) return answer.parse(JSON.parse(text));
+  const refused = problem.safeParse(parsed(text));
+  if (!refused.success) throw new Error(`${base} answered ${response.status}.`);
+  const { attemptsLeft } = refused.data;
+  const left = attemptsLeft === undefined ? "" : ` Attempts left: ${attemptsLeft}.`;
+  throw new PlatformRefusal({ ...refused.data, detail: `${refused.data.detail}${left}` });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

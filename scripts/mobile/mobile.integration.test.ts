@@ -1,0 +1,101 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import path from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { type CommandLinePhone, openCommandLinePhone } from "../test/command-line-phone.ts";
+import { createPerson, deletePerson, type Person } from "../test/people.ts";
+import { readStack } from "../test/stack.ts";
+
+const stack = readStack();
+const { supabase, workspaceId } = stack;
+// Its workspace has credits.
+const demo = stack.users.find(({ role }) => role === "user");
+let phone: CommandLinePhone;
+
+beforeEach(() => {
+  phone = openCommandLinePhone();
+});
+afterEach(() => phone.close());
+
+const enter = ({ email, password }: { email: string; password: string }, ...more: string[]) =>
+  phone.run(["sign-in", email, ...more], { MOBILE_PASSWORD: password });
+
+describe("signed in with a password", () => {
+  beforeEach(async () => {
+    expect(await enter(demo ?? { email: "", password: "" })).toMatchObject({ code: 0 });
+  });
+
+  test("it keeps its session in a file that its owner alone can read, and ends it", async () => {
+    expect((statSync(phone.sessionFile).mode & 0o777).toString(8)).toBe("600");
+    expect((await phone.run(["whoami"])).out).toContain(demo?.email);
+    expect(await phone.run(["sign-out"])).toMatchObject({ code: 0, out: "Signed out." });
+    expect(existsSync(phone.sessionFile)).toBe(false);
+    expect(await phone.run(["whoami"])).toMatchObject({ code: 1, err: expect.stringContaining("Nobody is signed in") });
+  });
+
+  test("it lists models, chats and speaks in its user's workspace", async () => {
+    const [models, chat, speech] = await Promise.all([
+      phone.run(["models", "--workspace", workspaceId]),
+      phone.run(["chat", "Good", "morning", "--workspace", workspaceId]),
+      phone.run([
+        "speak",
+        "Good morning",
+        "--workspace",
+        workspaceId,
+        "--file",
+        path.join(path.dirname(phone.sessionFile), "said.wav"),
+      ]),
+    ]);
+    expect(models.out).toMatch(/^demo-chat\tchat\t/m);
+    expect(chat).toMatchObject({ code: 0, out: expect.stringContaining("Good morning") });
+    expect(speech).toMatchObject({ code: 0 });
+    const wav = readFileSync(path.join(path.dirname(phone.sessionFile), "said.wav"));
+    expect([wav.toString("latin1", 0, 4), wav.toString("latin1", 8, 12)]).toEqual(["RIFF", "WAVE"]);
+  });
+
+  test("it is refused another's workspace, and an unknown model, in words", async () => {
+    const foreign = await phone.run(["chat", "Hi", "--workspace", crypto.randomUUID()]);
+    expect([foreign.code, foreign.err]).toEqual([1, expect.stringMatching(/\(\w+, request /)]);
+    const unknown = await phone.run(["chat", "Hi", "--model", "none", "--workspace", workspaceId]);
+    expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining("model_not_found")]);
+  });
+});
+
+describe("of an account with an authenticator", () => {
+  let person: Person;
+  let secret: string;
+  beforeEach(async () => {
+    person = await createPerson();
+    const [app] = await enrollApps(supabase, { ...person, names: ["App"] });
+    secret = app?.secret ?? "";
+  });
+  afterEach(() => deletePerson(person));
+
+  test("it is refused by platform and gateway until the second step is done", async () => {
+    expect(await enter(person)).toMatchObject({ code: 0, err: expect.stringContaining("--code") });
+    const refused = await Promise.all(
+      [["mfa", "list"], ["models"], ["models", "--workspace", workspaceId]].map((argv) => phone.run(argv)),
+    );
+    for (const { code, err } of refused) expect([code, err]).toEqual([1, expect.stringContaining("MFA_REQUIRED")]);
+    expect((await phone.run(["whoami"])).out).toContain("The second step is due");
+    expect((await enter(person, "--code", codeOf({ secret }, 1))).out).toContain("second step done");
+    expect((await phone.run(["mfa", "list"])).out).toBe("Nothing waits for you.");
+  });
+
+  test("it says that a code is wrong", async () => {
+    const { code, err } = await enter(person, "--code", "000000");
+    expect([code, err]).toEqual([1, expect.stringContaining("The code was refused")]);
+  });
+});
+
+test.each([
+  ["a wrong password", ["sign-in", "nobody@example.test"], "sign-in was refused"],
+  ["no command", ["dance"], "no such command"],
+])("%s is said in words, and ends with 1", async (_, argv, words) => {
+  const { code, err } = await phone.run(argv, { MOBILE_PASSWORD: "wrong" });
+  expect([code, err]).toEqual([1, expect.stringContaining(words)]);
+});
+
+test("help is there to be asked for", async () => {
+  expect(await phone.run(["--help"])).toMatchObject({ code: 0, out: expect.stringContaining("npm run mobile --") });
+});

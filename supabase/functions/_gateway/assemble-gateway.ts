@@ -10,6 +10,12 @@ import { defaultTimeLimits } from "./providers/provider.ts";
 import { createSettlements } from "./settlements.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";
 
+/** What a function may take of what all of them share. */
+export type Share = {
+  /** Statements at once. */
+  connections?: number;
+};
+
 /**
  * Puts a gateway together: its database, providers, limits, and what goes on behind the answers.
  * @param write takes lines for the log
@@ -17,10 +23,15 @@ import { createTelemetry } from "./telemetry/telemetry.ts";
  */
 export function assembleGateway(
   environment: GatewayEnvironment,
-  { waitUntil, report, write }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void },
+  {
+    waitUntil,
+    report,
+    write,
+    connections,
+  }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void } & Share,
 ): Gateway & { flush: () => Promise<unknown> } {
   const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKey, providers, totalLimitMs } = environment;
-  const database = createDatabase({ url: databaseUrl });
+  const database = createDatabase({ url: databaseUrl, connections });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
     waitUntil,

@@ -1,4 +1,4 @@
-import { assembleGateway } from "./assemble-gateway.ts";
+import { assembleGateway, type Share } from "./assemble-gateway.ts";
 import { readEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 
@@ -12,16 +12,20 @@ const runtime = globalThis as unknown as {
 };
 
 /** Serves a function's handler with what the environment gives. */
-export function serve(createHandler: (gateway: Gateway) => (request: Request) => Promise<Response>): void {
-  runtime.Deno.serve(createHandler(gatewayFromEnvironment()));
+export function serve(
+  createHandler: (gateway: Gateway) => (request: Request) => Promise<Response>,
+  share: Share = {},
+): void {
+  runtime.Deno.serve(createHandler(gatewayFromEnvironment(share)));
 }
 
-function gatewayFromEnvironment(): Gateway {
+function gatewayFromEnvironment(share: Share): Gateway {
   const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
   const gateway = assembleGateway(readEnvironment(runtime.Deno.env.toObject()), {
     waitUntil,
     report,
     write: (line) => console.log(line),
+    ...share,
   });
   // The isolate is about to end: what waits for its batch goes now.
   globalThis.addEventListener("beforeunload", () => waitUntil(gateway.flush()));

@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Person } from "../../../scripts/test/apps.ts";
+import { createApp, handOver, mint, type Person, service } from "../../../scripts/test/apps.ts";
+import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
 import { createAiCredential } from "../_shared/ai-key.ts";
@@ -127,6 +128,53 @@ describe("the credential is the Authorization header's, and nothing else's", () 
 
   test("by whatever case its scheme is written in", async () => {
     expect((await askWith({ authorization: `bEARER   ${tenant.key}` }))[0]).toBe(200);
+  });
+});
+
+describe("what is a credential elsewhere is none here", () => {
+  const { supabase } = readStack();
+
+  test("an internal satellite's sessions, handoffs and refresh tokens, and the project's own keys", async () => {
+    const scopes = ["profile", "workspaces:read", "workspaces:write"];
+    const satellite = await createApp({ scopes });
+    const { appSession, centralSession } = await handOver(member, satellite);
+    const external = await createApp({ kind: "external", scopes: ["ai:use"], workspaceId: tenant.workspaceId });
+    const tokens = [
+      appSession.token,
+      centralSession.token,
+      await mint(member, satellite),
+      await mint(member, external),
+      external.secret,
+      supabase.publishableKey,
+      supabase.secretKey,
+      (await createAiCredential("app_token")).text,
+    ];
+    for (const token of tokens) {
+      await expect(clientOf(token).chat.completions.create(hello)).rejects.toMatchObject({
+        status: 401,
+        code: "invalid_api_key",
+      });
+    }
+  });
+
+  test("a session in a workspace that was deleted, and of somebody who was banned or is gone", async () => {
+    const other = await createGatewayTenant();
+    const [left, banned, gone] = [await createMember(other), await createMember(other), await createMember(other)];
+    const asked = async ({ accessToken }: Person) => {
+      const client = clientOf(accessToken, { "X-Platform-Workspace-Id": other.workspaceId });
+      return client.chat.completions.create(hello).then(
+        () => "answered",
+        ({ status, code }) => `${status} ${code}`,
+      );
+    };
+    expect([await asked(left), await asked(banned), await asked(gone)]).toEqual(["answered", "answered", "answered"]);
+    await other.db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [banned.id]);
+    await service.auth.admin.deleteUser(gone.id);
+    expect([await asked(banned), await asked(gone)]).toEqual(["401 invalid_api_key", "401 invalid_api_key"]);
+    await other.db.query("update public.workspaces set deleted_at = now() where id = $1", [other.workspaceId]);
+    expect(await asked(left)).toBe("403 insufficient_scope");
+    await expect(other.client.chat.completions.create(hello)).rejects.toMatchObject({ code: "invalid_api_key" });
+    await other.close();
   });
 });
 

@@ -49,7 +49,7 @@ export default function SatelliteHomePage() {
               <a className="link break-words font-medium" href={`/w/${id}`}>
                 {name}
               </a>
-              <p className="text-muted text-small">{role}</p>
+              <p className="text-muted text-small first-letter:uppercase">{role}</p>
             </li>
           ))}
         </ul>

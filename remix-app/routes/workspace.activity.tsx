@@ -55,11 +55,11 @@ const verbs: Record<string, string> = {
 };
 
 function sentence({ action, actor, actorId, subject }: LogEntry & { actor: string | null }): string {
-  const who = actor ?? (actorId ? "A former member" : "The service");
   const what = verbs[action] ?? action;
-  return action.startsWith("member.")
-    ? `${subject ?? "Someone"} ${what} (by ${who})`
-    : `${who} ${what} ${subject ?? ""}`;
+  if (action.startsWith("member.")) {
+    return `${subject ?? "Someone"} ${what} (by ${actor ?? (actorId ? "a former member" : "the service")})`;
+  }
+  return `${actor ?? (actorId ? "A former member" : "The service")} ${what} ${subject ?? ""}`;
 }
 
 export default function ActivityPage() {

@@ -27,7 +27,7 @@ export function WorkspacePage({ user, workspace, children }: WorkspacePageProps)
           <NavLink
             key={to}
             to={to}
-            end
+            end={to === base}
             className="rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:bg-sunken aria-[current=page]:text-ink"
           >
             {label}

@@ -9,7 +9,10 @@ export interface ListedRole extends Role {
   editable: boolean;
 }
 
-const people = (count: number) => (count === 1 ? "1 person" : `${count === 0 ? "Nobody" : `${count} people`}`);
+function holders(count: number): string {
+  if (count === 0) return "Nobody has it";
+  return count === 1 ? "1 person has it" : `${count} people have it`;
+}
 
 /** A workspace's roles, each with what it allows and how many have it. */
 export function RoleList({ roles }: { roles: ListedRole[] }) {
@@ -26,9 +29,8 @@ export function RoleList({ roles }: { roles: ListedRole[] }) {
               {is_owner
                 ? "Everything, and who owns the workspace"
                 : permissions.map((one) => permissionWords[one].name).join(", ") || "Sees who is in the workspace"}
-              {" · "}
-              {people(members)}
             </p>
+            <p className="text-muted text-small">{holders(members)}</p>
           </div>
           {editable ? (
             <Link to={id} className={buttonClass("secondary")} aria-label={`Edit ${name}`}>

@@ -3,7 +3,8 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { finishSignIn, previewSignIn, stateMatches } from "../satellites/own/app-user.ts";
+import { finishSignIn, previewSignIn } from "../satellites/own/app-user.ts";
+import { stateMatches } from "../satellites/own/session-cookies.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { useNonce } from "../ui/nonce.ts";

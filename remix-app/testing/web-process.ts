@@ -38,11 +38,13 @@ export function startSatellite({
   centralUrl,
   // Node finds no name under .localhost where the system does not.
   centralApiUrl = `http://127.0.0.1:${new URL(centralUrl).port}`,
+  env = {},
   ...place
 }: {
   app: { name: string; secret: string };
   centralUrl: string;
   centralApiUrl?: string;
+  env?: Record<string, string>;
   hostname?: string;
   port?: number;
   nodeOptions?: readonly string[];
@@ -55,6 +57,7 @@ export function startSatellite({
       APP_SECRET: app.secret,
       CENTRAL_URL: centralUrl,
       CENTRAL_API_URL: centralApiUrl,
+      ...env,
     },
   });
 }

@@ -1,17 +1,10 @@
-import { randomBytes } from "node:crypto";
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { CentralUnavailable, type IssuedSession } from "./central-client.ts";
+import { CentralUnavailable } from "./central-client.ts";
 import { satelliteOf } from "./satellite-context.ts";
+import { forgetSessions, forgetState, heldSessions, keepSessions, sendState, stateMatches } from "./session-cookies.ts";
 
-/** Host-only and HttpOnly: no script and no sibling host reads them (spec.md, Cookies). */
-const appCookie = "platform_app_session";
-const centralCookie = "platform_central_session";
-const stateCookie = "platform_sign_in_state";
-/** A session leads no further than 30 days; the platform decides, the browser merely keeps. */
-const sessionMaxAgeSeconds = 30 * 24 * 60 * 60;
-const stateMaxAgeSeconds = 10 * 60;
 /** A session this close to its end is refreshed. */
 const refreshMarginSeconds = 60 * 60;
 
@@ -20,21 +13,6 @@ export interface AppUser {
   id: string;
   name: string | null;
   email: string | null;
-}
-
-function attributes(context: AppLoadContext, maxAge: number) {
-  return { httpOnly: true, sameSite: "lax", secure: context.origin.startsWith("https:"), maxAge } as const;
-}
-
-function keep(context: AppLoadContext, name: string, { token }: IssuedSession): void {
-  context.jar.set(name, token, attributes(context, sessionMaxAgeSeconds));
-}
-
-/** Takes both sessions from the browser. */
-export function forgetSessions(context: AppLoadContext): void {
-  for (const name of [appCookie, centralCookie]) {
-    if (context.jar.get(name) !== undefined) context.jar.set(name, "", attributes(context, 0));
-  }
 }
 
 /** Turns a platform that does not answer into a 503 that leaves the cookies alone. */
@@ -53,7 +31,7 @@ async function reached<Result>(context: AppLoadContext, work: () => Promise<Resu
  * @throws Response 503 AUTH_UNAVAILABLE where the platform does not answer; the cookies stay
  */
 export async function getAppUser(context: AppLoadContext): Promise<AppUser | null> {
-  const token = context.jar.get(appCookie);
+  const { app: token } = heldSessions(context);
   if (!token) return null;
   const { central } = satelliteOf(context);
   return reached(context, async () => {
@@ -68,11 +46,12 @@ export async function getAppUser(context: AppLoadContext): Promise<AppUser | nul
 }
 
 async function refreshBoth(context: AppLoadContext): Promise<void> {
-  for (const name of [appCookie, centralCookie]) {
-    const token = context.jar.get(name);
-    const next = token ? await satelliteOf(context).central.refresh(token) : null;
-    if (next) keep(context, name, next);
-  }
+  const { central: platform } = satelliteOf(context);
+  const { app, central } = heldSessions(context);
+  keepSessions(context, {
+    app: app ? await platform.refresh(app) : null,
+    central: central ? await platform.refresh(central) : null,
+  });
 }
 
 /**
@@ -90,16 +69,8 @@ export async function requireAppUser(context: AppLoadContext, request: Request):
 export function startSignIn(context: AppLoadContext, returnTo: unknown): Response {
   const { env } = satelliteOf(context);
   const path = redirectTarget(returnTo, { origin: context.origin, fallback: "/" });
-  const state = randomBytes(24).toString("base64url");
-  context.jar.set(stateCookie, state, attributes(context, stateMaxAgeSeconds));
-  const query = new URLSearchParams({ returnUrl: `${context.origin}${path}`, state });
+  const query = new URLSearchParams({ returnUrl: `${context.origin}${path}`, state: sendState(context) });
   return redirect(`${env.CENTRAL_URL}/login?${query}`);
-}
-
-/** Whether a state is the one that this browser was sent off with. */
-export function stateMatches({ jar }: AppLoadContext, state: string | null | undefined): boolean {
-  const sent = jar.get(stateCookie);
-  return sent !== undefined && sent !== "" && sent === state;
 }
 
 /** Whom a token would sign in, for "Continue as …"; null where it leads nowhere. Redeems nothing. */
@@ -117,20 +88,19 @@ export async function finishSignIn(
 ): Promise<{ userId: string; expiresAt: string } | null> {
   if (state !== undefined && !stateMatches(context, state)) return null;
   const { central } = satelliteOf(context);
-  const before = context.jar.get(appCookie);
+  const { app: before } = heldSessions(context);
   const opened = await reached(context, () => central.redeem(token));
   if (!opened) return null;
   if (before) await endSession(context, before);
   forgetSessions(context);
-  keep(context, appCookie, opened.appSession);
-  if (opened.centralSession) keep(context, centralCookie, opened.centralSession);
-  if (context.jar.get(stateCookie) !== undefined) context.jar.set(stateCookie, "", attributes(context, 0));
+  keepSessions(context, { app: opened.appSession, central: opened.centralSession ?? null });
+  forgetState(context);
   return { userId: opened.userId, expiresAt: opened.appSession.expiresAt };
 }
 
 /** Ends this browser's session here and at the platform; the one there may outlive an outage. */
 export async function signOutHere(context: AppLoadContext): Promise<void> {
-  const token = context.jar.get(appCookie);
+  const { app: token } = heldSessions(context);
   if (token) await endSession(context, token);
   forgetSessions(context);
 }
@@ -156,13 +126,13 @@ export async function centralFetch(
   const { request, ...call } = options;
   const { central } = satelliteOf(context);
   return reached(context, async () => {
-    const token = context.jar.get(centralCookie);
+    const { central: token } = heldSessions(context);
     if (token) {
       const response = await central.fetch(path, { token, ...call });
       if (response.status !== 401) return response;
       const next = await central.refresh(token);
       if (next) {
-        keep(context, centralCookie, next);
+        keepSessions(context, { central: next });
         const again = await central.fetch(path, { token: next.token, ...call });
         if (again.status !== 401) return again;
       }

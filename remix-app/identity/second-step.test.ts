@@ -25,7 +25,7 @@ test.each([
   expect(secondStepPath(mfa, "/a")).toBe(path);
 });
 
-test.each(["/mfa", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
+test.each(["/mfa", "/mfa/app", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
   "a way over %s is no detour",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(destination);

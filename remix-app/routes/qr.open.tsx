@@ -23,7 +23,7 @@ export default function QrOpenPage() {
           <li>Approve only what you asked for yourself, a moment ago.</li>
         </ol>
         <p className="text-muted">
-          Did somebody send you this link? Then do not approve it: whoever asked would get into your account.
+          Did somebody send you this link? Then do not approve it: they want a session of your account.
         </p>
         <a href="/" className={`${buttonClass("secondary")} w-full`}>
           Go to the start page

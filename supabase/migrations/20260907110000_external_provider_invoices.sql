@@ -44,3 +44,61 @@ comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Fo
 alter table ai.external_provider_invoices enable row level security;
 revoke all on ai.external_provider_invoices from public, anon, authenticated;
 revoke insert, update, delete, truncate on ai.external_provider_invoices from service_role;
+
+create function ai.store_provider_invoice(workspace uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  issued date := (record ->> 'issuedOn')::date;
+  reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
+  amount numeric := (record ->> 'amountUsd')::numeric;
+  stored ai.external_provider_invoices;
+begin
+  if reviewed > now() then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'reviewedAt', 'message', 'reviewedAt must not be in the future.'
+    );
+  end if;
+  if reviewed < issued::timestamp at time zone 'UTC' then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'reviewedAt', 'message', 'An invoice is reviewed after it was issued.'
+    );
+  end if;
+
+  insert into ai.external_provider_invoices (
+    workspace_id, app_id, provider, account_id, reference, amount_usd, issued_on, period_start, period_end, reviewed_at
+  )
+  values (
+    workspace, app, record ->> 'provider', record ->> 'accountId', record ->> 'reference', amount, issued,
+    (record ->> 'periodStart')::date, (record ->> 'periodEnd')::date, reviewed
+  )
+  on conflict (workspace_id, app_id, provider, account_id, reference) do nothing
+  returning * into stored;
+  if found then
+    return jsonb_build_object('outcome', 'stored', 'id', stored.id);
+  end if;
+
+  perform from ai.external_provider_invoices i
+  where i.workspace_id = workspace
+    and i.app_id = app
+    and i.provider = record ->> 'provider'
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.reference = record ->> 'reference'
+    and i.amount_usd = amount
+    and i.issued_on = issued
+    and i.reviewed_at = reviewed
+    and i.period_start is not distinct from (record ->> 'periodStart')::date
+    and i.period_end is not distinct from (record ->> 'periodEnd')::date;
+  if found then
+    return jsonb_build_object('outcome', 'unchanged');
+  end if;
+  return jsonb_build_object('refused', 'invoice_conflict');
+end
+$$;
+comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
+  'Keeps one reviewed invoice, or says why not: { outcome: stored or unchanged } or { refused }. Another state of one '
+  'that is kept is a conflict. Workspace and app were derived and the record''s shape checked before. Granted to nobody.';
+revoke execute on function ai.store_provider_invoice(uuid, uuid, jsonb) from public, anon, authenticated;

@@ -40,11 +40,15 @@ export const allowedGrants: readonly string[] = [
 
   "gateway: usage on schema ai",
   "gateway: execute on ai.begin_run(jsonb)",
+  "gateway: execute on ai.check_app_caller(jsonb)",
   "gateway: execute on ai.check_credential(jsonb)",
   "gateway: execute on ai.describe_credential(jsonb)",
   "gateway: execute on ai.extend_run(jsonb)",
+  "gateway: execute on ai.import_provider_costs(jsonb)",
+  "gateway: execute on ai.import_provider_invoice(jsonb)",
   "gateway: execute on ai.keep_content(jsonb)",
   "gateway: execute on ai.list_models(jsonb)",
+  "gateway: execute on ai.report_usage(jsonb)",
   "gateway: execute on ai.settle_runs(jsonb)",
   "gateway: execute on ai.touch_runs(jsonb)",
 

@@ -1,7 +1,13 @@
 import { GatewayError } from "./errors.ts";
 
 /** Bodies may be this large (api.md, Conventions), in bytes. */
-export const bodyLimits = { text: 8 * 1024 * 1024, embeddings: 1024 * 1024, speech: 64 * 1024 } as const;
+export const bodyLimits = {
+  text: 8 * 1024 * 1024,
+  embeddings: 1024 * 1024,
+  speech: 64 * 1024,
+  import: 8 * 1024,
+  batch: 64 * 1024,
+} as const;
 
 /** Deeper JSON is nobody's chat; recursion further on could not stand it. Nor has a chat so many values. */
 const maxDepth = 65;
@@ -145,9 +151,14 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBu
 /**
  * Parses a JSON body that the rest of the way can carry: UTF-8, of bounded depth and so many values, without NUL characters and lone
  * surrogates, which neither Postgres nor every provider takes.
+ * @param options.parse in place of `JSON.parse`, whose errors it throws
  * @throws GatewayError 415, `invalid_json` or `invalid_request`
  */
-export function parseJson(request: Request, body: Uint8Array): unknown {
+export function parseJson(
+  request: Request,
+  body: Uint8Array,
+  { parse = JSON.parse }: { parse?: (text: string) => unknown } = {},
+): unknown {
   const type = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
   if (type !== "application/json") {
     throw new GatewayError("invalid_request", { status: 415, message: "The content type must be application/json." });
@@ -155,7 +166,7 @@ export function parseJson(request: Request, body: Uint8Array): unknown {
   checkStructure(body);
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    value = parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
     throw new GatewayError("invalid_json");
   }

@@ -48,6 +48,13 @@ const begunRun = z.object({
 const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
+const storedRecord = z.object({
+  outcome: z.enum(["stored", "corrected", "unchanged", "stale"]).optional(),
+  refused: z.string().optional(),
+  param: z.string().optional(),
+  message: z.string().optional(),
+});
+const storedRecords = z.object({ results: z.array(storedRecord) });
 const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: limits.optional() });
 
 /** An open run, as `ai.begin_run` answers it. */
@@ -55,6 +62,9 @@ export type Run = z.infer<typeof begunRun>;
 /** The answer of an earlier call with the same idempotency key, as JSON. */
 export type KeptAnswer = { kept: string };
 export type RateLimits = z.infer<typeof limits>;
+
+/** What became of an imported record: its outcome, or why it was refused. */
+export type StoredRecord = z.infer<typeof storedRecord>;
 
 /** What a model of the catalogue is for. */
 export type ModelKind = "chat" | "embedding" | "speech";
@@ -108,6 +118,13 @@ export type GatewayDatabase = {
   listModels: (request: Caller & { model?: string; providers: string[] }) => Promise<string>;
   /** What a credential is, what holds for it, what it spent and what is left, as JSON text in which amounts are exact. */
   describeCredential: (caller: Caller) => Promise<string>;
+  /** As checkCredential, for calls of registered apps alone: imports and the usage report. */
+  checkAppCaller: (caller: Caller) => Promise<string>;
+  /** Stores reported costs, each for itself. @returns one answer for each, in their order */
+  importCosts: (call: Caller & { records: readonly object[] }) => Promise<StoredRecord[]>;
+  importInvoice: (call: Caller & { record: object }) => Promise<StoredRecord>;
+  /** An app's usage of a window, as JSON text in which amounts are exact. */
+  reportUsage: (call: Caller & { from?: string; to?: string }) => Promise<string>;
   close: () => Promise<void>;
 };
 
@@ -172,6 +189,23 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     },
     async describeCredential(request) {
       const text = await call("select ai.describe_credential($1)::text as answer", request);
+      admitted(JSON.parse(text));
+      return text;
+    },
+    async checkAppCaller(caller) {
+      const answer = admitted(JSON.parse(await call("select ai.check_app_caller($1)::text as answer", caller)));
+      return checkedCredential.parse(answer).workspace_id;
+    },
+    async importCosts(costs) {
+      const answer = admitted(JSON.parse(await call("select ai.import_provider_costs($1)::text as answer", costs)));
+      return storedRecords.parse(answer).results;
+    },
+    async importInvoice(invoice) {
+      const text = await call("select ai.import_provider_invoice($1)::text as answer", invoice);
+      return storedRecord.parse(admitted(JSON.parse(text)));
+    },
+    async reportUsage(window) {
+      const text = await call("select ai.report_usage($1)::text as answer", window);
       admitted(JSON.parse(text));
       return text;
     },

@@ -17,6 +17,8 @@ const catalogue = {
   not_found: [404, "invalid_request_error", "There is nothing at this address."],
   request_in_progress: [409, "invalid_request_error", "A request with this idempotency key is in progress."],
   idempotency_key_used: [409, "invalid_request_error", "A request with this idempotency key has already finished."],
+  invoice_conflict: [409, "invalid_request_error", "This invoice is kept already, in another state."],
+  cost_conflict: [409, "invalid_request_error", "This cost was observed at the same time with another amount."],
   payload_too_large: [413, "invalid_request_error", "The body is too large."],
   idempotency_key_reused: [422, "invalid_request_error", "This idempotency key was used with another request."],
   rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],

@@ -4,6 +4,7 @@ import { type Caller, rateLimitHeaders } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Call, Handler } from "./http.ts";
 import { readCaller, readLabels } from "./labels.ts";
+import { readOrAuthenticate } from "./read-or-authenticate.ts";
 import { replayAnswer } from "./replay.ts";
 import { openRun } from "./run.ts";
 import type { Asked, Surface } from "./surface.ts";
@@ -76,16 +77,6 @@ async function admit<Request extends Asked>(
   // A client that leaves does not take the run's end with it.
   gateway.waitUntil(answering.catch(() => {}));
   return answering;
-}
-
-/** Whoever has no good credential is told that and nothing of their body: 401 and 403 come before 400. */
-async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
-  try {
-    return read();
-  } catch (error) {
-    await check();
-    throw error;
-  }
 }
 
 /** What an idempotency key is bound to: SHA-256 of path and raw body. */

@@ -1,0 +1,65 @@
+import { type ProviderCost, providerCost, providerCostBatch } from "../../_shared/provider-records.ts";
+import type { Caller, GatewayDatabase, StoredRecord } from "../database.ts";
+import { errorBody, GatewayError } from "../errors.ts";
+import { refuseBody } from "../refused-body.ts";
+import { orRefusal } from "./stored-record.ts";
+
+const nothingUnsupported: ReadonlySet<string> = new Set();
+
+/** Reads one reported cost. @throws GatewayError naming the field */
+export function readCost(value: unknown): ProviderCost {
+  const parsed = providerCost.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error, nothingUnsupported);
+  return parsed.data;
+}
+
+/** Reads a batch: each record, or what is wrong with it. @throws GatewayError where it is no batch */
+export function readCosts(value: unknown): (ProviderCost | GatewayError)[] {
+  const parsed = providerCostBatch.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error, nothingUnsupported);
+  return parsed.data.records.map((record) => {
+    try {
+      return readCost(record);
+    } catch (error) {
+      if (error instanceof GatewayError) return error;
+      throw error;
+    }
+  });
+}
+
+/** Stores one cost. @throws GatewayError as the database refuses it */
+export async function storeCost(
+  database: GatewayDatabase,
+  { caller, cost }: { caller: Caller; cost: ProviderCost },
+): Promise<object> {
+  const [stored] = await database.importCosts({ ...caller, records: [cost] });
+  return accepted(cost, stored);
+}
+
+/** Stores the good records of a batch, each for itself. @returns one outcome or error for each, in their order */
+export async function storeCosts(
+  database: GatewayDatabase,
+  {
+    caller,
+    records,
+    requestId,
+  }: { caller: Caller; records: readonly (ProviderCost | GatewayError)[]; requestId: string },
+): Promise<object> {
+  const good = records.filter((record) => !(record instanceof GatewayError));
+  // The caller is asked for even where no record is any good.
+  const stored = (await database.importCosts({ ...caller, records: good })).values();
+  const results = records.map((record) => {
+    if (record instanceof GatewayError) return { accepted: false, ...errorBody(record, requestId) };
+    try {
+      return accepted(record, stored.next().value);
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      return { accepted: false, externalRunId: record.externalRunId, ...errorBody(error, requestId) };
+    }
+  });
+  return { results };
+}
+
+function accepted({ externalRunId }: ProviderCost, stored: StoredRecord | undefined): object {
+  return { accepted: true, externalRunId, outcome: orRefusal(stored) };
+}

@@ -1,0 +1,20 @@
+import { type ProviderInvoice, providerInvoice } from "../../_shared/provider-records.ts";
+import type { Caller, GatewayDatabase } from "../database.ts";
+import { refuseBody } from "../refused-body.ts";
+import { orRefusal } from "./stored-record.ts";
+
+/** Reads a reviewed invoice. @throws GatewayError naming the field */
+export function readInvoice(value: unknown): ProviderInvoice {
+  const parsed = providerInvoice.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error, new Set());
+  return parsed.data;
+}
+
+/** Keeps an invoice; the same one again is one receipt. @throws GatewayError as the database refuses it */
+export async function storeInvoice(
+  database: GatewayDatabase,
+  { caller, invoice }: { caller: Caller; invoice: ProviderInvoice },
+): Promise<object> {
+  orRefusal(await database.importInvoice({ ...caller, record: invoice }));
+  return { accepted: true, reference: invoice.reference };
+}

@@ -1,0 +1,74 @@
+import { z } from "zod";
+import { JsonNumber } from "./exact-json.ts";
+import { isLabel } from "./labels.ts";
+import { readUsdAmount } from "./usd-amount.ts";
+import { utcDay, utcTime } from "./utc-time.ts";
+
+const label = z.string().refine(isLabel, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
+
+/** What is wrong with an amount, for people. */
+const amountRule = "An amount is a number of 0 or more, with at most 12 decimals and 15 significant digits.";
+
+/** An amount of USD: a JSON number's text in, an exact decimal out. */
+const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text }, context) => {
+  const exact = readUsdAmount(text);
+  if (exact !== null) return exact;
+  context.addIssue({ code: "custom", message: amountRule });
+  return z.NEVER;
+});
+const usd = z.literal("USD", { error: "Amounts are in USD." }).optional();
+const midnight = /T00:00:00(\.0+)?Z$/;
+
+/** A cost as a provider reports it (api.md, Imports and usage), of a body that parseExactJson read. */
+export const providerCost = z
+  .strictObject({
+    provider: label,
+    externalRunId: label,
+    amountUsd: amount,
+    occurredAt: utcTime,
+    observedAt: utcTime,
+    service: label.optional(),
+    accountId: label.optional(),
+    granularity: z.enum(["run", "account_day"]).optional(),
+    currency: usd,
+  })
+  .refine(({ granularity, accountId }) => granularity !== "account_day" || accountId !== undefined, {
+    path: ["accountId"],
+    error: "A record of granularity account_day names its account.",
+  })
+  .refine(({ granularity, occurredAt }) => granularity !== "account_day" || midnight.test(occurredAt), {
+    path: ["occurredAt"],
+    error: "A record of granularity account_day is of midnight in UTC.",
+  });
+
+/** What a batch takes at most, in records. */
+const maxBatchRecords = 100;
+
+/** Records that stand alone: what is wrong with one is said of that one. */
+export const providerCostBatch = z.strictObject({
+  records: z.array(z.unknown()).min(1).max(maxBatchRecords),
+});
+
+const invoiceFields = z.strictObject({
+  provider: label,
+  reference: label,
+  issuedOn: utcDay,
+  reviewedAt: utcTime,
+  amountUsd: amount,
+  accountId: label.optional(),
+  currency: usd,
+  periodStart: utcDay.optional(),
+  periodEnd: utcDay.optional(),
+});
+type Period = Pick<z.output<typeof invoiceFields>, "periodStart" | "periodEnd">;
+
+function endsAfterStart({ periodStart, periodEnd }: Period): boolean {
+  return periodStart === undefined || periodEnd === undefined || periodStart <= periodEnd;
+}
+const periodRule = { path: ["periodEnd"], error: "The period ends before it starts." };
+
+/** A reviewed invoice (api.md, Imports and usage), of a body that parseExactJson read. */
+export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule);
+
+export type ProviderCost = z.output<typeof providerCost>;
+export type ProviderInvoice = z.output<typeof providerInvoice>;

@@ -1,0 +1,24 @@
+/** Amounts of money that come in (api.md, Conventions): so many decimals, and so many significant digits. */
+export const amountLimits = { decimals: 12, significantDigits: 15, wholeDigits: 12 } as const;
+
+const shape = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?$/;
+
+/**
+ * The exact decimal of a JSON number's text, without an exponent or needless zeros. Digits count by value: 1.50 has one
+ * decimal and two significant digits.
+ * @returns null where it is negative, or has more digits than an amount may have (12 before the point, as the column)
+ */
+export function readUsdAmount(text: string): string | null {
+  const [, sign, whole, fraction = "", exponent = "0"] = shape.exec(text) ?? [];
+  if (whole === undefined) return null;
+  const digits = `${whole}${fraction}`.replace(/^0+/, "");
+  const significant = digits.replace(/0+$/, "");
+  if (significant === "") return "0";
+  if (sign || significant.length > amountLimits.significantDigits) return null;
+  // The value is `significant` × 10^-decimals.
+  const decimals = fraction.length - Number(exponent) - (digits.length - significant.length);
+  if (decimals > amountLimits.decimals || significant.length - decimals > amountLimits.wholeDigits) return null;
+  if (decimals <= 0) return significant + "0".repeat(-decimals);
+  const padded = significant.padStart(decimals + 1, "0");
+  return `${padded.slice(0, -decimals)}.${padded.slice(-decimals)}`;
+}

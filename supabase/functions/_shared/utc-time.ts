@@ -1,0 +1,19 @@
+import { z } from "zod";
+
+/** RFC 3339 in UTC with `Z`, to the microsecond, which is as exact as the database keeps it. */
+const exact = /^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$/;
+
+/** A moment (api.md, Conventions). */
+export const utcTime = z.iso
+  .datetime({ error: "This is no time in UTC, such as 2026-01-31T12:00:00Z." })
+  .regex(exact, { error: "Times are in UTC with Z, to the microsecond at most." });
+
+/** A UTC day. */
+export const utcDay = z.iso
+  .date({ error: "This is no day, such as 2026-01-31." })
+  .regex(/^(?!0000)/, { error: "This is no day, such as 2026-01-31." });
+
+/** A range's edge: a moment, or a day for its midnight in UTC. */
+export const utcEdge = z.union([utcTime, utcDay.transform((day) => `${day}T00:00:00Z`)], {
+  error: "This is neither a day nor a time in UTC, such as 2026-01-31 or 2026-01-31T12:00:00Z.",
+});

@@ -1,0 +1,27 @@
+import { bodyLimits } from "../_gateway/body.ts";
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway } from "../_gateway/http.ts";
+import { readCost, readCosts, storeCost, storeCosts } from "../_gateway/imports/costs.ts";
+import { serveImport } from "../_gateway/imports/serve-import.ts";
+
+/** `POST /v1/provider-costs` and `/v1/provider-costs/batch` (api.md, Imports and usage). */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  const { database, report } = gateway;
+  const one = serveImport(gateway, {
+    limitBytes: bodyLimits.import,
+    read: readCost,
+    store: ({ caller, imported }) => storeCost(database, { caller, cost: imported }),
+  });
+  const batch = serveImport(gateway, {
+    limitBytes: bodyLimits.batch,
+    read: readCosts,
+    store: ({ caller, imported, requestId }) => storeCosts(database, { caller, records: imported, requestId }),
+  });
+  return createGateway(
+    [
+      { path: /^\/provider-costs$/, method: "POST", handle: one },
+      { path: /^\/provider-costs\/batch$/, method: "POST", handle: batch },
+    ],
+    report,
+  );
+}

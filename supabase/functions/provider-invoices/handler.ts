@@ -1,0 +1,15 @@
+import { bodyLimits } from "../_gateway/body.ts";
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway } from "../_gateway/http.ts";
+import { readInvoice, storeInvoice } from "../_gateway/imports/invoices.ts";
+import { serveImport } from "../_gateway/imports/serve-import.ts";
+
+/** `POST /v1/provider-invoices` (api.md, Imports and usage). */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  const handle = serveImport(gateway, {
+    limitBytes: bodyLimits.import,
+    read: readInvoice,
+    store: ({ caller, imported }) => storeInvoice(gateway.database, { caller, invoice: imported }),
+  });
+  return createGateway([{ path: /^\/provider-invoices$/, method: "POST", handle }], gateway.report);
+}

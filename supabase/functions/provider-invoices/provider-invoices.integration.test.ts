@@ -1,0 +1,103 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AppTenant, createAppTenant } from "../../tests/ai-app-tenant.ts";
+import { createGatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+
+let tenant: AppTenant;
+beforeAll(async () => {
+  tenant = await createAppTenant();
+});
+afterAll(() => tenant.close());
+
+const invoiceOf = (changes: object = {}) => ({
+  provider: "openai",
+  reference: `INV-${randomUUID()}`,
+  issuedOn: "2026-01-31",
+  reviewedAt: "2026-02-01T09:00:00Z",
+  amountUsd: 12.5,
+  ...changes,
+});
+const post = (body: unknown) => tenant.send("/provider-invoices", { body });
+const kept = (reference: string) =>
+  tenant.db.query("select * from ai.external_provider_invoices where workspace_id = $1 and reference = $2", [
+    tenant.workspaceId,
+    reference,
+  ]);
+
+describe("POST /v1/provider-invoices", () => {
+  test("keeps an invoice under the credential's workspace and app, and the owners can read of it", async () => {
+    const invoice = invoiceOf({ accountId: "acct-1", periodStart: "2026-01-01", periodEnd: "2026-01-31" });
+    const { status, body } = await post(invoice);
+    expect([status, body]).toEqual([200, { accepted: true, reference: invoice.reference }]);
+    expect(await kept(invoice.reference)).toMatchObject([{ app_id: tenant.appId, account_id: "acct-1" }]);
+    const log = await tenant.db.query(
+      "select action, subject, details from public.workspace_audit_log where workspace_id = $1 and subject = $2",
+      [tenant.workspaceId, `openai ${invoice.reference}`],
+    );
+    expect(log).toMatchObject([
+      { action: "provider_invoice.recorded", details: { appId: tenant.appId, amountUsd: "12.5" } },
+    ]);
+  });
+
+  test("an identical retry keeps one receipt; any other state of it conflicts", async () => {
+    const invoice = invoiceOf({ periodStart: "2026-01-01", periodEnd: "2026-01-31" });
+    const retries = await Promise.all(Array.from({ length: 50 }, () => post(invoice)));
+    expect(new Set(retries.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect(await kept(invoice.reference)).toHaveLength(1);
+    for (const other of [
+      { amountUsd: 12.500000000001 },
+      { issuedOn: "2026-01-30" },
+      { reviewedAt: "2026-02-01T09:00:00.000001Z" },
+      { periodStart: "2026-01-02" },
+      { periodEnd: undefined },
+    ]) {
+      const { status, body } = await post({ ...invoice, ...other });
+      expect([status, body.error.code]).toEqual([409, "invoice_conflict"]);
+    }
+    // Another account's invoice of that reference is another invoice.
+    expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
+  });
+
+  const at = (seconds: number) => new Date(Date.now() + seconds * 1_000).toISOString();
+  const yesterday = at(-86_400).slice(0, 10);
+  test.for([
+    ["reviewedAt", { reviewedAt: "2026-01-31T00:00:00Z" }, { reviewedAt: "2026-01-30T23:59:59.999999Z" }],
+    ["reviewedAt", { issuedOn: yesterday, reviewedAt: at(-1) }, { issuedOn: yesterday, reviewedAt: at(60) }],
+    ["amountUsd", { amountUsd: 0 }, { amountUsd: -0.01 }],
+    ["amountUsd", { amountUsd: 1 }, { amountUsd: "1" }],
+    ["reference", { reference: `${"x".repeat(92)}${randomUUID()}` }, { reference: "x".repeat(129) }],
+    ["reference", { reference: `a:${randomUUID()}` }, { reference: "a b" }],
+    ["issuedOn", { issuedOn: "2024-02-29" }, { issuedOn: "2025-02-29" }],
+    [
+      "periodEnd",
+      { periodStart: "2026-01-01", periodEnd: "2026-01-01" },
+      { periodStart: "2026-01-02", periodEnd: "2026-01-01" },
+    ],
+    ["currency", { currency: "USD" }, { currency: "usd" }],
+    ["note", {}, { note: "unknown field" }],
+    ["workspaceId", {}, { workspaceId: randomUUID() }],
+  ] as [string, object, object][])("%s: %j is taken, %j is not", async ([param, inside, outside]) => {
+    expect((await post(invoiceOf(inside))).status).toBe(200);
+    const { status, body } = await post(invoiceOf(outside));
+    expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
+  });
+
+  test("takes 8,192 bytes and refuses 8,193", async () => {
+    const of = (bytes: number) => {
+      const json = JSON.stringify(invoiceOf());
+      return json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);
+    };
+    expect((await post(of(8_192))).status).toBe(200);
+    expect((await post(of(8_193))).status).toBe(413);
+  });
+
+  test("refuses keys that are bound to no app, and other workspaces, before it looks at the body", async () => {
+    const unbound = await createGatewayTenant();
+    const refused = await tenant.send("/provider-invoices", { body: "{", key: unbound.key });
+    expect([refused.status, refused.body.error.code]).toEqual([403, "credential_not_bound"]);
+    const headers = { "x-platform-workspace-id": unbound.workspaceId };
+    const mismatch = await tenant.send("/provider-invoices", { body: "{", headers });
+    expect([mismatch.status, mismatch.body.error.code]).toEqual([403, "workspace_mismatch"]);
+    await unbound.close();
+  });
+});

@@ -1,0 +1,141 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, describe, expect, test as pooled } from "vitest";
+import { appTokenCall, bindKey } from "./ai-callers.ts";
+import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { type Database, test } from "./database.ts";
+
+type Result = { outcome?: string; refused?: string; param?: string };
+type Answer = { results: Result[]; refused?: string };
+
+const costOf = (changes: object = {}) => ({
+  provider: "openai",
+  externalRunId: "run-1",
+  amountUsd: "0.5",
+  occurredAt: "2026-01-02T03:04:05Z",
+  observedAt: "2026-01-02T03:04:06Z",
+  ...changes,
+});
+const callOf = ({ keyHash, workspaceId }: Tenant) => ({
+  credential: { source: "key", hash: keyHash },
+  workspace: workspaceId,
+});
+
+async function importCosts(db: Database, call: object, records: object[]): Promise<Answer> {
+  const [row] = await db.query<{ answer: Answer }>("select ai.import_provider_costs($1) as answer", [
+    JSON.stringify({ ...call, records }),
+  ]);
+  return row?.answer ?? { results: [] };
+}
+
+describe("ai.import_provider_costs", () => {
+  test("takes app tokens and bound keys, in their own workspace alone", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const unbound = await importCosts(db, callOf(tenant), [costOf()]);
+    expect(unbound).toEqual({ refused: "credential_not_bound" });
+    await bindKey(db, tenant);
+    expect((await importCosts(db, callOf(tenant), [costOf()])).results).toEqual([{ outcome: "stored" }]);
+    const { workspace: _, ...nameless } = callOf(tenant);
+    expect(await importCosts(db, nameless, [costOf()])).toEqual({ refused: "workspace_header_required" });
+    const elsewhere = { ...callOf(tenant), workspace: randomUUID() };
+    expect(await importCosts(db, elsewhere, [costOf()])).toEqual({ refused: "workspace_mismatch" });
+    const { callOf: tokenCall } = await appTokenCall(db, tenant);
+    // Another app's record of that id is another record.
+    expect((await importCosts(db, tokenCall(), [costOf()])).results).toEqual([{ outcome: "stored" }]);
+  });
+
+  test("the gateway's role can call it, and write nothing else", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await bindKey(db, tenant);
+    const answer = await db.asRole("gateway", () => importCosts(db, callOf(tenant), [costOf()]));
+    expect(answer.results).toEqual([{ outcome: "stored" }]);
+    for (const role of ["gateway", "service_role"] as const) {
+      const write = () => db.asRole(role, () => db.query("delete from ai.external_provider_costs"));
+      await expect(write()).rejects.toMatchObject({ code: "42501" });
+    }
+  });
+
+  test("an absent account is one value of its own", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await bindKey(db, tenant);
+    const { results } = await importCosts(db, callOf(tenant), [
+      costOf(),
+      costOf({ amountUsd: "0.6" }),
+      costOf({ accountId: "a", amountUsd: "0.6" }),
+      costOf({ accountId: "b", amountUsd: "0.7" }),
+    ]);
+    expect(results.map(({ outcome, refused }) => outcome ?? refused)).toEqual([
+      "stored",
+      "cost_conflict",
+      "stored",
+      "stored",
+    ]);
+  });
+
+  test("is observed at most 60 seconds from now", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await bindKey(db, tenant);
+    const inSeconds = async (seconds: string) => {
+      const [row] = await db.query<{ at: string }>(
+        `select to_char((now() + $1::interval) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at`,
+        [seconds],
+      );
+      return costOf({ observedAt: row?.at, externalRunId: `in-${seconds.replaceAll(" ", "")}` });
+    };
+    const records = [await inSeconds("60 s"), await inSeconds("60.000001 s")];
+    expect((await importCosts(db, callOf(tenant), records)).results).toMatchObject([
+      { outcome: "stored" },
+      { refused: "invalid_request", param: "observedAt" },
+    ]);
+  });
+});
+
+const pool = openPool(25);
+afterAll(pool.close);
+/** Its owner does what the service role would. */
+const shared: Database = { ...pool.db, asRole: (_, work) => work() };
+
+async function boundTenant(): Promise<Tenant> {
+  const tenant = await createTenant(shared);
+  await bindKey(shared, tenant);
+  return tenant;
+}
+
+pooled("50 concurrent imports of one record, in mixed order of observation, end in the newest", async () => {
+  const tenant = await boundTenant();
+  const observations = Array.from({ length: 50 }, (_, n) =>
+    costOf({ amountUsd: String(n), observedAt: `2026-01-02T04:00:00.${String(n).padStart(2, "0")}Z` }),
+  );
+  const mixed = observations.map((_, n) => observations[(n * 37) % 50] ?? costOf());
+  const answers = await Promise.all(mixed.map((record) => importCosts(shared, callOf(tenant), [record])));
+  const outcomes = answers.map(({ results }) => results[0]?.outcome);
+  expect(outcomes.filter((outcome) => outcome === "stored")).toHaveLength(1);
+  const written = outcomes.filter((outcome) => outcome !== "stale").length;
+  const rows = await shared.query(
+    `select amount_usd::int as amount, to_char(observed_at at time zone 'UTC', 'SS.US') as observed, revision
+     from ai.external_provider_costs where workspace_id = $1`,
+    [tenant.workspaceId],
+  );
+  expect(rows).toEqual([{ amount: 49, observed: "00.490000", revision: written }]);
+});
+
+pooled(
+  "50 concurrent batches of the same records, in mixed order, wait for each other and end in the newest",
+  async () => {
+    const tenant = await boundTenant();
+    const batches = Array.from({ length: 50 }, (_, n) =>
+      Array.from({ length: 6 }, (_, record) =>
+        costOf({
+          externalRunId: `run-${(record * 5 + n) % 6}`,
+          amountUsd: String(n),
+          observedAt: `2026-01-02T04:00:00.${String(n).padStart(2, "0")}Z`,
+        }),
+      ),
+    );
+    await Promise.all(batches.map((records) => importCosts(shared, callOf(tenant), records)));
+    const rows = await shared.query(
+      "select amount_usd::int as amount from ai.external_provider_costs where workspace_id = $1",
+      [tenant.workspaceId],
+    );
+    expect(rows).toEqual(Array(6).fill({ amount: 49 }));
+  },
+);

@@ -10,6 +10,7 @@ import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
 import { forgetExpired } from "./schedule/forget-expired.ts";
+import { rollUpUsage } from "./schedule/roll-up-usage.ts";
 import { sweepContent } from "./schedule/sweep-content.ts";
 import { sweepOAuth } from "./schedule/sweep-oauth.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
@@ -31,6 +32,7 @@ export function platformRuntime(env: Env): Runtime {
       sweepAppCredentials(env),
       sweepOAuth(env),
       sweepChallenges(env),
+      rollUpUsage(env),
       ...(env.SMTP_URL ? [resendMails(env)] : []),
     ],
     findFaults: () => findPasskeyFaults(env),

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createGateway, type Handler } from "../_gateway/http.ts";
+import { readCaller, readLabels } from "../_gateway/labels.ts";
+import { readOrAuthenticate } from "../_gateway/read-or-authenticate.ts";
+import { refuseBody } from "../_gateway/refused-body.ts";
+import { utcEdge } from "../_shared/utc-time.ts";
+
+const window = z.object({ from: utcEdge.optional(), to: utcEdge.optional() });
+
+/** `GET /v1/usage` (api.md, Imports and usage): what the calling app used, by day, model, feature and execution mode. */
+export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
+  return createGateway([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway.report);
+}
+
+function reportUsage(gateway: Gateway): Handler {
+  const { database } = gateway;
+  return async ({ request }) => {
+    const caller = await readCaller(gateway, request);
+    const asked = await readOrAuthenticate(
+      () => database.checkAppCaller(caller),
+      () => {
+        readLabels(request);
+        return readWindow(request);
+      },
+    );
+    const text = await database.reportUsage({ ...caller, ...asked });
+    return new Response(text, { headers: { "content-type": "application/json" } });
+  };
+}
+
+function readWindow(request: Request): z.output<typeof window> {
+  const parsed = window.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+  if (!parsed.success) throw refuseBody(parsed.error, new Set());
+  return parsed.data;
+}

@@ -1,0 +1,181 @@
+-- GET /v1/usage: what an app's runs of a window used and cost, in one statement, so that no run is counted twice or not
+-- at all while runs settle and days are summed.
+
+create function ai.exact_text(moment timestamptz) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when date_trunc('milliseconds', moment) = moment then ai.utc_text(moment)
+    else to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+  end
+$$;
+comment on function ai.exact_text(timestamptz) is 'A moment as ai.utc_text writes it, with its microseconds where it has some.';
+revoke execute on function ai.exact_text(timestamptz) from public, anon, authenticated;
+
+create function ai.usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns setof ai.usage_daily
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with bounds as (
+    select
+      s.before,
+      s.before::timestamp at time zone 'UTC' as live_from,
+      (window_from at time zone 'UTC')::date as first_day,
+      (window_to at time zone 'UTC')::date as last_day
+    from ai.usage_sealed s
+  ), live_days as (
+    select c.day
+    from bounds b
+    join ai.usage_changes c on c.workspace_id = workspace and c.day between b.first_day and b.last_day and c.day < b.before
+    union
+    -- Days that the window cuts.
+    select e.day
+    from bounds b
+    cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
+    where e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
+  ), live_ranges as (
+    select
+      greatest(window_from, d.day::timestamp at time zone 'UTC') as first_moment,
+      least(window_to, (d.day + 1)::timestamp at time zone 'UTC') as end_moment
+    from live_days d
+    union all
+    select greatest(window_from, b.live_from), window_to from bounds b where window_to > b.live_from
+  )
+  select u.*
+  from bounds b
+  join ai.usage_daily u
+    on u.workspace_id = workspace and u.day >= b.first_day and u.day < b.last_day and u.day < b.before
+  where u.day not in (select d.day from live_days d)
+  union all
+  select s.*
+  from live_ranges r
+  cross join lateral ai.sum_usage(workspace, r.first_moment, r.end_moment) as s
+$$;
+comment on function ai.usage_between(uuid, timestamptz, timestamptz) is
+  'A workspace''s usage of a half-open window, in parts that callers group: sums where a day is wholly in it, over and '
+  'unchanged, the rest from the runs themselves. One statement sees each run once.';
+revoke execute on function ai.usage_between(uuid, timestamptz, timestamptz) from public, anon, authenticated;
+
+create function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select
+    exists (
+      select from ai.usage_daily u
+      where u.workspace_id = workspace and u.app_id = app and u.day < (moment at time zone 'UTC')::date
+    )
+    or exists (
+      select
+      from ai.usage_sealed s
+      cross join lateral (
+        select least(
+          s.before,
+          (moment at time zone 'UTC')::date,
+          (select min(c.day) from ai.usage_changes c where c.workspace_id = workspace)
+        )::timestamp at time zone 'UTC' as live_from
+      ) as l
+      cross join lateral ai.usage_between(workspace, l.live_from, moment) as u
+      where u.app_id = app
+    )
+$$;
+comment on function ai.has_usage_before(uuid, uuid, timestamptz) is 'Whether an app has any run in a workspace before a moment.';
+revoke execute on function ai.has_usage_before(uuid, uuid, timestamptz) from public, anon, authenticated;
+
+create function ai.usage_window(
+  given_from timestamptz, given_to timestamptz, default_days integer,
+  out window_from timestamptz, out window_to timestamptz, out fault text
+)
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  -- 24 hours a day, whatever the session's zone makes of days.
+  window_to := coalesce(given_to, date_trunc('milliseconds', now()));
+  window_from := coalesce(given_from, window_to - default_days * interval '24 hours');
+  fault := case
+    when window_from >= window_to then 'from must be before to.'
+    when window_to - window_from > interval '365 days' then 'The window may have 365 days at most.'
+  end;
+end
+$$;
+comment on function ai.usage_window(timestamptz, timestamptz, integer) is
+  'The half-open window that is asked for, up to now where no end is given; fault says what is wrong with it.';
+revoke execute on function ai.usage_window(timestamptz, timestamptz, integer) from public, anon, authenticated;
+
+-- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+create function ai.report_usage(call jsonb) returns json
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- Days of an interval are UTC's.
+  set timezone = 'UTC'
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  asked record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  if asked.fault is not null then
+    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
+  end if;
+  perform ai.note_key_use(caller);
+  return (
+    select json_build_object(
+      'currency', 'USD',
+      'source', 'platform_ai_metering',
+      'workspaceId', caller.workspace_id,
+      'appId', caller.app_id,
+      'from', ai.exact_text(asked.window_from),
+      'to', ai.exact_text(asked.window_to),
+      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, asked.window_from) then json_build_object(
+        'from', ai.exact_text(asked.window_from - (asked.window_to - asked.window_from)),
+        'to', ai.exact_text(asked.window_from)
+      ) end,
+      'rows', coalesce(json_agg(
+        json_build_object(
+          'day', d.day,
+          'model', d.model_id,
+          'feature', d.feature,
+          'executionMode', d.execution_mode,
+          'amountUsd', trim_scale(d.cost_usd),
+          'requests', d.requests,
+          'failed', d.failed,
+          'inputTokens', d.input_tokens,
+          'outputTokens', d.output_tokens,
+          'billedCredits', trim_scale(d.billed_credits),
+          'unmeteredCredits', trim_scale(d.unmetered_credits)
+        )
+        order by d.day, d.model_id collate "C", d.feature collate "C", d.execution_mode collate "C"
+      ), '[]')
+    )
+    from (
+      select
+        u.day, u.model_id, u.feature, u.execution_mode,
+        sum(u.requests) as requests, sum(u.failed) as failed,
+        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens,
+        sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits, sum(u.unmetered_credits) as unmetered_credits
+      from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
+      where u.app_id = caller.app_id
+      group by u.day, u.model_id, u.feature, u.execution_mode
+    ) as d
+  );
+end
+$$;
+comment on function ai.report_usage(jsonb) is
+  'The usage report of the app that calls, for a window of at most 365 days; or { refused }. Amounts are exact decimals.';
+revoke execute on function ai.report_usage(jsonb) from public, anon, authenticated;
+grant execute on function ai.report_usage(jsonb) to gateway;

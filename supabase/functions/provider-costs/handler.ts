@@ -6,7 +6,7 @@ import { serveImport } from "../_gateway/imports/serve-import.ts";
 
 /** `POST /v1/provider-costs` and `/v1/provider-costs/batch` (api.md, Imports and usage). */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  const { database, report } = gateway;
+  const { database } = gateway;
   const one = serveImport(gateway, {
     limitBytes: bodyLimits.import,
     read: readCost,
@@ -22,6 +22,6 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
       { path: /^\/provider-costs$/, method: "POST", handle: one },
       { path: /^\/provider-costs\/batch$/, method: "POST", handle: batch },
     ],
-    report,
+    gateway,
   );
 }

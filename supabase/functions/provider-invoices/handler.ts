@@ -11,5 +11,5 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
     read: readInvoice,
     store: ({ caller, imported }) => storeInvoice(gateway.database, { caller, invoice: imported }),
   });
-  return createGateway([{ path: /^\/provider-invoices$/, method: "POST", handle }], gateway.report);
+  return createGateway([{ path: /^\/provider-invoices$/, method: "POST", handle }], gateway);
 }

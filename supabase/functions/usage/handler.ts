@@ -10,7 +10,7 @@ const window = z.object({ from: utcEdge.optional(), to: utcEdge.optional() });
 
 /** `GET /v1/usage` (api.md, Imports and usage): what the calling app used, by day, model, feature and execution mode. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway.report);
+  return createGateway([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway);
 }
 
 function reportUsage(gateway: Gateway): Handler {

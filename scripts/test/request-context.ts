@@ -1,11 +1,12 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { createClaimsVerifier } from "#shared/claims.ts";
-import { parseEnv } from "../env.server.ts";
-import { type CookieJar, createCookieJar } from "../http/cookies.ts";
-import { createEdgeProxy } from "../identity/edge-proxy.ts";
-import { createSessionRefresher } from "../identity/refresh.ts";
-import { openRequestSession } from "../identity/request-session.ts";
-import { newAddress } from "./visitor.ts";
+import { parseEnv } from "../../remix-app/env.server.ts";
+import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts";
+import { createEdgeProxy } from "../../remix-app/identity/edge-proxy.ts";
+import { createSessionRefresher } from "../../remix-app/identity/refresh.ts";
+import { openRequestSession } from "../../remix-app/identity/request-session.ts";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { recoveryHashSecret } from "../local-stack/secrets.ts";
 
 export interface ContextOptions {
   base: string;
@@ -25,6 +26,7 @@ export async function openContext({ base, supabase, mail, cookie = "", env: more
     SUPABASE_URL: supabase.url,
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
     SUPABASE_SECRET_KEY: supabase.secretKey,
+    AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(supabase.secretKey),
     ...(mail ? { SMTP_URL: mail.smtp, MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>" } : {}),
     ...more,
   });

@@ -349,6 +349,16 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body).toEqual({ status: "expired" });
   });
 
+  test("waits while another session of the account is being minted, and consumes then", async () => {
+    const begun = await begin();
+    await approve(phone, begun);
+    const lease = "insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')";
+    await query(lease, [person.id]);
+    for (const _ of [1, 2]) expect((await poll(browser, begun)).body).toEqual({ status: "approved" });
+    await query("delete from private.mint_leases where user_id = $1", [person.id]);
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+  });
+
   test("finds the phone signed out since: rejected, and no session is minted", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);

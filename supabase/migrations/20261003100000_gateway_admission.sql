@@ -258,10 +258,10 @@ begin
     returning w.requests, w.tokens, w.window_start into used;
     admitted := found;
     exit when admitted or attempt = 2;
+    -- No room, or no row: of many first calls at once one makes it, and all of them find room in it.
     insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
     values (take_rate.scope, subject, minute, 0, 0)
     on conflict do nothing;
-    exit when not found;
   end loop;
 
   if not admitted then
@@ -342,9 +342,8 @@ begin
       where a.user_id = owner_id and a.balance - a.reserved >= credits
       returning a.id into account;
     end if;
-    exit when account is not null or exists (
-      select from ai.credit_accounts a where a.workspace_id = owner_id or a.user_id = owner_id
-    );
+    exit when account is not null or attempt = 2;
+    -- Not enough, or no account: of many first calls at once one opens it, and all of them try it.
     perform ai.open_credit_account(plan.payer, owner_id, plan.initial_credits);
   end loop;
   return account;

@@ -1,4 +1,6 @@
 import { describe, expect } from "vitest";
+import { createActor } from "./actors.ts";
+import { sessionCall } from "./ai-callers.ts";
 import { addKey, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
@@ -100,6 +102,24 @@ describe("rate limits", () => {
     expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
     await db.query("update ai.rate_windows set window_start = window_start - interval '1 minute'");
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+  });
+
+  test("of 50 calls of a session that are the first of all at once, none is refused where there is room", async () => {
+    const { db, close } = openPool(25);
+    try {
+      const limits = { requestsPerMinute: 1000, tokensPerMinute: 1_000_000 };
+      // The member's balance is opened by the first call too; without a limit nothing else makes them queue for it.
+      for (const plan of [limits, {}, limits, {}, {}]) {
+        const tenant = await createTenant(db, { payer: "member", initialCredits: "1000", plan });
+        const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
+        // Connections that are open already, so that they meet.
+        await Promise.all(Array.from({ length: 25 }, () => db.query("select pg_sleep(0.05)")));
+        const calls = Array.from({ length: 50 }, () => begin(db, sessionCall(tenant, claims)));
+        expect((await Promise.all(calls)).filter(({ refused }) => refused)).toEqual([]);
+      }
+    } finally {
+      await close();
+    }
   });
 
   test("of 40 callers at once on 10 requests a minute, no more than 10 a minute are admitted", async () => {

@@ -241,6 +241,8 @@ test("the challenge works with the keyboard alone", async ({ page, member }) => 
   await page.keyboard.press("Enter");
   await expect(page.getByRole("link", { name: /^Use a recovery code/ })).toBeVisible();
   await page.keyboard.press("Tab");
+  await expect(page.getByRole("link", { name: /^Approve in the app/ })).toBeFocused();
+  await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: /^Use a recovery code/ })).toBeFocused();
   await expectAccessible(page);
   await field.focus();

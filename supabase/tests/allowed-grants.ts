@@ -23,6 +23,7 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on public.accept_workspace_invitation(text)",
   "authenticated: execute on public.create_workspace(text)",
   "authenticated: execute on public.delete_workspace(uuid)",
+  "authenticated: execute on public.device_session_state(uuid,text)",
   "authenticated: execute on public.has_workspace_permission(uuid,public.workspace_permission)",
   "authenticated: execute on public.required_mfa_enforcement_version()",
   "authenticated: execute on public.session_state()",
@@ -60,12 +61,14 @@ export const allowedGrants: readonly string[] = [
 
 /**
  * Definers that a signed-in user can call, and why each is safe. All but session_state ask the MFA probe in their body;
- * session_state answers for sessions that have yet to satisfy it.
+ * session_state answers for sessions that have yet to satisfy it, and device_session_state besides to who shows the
+ * secret of a browser, which is a credential of its own.
  */
 export const callableDefiners: readonly string[] = [
   "public.accept_workspace_invitation(text)",
   "public.create_workspace(text)",
   "public.delete_workspace(uuid)",
+  "public.device_session_state(uuid, text)",
   "public.session_state()",
   "public.transfer_workspace_ownership(uuid, uuid)",
   "public.workspace_invitation(text)",

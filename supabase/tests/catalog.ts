@@ -99,7 +99,7 @@ export const catalogRules: readonly CatalogRule[] = [
     sql: `select ${signature} as offence from ${functions}
       where p.prosecdef and n.nspname = 'public'
         and (has_function_privilege('authenticated', p.oid, 'execute') or has_function_privilege('anon', p.oid, 'execute'))
-        and p.proname <> 'session_state'
+        and p.proname not in ('session_state', 'device_session_state')
         and p.prosrc not like '%private.account_required_mfa_satisfied()%'`,
     offend: `create function public.offender() returns int language sql stable security definer
       set search_path = '' as 'select 1'; grant execute on function public.offender() to authenticated`,

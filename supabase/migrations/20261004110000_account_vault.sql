@@ -1,0 +1,428 @@
+-- What our server does with a browser's accounts. Each step is one statement that can be sent again after a crash; calls
+-- to the identity backend lie between them, never within.
+
+create function private.open_account_device(device_id uuid, secret text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select state.device || jsonb_build_object(
+    'vault', (
+      select jsonb_build_object(
+        'userId', e.user_id, 'sessionId', e.session_id, 'sealed', e.sealed, 'keyId', e.key_id, 'tag', e.token_tag
+      )
+      from private.account_vault_entries e
+      where e.device_id = open_account_device.device_id
+        and e.user_id = (state.device #>> '{active,userId}')::uuid
+        and e.sealed is not null
+    )
+  )
+  from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
+$$;
+comment on function private.open_account_device(uuid, text) is
+  'device_state with the active account''s sealed session. Null for an unknown device.';
+revoke execute on function private.open_account_device(uuid, text) from public, anon, authenticated;
+grant execute on function private.open_account_device(uuid, text) to service_role;
+
+create function private.device_secret_arrived(device_id uuid, secret text) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.account_devices d
+  set previous_until = now() + interval '30 seconds'
+  where d.id = device_secret_arrived.device_id
+    and d.secret_hash = private.secret_hash(device_secret_arrived.secret)
+    and d.previous_hash is not null
+    and d.previous_until is null
+$$;
+comment on function private.device_secret_arrived(uuid, text) is
+  'The browser has shown its new secret: the one before dies, after a moment for requests that were under way.';
+revoke execute on function private.device_secret_arrived(uuid, text) from public, anon, authenticated;
+grant execute on function private.device_secret_arrived(uuid, text) to service_role;
+
+create function private.keep_account_session(entry jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  held private.account_vault_entries;
+begin
+  select e.* into held
+  from private.account_vault_entries e
+  where e.device_id = (entry ->> 'deviceId')::uuid and e.user_id = (entry ->> 'userId')::uuid
+  for update;
+  if not found then
+    return jsonb_build_object('kept', false, 'current', null);
+  end if;
+  if held.session_id <> (entry ->> 'sessionId')::uuid
+    or held.token_tag is distinct from entry ->> 'expectedTag' then
+    return jsonb_build_object('kept', false, 'current', jsonb_build_object(
+      'userId', held.user_id, 'sessionId', held.session_id, 'sealed', held.sealed, 'keyId', held.key_id,
+      'tag', held.token_tag
+    ));
+  end if;
+  update private.account_vault_entries e
+  set sealed = coalesce(entry ->> 'sealed', e.sealed),
+      key_id = coalesce(entry ->> 'keyId', e.key_id),
+      token_tag = coalesce(entry ->> 'tag', e.token_tag),
+      last_route = coalesce(entry ->> 'lastRoute', e.last_route),
+      last_active_at = now()
+  where e.device_id = held.device_id and e.user_id = held.user_id;
+  update private.account_devices d
+  set last_seen_at = now(), expires_at = now() + interval '90 days'
+  where d.id = held.device_id;
+  return jsonb_build_object('kept', true);
+end
+$$;
+comment on function private.keep_account_session(jsonb) is
+  'Puts an account''s rotated session in place of the one it came from: { deviceId, userId, sessionId, expectedTag, '
+  'sealed, keyId, tag, lastRoute }. Where another rotation came first that one is answered instead, to be adopted: '
+  '{ kept: false, current }. Without sealed, only its use is noted.';
+revoke execute on function private.keep_account_session(jsonb) from public, anon, authenticated;
+grant execute on function private.keep_account_session(jsonb) to service_role;
+
+-- Definer: the session is the identity backend's, which ends one by deleting its row.
+create function private.lose_account_session(device_id uuid, user_id uuid, expected_tag text, listed boolean)
+  returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  ended_id uuid;
+begin
+  if listed then
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.device_id = lose_account_session.device_id
+      and e.user_id = lose_account_session.user_id
+      and e.token_tag = expected_tag
+    returning e.session_id into ended_id;
+  else
+    delete from private.account_vault_entries e
+    where e.device_id = lose_account_session.device_id
+      and e.user_id = lose_account_session.user_id
+      and e.token_tag is not distinct from expected_tag
+    returning e.session_id into ended_id;
+  end if;
+  -- Nobody holds its tokens any more.
+  delete from auth.sessions s where s.id = ended_id and s.user_id = lose_account_session.user_id;
+  return ended_id is not null;
+end
+$$;
+comment on function private.lose_account_session(uuid, uuid, text, boolean) is
+  'An account''s session is over, or its row cannot be opened. listed: the account stays, to be signed in to again. '
+  'False where another rotation came first.';
+revoke execute on function private.lose_account_session(uuid, uuid, text, boolean) from public, anon, authenticated;
+grant execute on function private.lose_account_session(uuid, uuid, text, boolean) to service_role;
+
+-- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+create function private.sign_in_account(sign_in jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  standing text;
+  subject_id uuid := (sign_in ->> 'userId')::uuid;
+  replaced_id uuid;
+  successor smallint := 1;
+begin
+  if sign_in ->> 'secret' is null then
+    insert into private.account_devices (id, secret_hash)
+    values ((sign_in ->> 'deviceId')::uuid, decode(sign_in ->> 'nextHash', 'hex'))
+    returning * into device;
+  else
+    select d.* into device from private.account_devices d where d.id = (sign_in ->> 'deviceId')::uuid for update;
+    if not found then
+      return jsonb_build_object('status', 'unknown');
+    end if;
+    standing := private.device_standing(device, sign_in ->> 'secret');
+    if standing = 'unknown' or (standing = 'spent' and device.active_user_id is distinct from subject_id) then
+      return jsonb_build_object('status', 'unknown');
+    end if;
+  end if;
+
+  select e.session_id into replaced_id
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = subject_id;
+  if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
+    return jsonb_build_object('status', 'full');
+  end if;
+
+  insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+  values (
+    device.id, subject_id, (sign_in ->> 'sessionId')::uuid,
+    sign_in ->> 'sealed', sign_in ->> 'keyId', sign_in ->> 'tag'
+  )
+  on conflict (device_id, user_id) do update
+    set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
+        token_tag = excluded.token_tag, last_active_at = now();
+  delete from auth.sessions s
+  where s.id = replaced_id and s.user_id = subject_id and s.id <> (sign_in ->> 'sessionId')::uuid;
+
+  if standing = 'previous' then
+    successor := 2;
+  end if;
+  update private.account_devices d
+  set secret_hash = case
+        when standing = 'current' then decode(sign_in ->> 'nextHash', 'hex')
+        when standing = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
+        else d.secret_hash
+      end,
+      -- What was known before the sign-in opens nothing after it.
+      previous_hash = case when standing in ('current', 'previous') then d.secret_hash else d.previous_hash end,
+      previous_for = case when standing in ('current', 'previous') then 'sign_in' else d.previous_for end,
+      previous_until = case
+        when standing in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
+      end,
+      rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
+      active_user_id = subject_id,
+      active_session_id = (sign_in ->> 'sessionId')::uuid,
+      last_seen_at = now(),
+      expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept', 'successor', successor);
+end
+$$;
+comment on function private.sign_in_account(jsonb) is
+  'Adds a fresh sign-in to a browser''s accounts, or puts it in the place of the same account''s session, which ends; '
+  'it is the active one then, and the device''s secret another: { deviceId, secret, nextHash, secondNextHash (hex), '
+  'userId, sessionId, sealed, keyId, tag }; without secret the device is made. Answers { status: kept | unknown | full, '
+  'successor }: which of the secrets after the shown one holds.';
+revoke execute on function private.sign_in_account(jsonb) from public, anon, authenticated;
+grant execute on function private.sign_in_account(jsonb) to service_role;
+
+create function private.begin_account_switch(device_id uuid, secret text, target_id uuid, lease uuid) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  target private.account_vault_entries;
+  usable boolean;
+begin
+  select d.* into device from private.account_devices d where d.id = begin_account_switch.device_id for update;
+  if not found or private.device_standing(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  select e.* into target
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  usable := private.vault_entry_usable(target);
+  if usable and device.active_user_id = target.user_id and device.active_session_id = target.session_id then
+    return jsonb_build_object('status', 'active', 'lastRoute', target.last_route);
+  end if;
+  if device.lease_id is not null and device.lease_id <> lease and device.lease_expires_at > now() then
+    return jsonb_build_object('status', 'busy');
+  end if;
+  update private.account_devices d
+  set lease_id = lease, lease_expires_at = now() + interval '10 seconds'
+  where d.id = device.id;
+  return jsonb_build_object(
+    'status', 'begun',
+    'usable', usable,
+    'lastRoute', target.last_route,
+    'target', jsonb_build_object(
+      'userId', target.user_id, 'sessionId', target.session_id, 'sealed', target.sealed, 'keyId', target.key_id,
+      'tag', target.token_tag
+    )
+  );
+end
+$$;
+comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
+  'Takes the device''s lease for 10 s. status: unknown (device), no_account, active (nothing to do), busy, begun.';
+revoke execute on function private.begin_account_switch(uuid, text, uuid, uuid) from public, anon, authenticated;
+grant execute on function private.begin_account_switch(uuid, text, uuid, uuid) to service_role;
+
+create function private.activate_account(switch jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  kept jsonb;
+  standing text;
+begin
+  select d.* into device from private.account_devices d where d.id = (switch ->> 'deviceId')::uuid for update;
+  if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
+    return jsonb_build_object('status', 'lost');
+  end if;
+  kept := private.keep_account_session(switch);
+  if not (kept ->> 'kept')::boolean then
+    return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
+  end if;
+  standing := private.device_standing(device, switch ->> 'secret');
+  update private.account_devices d
+  set active_user_id = (switch ->> 'userId')::uuid,
+      active_session_id = (switch ->> 'sessionId')::uuid,
+      secret_hash = case when standing = 'current' then decode(switch ->> 'nextHash', 'hex') else d.secret_hash end,
+      previous_hash = case when standing = 'current' then d.secret_hash else d.previous_hash end,
+      previous_for = case when standing = 'current' then 'anything' else d.previous_for end,
+      previous_until = case when standing = 'current' then null else d.previous_until end,
+      rotated_at = case when standing = 'current' then now() else d.rotated_at end,
+      lease_id = null,
+      lease_expires_at = null
+  where d.id = device.id;
+  return jsonb_build_object('status', 'activated', 'rotated', standing in ('current', 'previous'));
+end
+$$;
+comment on function private.activate_account(jsonb) is
+  'The last step of a switch: the target''s rotated session is kept, as keep_account_session does, and the account is '
+  'the active one, in one transaction: { leaseId, secret, nextHash (hex) } and the entry. status: activated (rotated: '
+  'the secret after the shown one holds), changed (another rotation came first: current), lost (another holds the lease).';
+revoke execute on function private.activate_account(jsonb) from public, anon, authenticated;
+grant execute on function private.activate_account(jsonb) to service_role;
+
+create function private.end_account_switch(device_id uuid, lease uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.account_devices d
+  set lease_id = null, lease_expires_at = null
+  where d.id = end_account_switch.device_id and d.lease_id = lease
+$$;
+comment on function private.end_account_switch(uuid, uuid) is 'Gives back the lease of a switch that came to nothing.';
+revoke execute on function private.end_account_switch(uuid, uuid) from public, anon, authenticated;
+grant execute on function private.end_account_switch(uuid, uuid) to service_role;
+
+-- Definer: the identity backend ends a session by deleting its row, and so does this: in one transaction with the entry,
+-- whether the backend answers or not.
+create function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended_id uuid;
+begin
+  select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
+  if not found or private.device_standing(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  delete from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id
+  returning e.session_id into ended_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  delete from auth.sessions s where s.id = ended_id and s.user_id = target_id;
+  update private.account_devices d
+  set active_user_id = null, active_session_id = null
+  where d.id = device.id and d.active_user_id = target_id;
+  return jsonb_build_object(
+    'status', 'signed_out',
+    'sessionId', ended_id,
+    'wasActive', device.active_user_id is not distinct from target_id,
+    'next', coalesce((
+      select jsonb_agg(e.user_id order by e.last_active_at desc, e.user_id)
+      from private.account_vault_entries e
+      where e.device_id = device.id and private.vault_entry_usable(e)
+    ), '[]')
+  );
+end
+$$;
+comment on function private.sign_out_account(uuid, text, uuid) is
+  'Takes one account off a browser and ends its session there. next: who may be active after it, the last used first.';
+revoke execute on function private.sign_out_account(uuid, text, uuid) from public, anon, authenticated;
+grant execute on function private.sign_out_account(uuid, text, uuid) to service_role;
+
+-- Definer: as sign_out_account.
+create function private.sign_out_device(device_id uuid, secret text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended jsonb;
+begin
+  select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
+  -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
+  if not found or private.device_standing(device, secret) = 'unknown' then
+    return null;
+  end if;
+  with gone as (
+    delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
+  ), over as (
+    delete from auth.sessions s using gone g where s.id = g.session_id and s.user_id = g.user_id returning s.id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
+  into ended
+  from gone g
+  where g.session_id in (select o.id from over o);
+  delete from private.account_devices d where d.id = device.id;
+  return ended;
+end
+$$;
+comment on function private.sign_out_device(uuid, text) is
+  'Signs a browser out of all its accounts: every session of theirs ends, and the device with them. Answers those that '
+  'were not over before: [{ userId, sessionId }]; null for an unknown device.';
+revoke execute on function private.sign_out_device(uuid, text) from public, anon, authenticated;
+grant execute on function private.sign_out_device(uuid, text) to service_role;
+
+-- Definer: as sign_out_account.
+create function private.sweep_account_devices() returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  swept integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
+    return 0;
+  end if;
+  with idle as (
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.sealed is not null and e.last_active_at <= now() - interval '30 days'
+    returning e.user_id, e.session_id
+  )
+  delete from auth.sessions s using idle i where s.id = i.session_id and s.user_id = i.user_id;
+  delete from private.account_vault_entries e where e.last_active_at <= now() - interval '90 days';
+  delete from private.account_devices d
+  where d.expires_at <= now()
+    or (
+      d.last_seen_at < now() - interval '1 day'
+      and not exists (select from private.account_vault_entries e where e.device_id = d.id)
+    );
+  get diagnostics swept = row_count;
+  return swept;
+end
+$$;
+comment on function private.sweep_account_devices() is
+  'Ends sessions that lay in a browser''s vault for 30 days without use, forgets accounts after 90, and devices that '
+  'have expired or hold none. Answers how many devices went.';
+revoke execute on function private.sweep_account_devices() from public, anon, authenticated;
+grant execute on function private.sweep_account_devices() to service_role;
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    perform cron.schedule('sweep-account-devices', '17 * * * *', 'select private.sweep_account_devices()');
+  end if;
+end
+$$;

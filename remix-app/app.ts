@@ -72,6 +72,8 @@ type RequestFacts = Pick<
   retryAfterSeconds: number;
   /** True once the request's session has been read: the answer is for this visitor alone. */
   personal: boolean;
+  /** Ends what was done with the request's session, before the answer sets its cookies. */
+  settle: () => Promise<void>;
 };
 
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
@@ -86,6 +88,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const facts = factsOf(c, { settings, origins });
     c.set("request", facts);
     await next();
+    await facts.settle();
     const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = facts;
     const https = origin.startsWith("https:");
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
@@ -136,11 +139,13 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     facts: RequestFacts,
     { authorization, jar, refusal = null }: ReturnType<typeof nobody> & { refusal?: Response | null },
   ): Promise<AppLoadContext> {
-    const { formTargets, widgets, personal: _, retryAfterSeconds: __, ...rest } = facts;
+    const { formTargets, widgets, personal: _, retryAfterSeconds: __, settle: ___, ...rest } = facts;
     const { origin, clientAddress } = facts;
+    const opened = await runtime.open({ authorization, jar, origin, clientAddress });
+    facts.settle = () => opened.session.settle();
     return {
       ...rest,
-      ...(await runtime.open({ authorization, jar, origin, clientAddress })),
+      ...opened,
       refusal,
       allowFormTarget: (origin) => formTargets.add(origin),
       allowWidget: (origin) => widgets.add(origin),
@@ -257,6 +262,7 @@ function factsOf(
     widgets: new Set(),
     retryAfterSeconds: 0,
     personal: false,
+    settle: async () => {},
   };
 }
 

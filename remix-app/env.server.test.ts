@@ -6,7 +6,6 @@ const whole = {
   SUPABASE_URL: "https://ref.supabase.co/",
   SUPABASE_PUBLISHABLE_KEY: "sb_publishable_x",
   SUPABASE_SECRET_KEY: "sb_secret_x",
-  AUTH_RECOVERY_HASH_SECRET: "a secret of this production's own!",
 };
 
 describe("the environment", () => {
@@ -19,17 +18,6 @@ describe("the environment", () => {
       PORT: 3000,
       TRUSTED_PROXY_HOPS: 0,
     });
-  });
-
-  test("needs a secret for recovery mails in production, and falls back elsewhere", () => {
-    const { AUTH_RECOVERY_HASH_SECRET: _, ...without } = whole;
-    expect(() => parseEnv(without)).toThrow(/^AUTH_RECOVERY_HASH_SECRET is missing/);
-    expect(() => parseEnv({ ...whole, AUTH_RECOVERY_HASH_SECRET: "short" })).toThrow(/is not valid/);
-    expect(() => parseEnv({ ...whole, AUTH_RECOVERY_HASH_SECRET: `example-only-${"x".repeat(32)}` })).toThrow(
-      /still holds the example's value/,
-    );
-    for (const NODE_ENV of ["development", "test"])
-      expect(parseEnv({ ...without, NODE_ENV }).AUTH_RECOVERY_HASH_SECRET).toBeUndefined();
   });
 
   test("is refused with one line for each variable that is missing or empty", () => {
@@ -91,6 +79,15 @@ describe("the environment", () => {
     const given = { ...whole, WEB_MULTI_ACCOUNT_SESSION_SECRET: secret };
     expect(() => parseEnv(given)).toThrow(/^WEB_MULTI_ACCOUNT_SESSION_SECRET still holds the example's value/);
     expect(parseEnv({ ...given, NODE_ENV: "development" }).WEB_MULTI_ACCOUNT_SESSION_SECRET).toBe(secret);
+  });
+
+  test("takes the project's server secret by any of its names, in their order", () => {
+    const { SUPABASE_SECRET_KEY: _, ...rest } = whole;
+    const names = { SUPABASE_SECRET_KEY: "a", SUPABASE_SERVICE_ROLE_KEY: "b", SUPABASE_SERVICE_KEY: "c" };
+    expect(parseEnv({ ...rest, ...names }).SUPABASE_SECRET_KEY).toBe("a");
+    expect(parseEnv({ ...rest, ...names, SUPABASE_SECRET_KEY: "" }).SUPABASE_SECRET_KEY).toBe("b");
+    expect(parseEnv({ ...rest, SUPABASE_SERVICE_KEY: "c" }).SUPABASE_SECRET_KEY).toBe("c");
+    expect(() => parseEnv(rest)).toThrow(/^SUPABASE_SECRET_KEY is missing/);
   });
 
   test("never shows a value in its message", () => {

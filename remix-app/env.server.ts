@@ -8,6 +8,11 @@ const list = z.string().transform((text) => text.split(",").map((entry) => entry
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
 
+/** Secrets of before, comma-separated; what they made stays good. */
+const previousSecrets = list.pipe(z.array(strongSecret)).optional();
+/** As above; one of them may have been the project's own key, which is as long as it is. */
+const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
+
 /** The web server's settings. What each is for, and its fallback: docs/settings.md. */
 const schema = z
   .object({
@@ -27,13 +32,9 @@ const schema = z
     PARENT_DOMAIN: hostname.optional(),
     TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(0),
     WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
-    AUTH_RECOVERY_HASH_SECRET: strongSecret.optional(),
+    WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: earlierSecrets,
     APP_SESSION_SECRET: strongSecret.optional(),
-    APP_SESSION_PREVIOUS_SECRETS: z
-      .string()
-      .transform((list) => list.split(",").map((entry) => entry.trim()))
-      .pipe(z.array(strongSecret))
-      .optional(),
+    APP_SESSION_PREVIOUS_SECRETS: previousSecrets,
     REQUIRED_MFA_POLICY_ENABLED: z
       .enum(["on", "off"])
       .default("off")
@@ -62,10 +63,6 @@ const schema = z
     path: ["MAIL_FROM"],
     error: "must be set where SMTP_URL is",
   })
-  .refine((env) => env.NODE_ENV !== "production" || env.AUTH_RECOVERY_HASH_SECRET !== undefined, {
-    path: ["AUTH_RECOVERY_HASH_SECRET"],
-    error: "must be set in production",
-  })
   .refine((env) => !env.OAUTH_PROVIDERS.includes("azure") || env.MICROSOFT_TENANT !== undefined, {
     path: ["MICROSOFT_TENANT"],
     error: "must name one tenant where OAUTH_PROVIDERS has azure",
@@ -74,19 +71,14 @@ const schema = z
 
 export type Env = Readonly<z.infer<typeof schema>>;
 
-const secrets = [
-  "SUPABASE_SECRET_KEY",
-  "WEB_MULTI_ACCOUNT_SESSION_SECRET",
-  "APP_SESSION_SECRET",
-  "AUTH_RECOVERY_HASH_SECRET",
-] as const;
+const secrets = ["SUPABASE_SECRET_KEY", "WEB_MULTI_ACCOUNT_SESSION_SECRET", "APP_SESSION_SECRET"] as const;
 
 /**
  * Checks the environment once, at boot. An empty value counts as missing.
  * @throws Error with one line a fault, each naming the variable and what to do
  */
 export function parseEnv(source: Record<string, string | undefined>): Env {
-  const env = checkSettings(schema, source);
+  const env = checkSettings(schema, { ...source, SUPABASE_SECRET_KEY: serverSecret(source) });
   if (env.NODE_ENV === "production") {
     const examples = secrets.filter((name) => env[name]?.startsWith("example-only-"));
     if (examples.length > 0)
@@ -97,6 +89,11 @@ export function parseEnv(source: Record<string, string | undefined>): Env {
       );
   }
   return env;
+}
+
+/** The identity backend's server secret, by the names that it has had, in spec.md's fixed order. */
+function serverSecret(source: Record<string, string | undefined>): string | undefined {
+  return source.SUPABASE_SECRET_KEY || source.SUPABASE_SERVICE_ROLE_KEY || source.SUPABASE_SERVICE_KEY;
 }
 
 /** Checks settings by a runtime's schema. @throws Error as {@link parseEnv} */

@@ -1,10 +1,9 @@
-import { createClaimsVerifier } from "#shared/claims.ts";
 import { clearAttempts } from "./abuse/clear-attempts.ts";
+import { sweepDevices } from "./accounts/sweep-devices.ts";
 import type { Runtime } from "./app.ts";
 import type { Env } from "./env.server.ts";
-import { createEdgeProxy } from "./identity/edge-proxy.ts";
-import { createSessionRefresher } from "./identity/refresh.ts";
 import { openRequestSession } from "./identity/request-session.ts";
+import { openSessionServices } from "./identity/session-services.ts";
 import { sweepChallenges } from "./login-challenges/sweep-challenges.ts";
 import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
@@ -17,10 +16,7 @@ import { sweepRuns } from "./schedule/sweep-runs.ts";
 
 /** The platform itself: people's sessions of the identity backend, by cookie or bearer. */
 export function platformRuntime(env: Env): Runtime {
-  const proxy = createEdgeProxy({
-    verifyClaims: createClaimsVerifier({ supabaseUrl: env.SUPABASE_URL }),
-    refreshSession: createSessionRefresher({ supabaseUrl: env.SUPABASE_URL }),
-  });
+  const services = openSessionServices(env);
   return {
     settings: env,
     side: "platform",
@@ -33,9 +29,13 @@ export function platformRuntime(env: Env): Runtime {
       sweepOAuth(env),
       sweepChallenges(env),
       rollUpUsage(env),
+      sweepDevices(env),
       ...(env.SMTP_URL ? [resendMails(env)] : []),
     ],
     findFaults: () => findPasskeyFaults(env),
-    open: async (credentials) => ({ env, session: await openRequestSession({ env, proxy, ...credentials }) }),
+    open: async (credentials) => ({
+      env,
+      session: await openRequestSession({ env, services: await services, ...credentials }),
+    }),
   };
 }

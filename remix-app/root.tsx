@@ -51,6 +51,14 @@ export function loader({ context }: LoaderFunctionArgs) {
     requestId: context.requestId,
     /** Who the session is of, for the browser's other tabs; for show alone. */
     account: auth.status === "authenticated" ? auth.claims.sub : "",
+    /** For the account menu. */
+    accounts: context.session.accounts.map(({ id, email, displayName, active, requiresReauth }) => ({
+      id,
+      email: email ?? "",
+      displayName,
+      active,
+      requiresReauth,
+    })),
   };
 }
 

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
   deletePerson,
@@ -10,10 +11,10 @@ import {
   signedInLongAgo,
   signIn,
 } from "../../scripts/test/people.ts";
-import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
 import type { Browser } from "../testing/browser.ts";
+import { openContext } from "../testing/request-context.ts";
 import { requireInfrastructureAdmin } from "./require-admin.ts";
 
 const stack = readStack();
@@ -29,7 +30,7 @@ const command = async (...argv: string[]) => (await run(process.execPath, ["scri
 
 /** Where the console's door leads: an admin's id, or the answer. */
 async function knock(browser: Browser, path = "/admin"): Promise<unknown> {
-  const context = await openContext({ ...stack, cookie: browser.cookie() });
+  const context = await openContext({ ...stack, cookie: browser.cookie(), env: vaultSettings() });
   try {
     return (await requireInfrastructureAdmin(context, new Request(new URL(path, stack.base)))).id;
   } catch (refusal) {
@@ -102,7 +103,7 @@ describe("the console's door", () => {
     );
     expect(await waiting.session()).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
     expect(await knock(waiting)).toBe("/step-up?returnUrl=%2Fadmin");
-    const api = await openContext({ ...stack, cookie: waiting.cookie() });
+    const api = await openContext({ ...stack, cookie: waiting.cookie(), env: vaultSettings() });
     const refused = requireInfrastructureAdmin({ ...api, surface: "api" }, new Request(new URL("/api/x", stack.base)));
     await expect(refused.catch((problem: Response) => problem.json())).resolves.toMatchObject({ code: "MFA_REQUIRED" });
 

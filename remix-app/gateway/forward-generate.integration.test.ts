@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createAiKey } from "#shared/ai-key.ts";
+import { keepSession } from "../../scripts/test/keep-session.ts";
 import { createPerson, deletePerson } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { expectTruth } from "../../supabase/tests/ai-gateway-truth.ts";
 import type { StoredSession } from "../identity/session-cookie.ts";
 import { newAddress } from "../testing/visitor.ts";
-import { cookieOf } from "../testing/web-process.ts";
 
 const { ai, base, supabase } = readStack();
 
@@ -83,7 +83,7 @@ test("a credential that is none, unknown or of a browser's cookies is one answer
   const person = await createPerson();
   const client = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
   const { data } = await client.auth.signInWithPassword(person);
-  const cookie = cookieOf(data.session as unknown as StoredSession);
+  const cookie = await keepSession(data.session as unknown as StoredSession);
   const unknown = (await createAiKey()).text;
   const calls: Call[] = [
     { key: null },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
-import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
+import { startWeb, type WebProcess } from "../testing/web-process.ts";
 
 let backend: IdentityBackend;
 let web: WebProcess;
@@ -16,10 +16,10 @@ afterAll(async () => {
 
 test("a visitor who leaves is logged as gone, not as a failure of ours", async () => {
   backend.state = "hang";
-  const headers = { cookie: cookieOf(await backend.session()), "x-request-id": "left-1" };
+  const headers = { cookie: await backend.vault.cookieOf(await backend.session()), "x-request-id": "left-1" };
   const leaving = new AbortController();
   const visit = web.fetch("/", { headers, signal: leaving.signal }).catch(() => null);
-  await vi.waitUntil(() => backend.count("POST /rest/v1/rpc/session_state") === 1);
+  await vi.waitUntil(() => backend.count("POST /rest/v1/rpc/device_session_state") === 1);
   leaving.abort();
   await visit;
   await vi.waitUntil(() => web.output().includes("request=left-1"), { timeout: 10_000 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
-import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
+import { startWeb, type WebProcess } from "../testing/web-process.ts";
 
 let backend: IdentityBackend;
 let web: WebProcess;
@@ -12,7 +12,7 @@ beforeAll(async () => {
   web = await startWeb(backend.url);
 });
 beforeEach(async () => {
-  cookie = cookieOf(await backend.session());
+  cookie = await backend.vault.cookieOf(await backend.session());
   bearer = `Bearer ${await backend.accessToken()}`;
   backend.calls.length = 0;
 });
@@ -66,7 +66,11 @@ describe("a form of ours", () => {
 
 describe("a request with a bearer", () => {
   test("is that account's alone: the cookies beside it are neither read, renewed nor taken away", async () => {
-    const beside = [cookieOf(await backend.session({ expiresIn: -10 })), "sb-127-auth-token=garbage", cookie];
+    const beside = [
+      await backend.vault.cookieOf(await backend.session({ expiresIn: -10 })),
+      "sb-127-auth-token=garbage",
+      cookie,
+    ];
     for (const given of beside) {
       for (const path of ["/", "/login", "/reset-password", "/api/v1/auth/session"]) {
         const response = await web.fetch(path, { headers: { authorization: bearer, cookie: given } });

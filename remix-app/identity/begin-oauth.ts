@@ -31,18 +31,21 @@ export function allowProviderPages(context: AppLoadContext): void {
 
 /**
  * Begins a sign-in with a provider, for this browser. Who is signed in already proves by it that it is still them:
- * another account never takes the place of theirs.
+ * another account never takes the place of theirs. Who adds an account chooses one at the provider.
  * @returns the provider's address
  * @throws Response 403, 429 or 503, as a problem
  */
-export function beginSignIn(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User | null }) {
+export function beginSignIn(
+  context: AppLoadContext,
+  { provider, returnTo, user, adding }: OAuthStart & { user: User | null; adding: boolean },
+) {
   const { name } = provider;
   return begin(context, {
     provider,
     payload: user
       ? { purpose: "reauthenticate", provider: name, returnTo, userId: user.id, sessionId: user.sessionId }
       : { purpose: "sign_in", provider: name, returnTo },
-    parameters: user ? provider.proveAgain : undefined,
+    parameters: user ? provider.proveAgain : adding ? provider.chooseAccount : undefined,
   });
 }
 

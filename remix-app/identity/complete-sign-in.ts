@@ -1,32 +1,34 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { keepSignIn } from "../accounts/keep-sign-in.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { rememberMethod } from "./last-used-method.ts";
 import { requireKeptSession } from "./request-session.ts";
-import { revokeSession } from "./revoke-session.ts";
 import { mfaFactsOf, secondStepPath } from "./second-step.ts";
 
 export interface CompletedSignIn {
   /** By what they signed in, as the security log names it. */
-  method: "password" | "email_link" | "password_reset" | "recovery" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
+  method: "password" | "email_link" | "password_reset" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
   /** Where they were going: a path of ours, sanitised by the caller. */
   destination: string;
 }
 
 /**
- * What every sign-in ends with, once the backend's session is in the cookie jar: the session this browser came with is
- * ended, the account's log has an entry, and the visitor goes on, to the second step first where one is due.
+ * What every sign-in ends with, once the backend's session is in the cookie jar: it joins this browser's accounts as the
+ * active one, in the place of the same account's session from before; the account's log has an entry, and the visitor
+ * goes on, to the second step first where one is due.
  * @returns the redirect to answer with
- * @throws Response 403 FORBIDDEN where the session was too large for a cookie
+ * @throws Response 403 FORBIDDEN where the session was too large for a cookie, and what {@link keepSignIn} throws
  */
 export async function completeSignIn(
   context: AppLoadContext,
   { method, destination }: CompletedSignIn,
 ): Promise<Response> {
-  const { sub, session_id } = await requireKeptSession(context);
+  const { session, claims } = await requireKeptSession(context);
+  await keepSignIn(context, { session, claims });
   rememberMethod(context, method);
+  const { sub, session_id } = claims;
   const [state] = await Promise.all([
     context.session.issuedState(),
-    revokeSession(context),
     recordEvent(context, { userId: sub, kind: "sign_in", method, sessionId: session_id }),
   ]);
   // Where nothing is known of it, the page that they go to finds out.

@@ -1,14 +1,15 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createClaimsVerifier } from "#shared/claims.ts";
+import { expired, keepSession, openTestVault } from "../../scripts/test/keep-session.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { parseEnv } from "../env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
 import { createAuthClient, createDataClient, identityHeaders } from "./clients.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
-import { readSessionCookie, type StoredSession, sessionCookieScope, writeSessionCookie } from "./session-cookie.ts";
-import { fetchSessionState } from "./session-state.ts";
+import { readSessionCookie, type StoredSession, sessionCookieScope } from "./session-cookie.ts";
+import { fetchDeviceSessionState, fetchSessionState } from "./session-state.ts";
 
 const stack = readStack();
 const { url, publishableKey, secretKey } = stack.supabase;
@@ -21,7 +22,6 @@ const env = parseEnv({
 });
 const scope = sessionCookieScope({ supabaseUrl: url, origin: stack.base });
 const { admin } = createClient(url, secretKey, { auth: { persistSession: false } }).auth;
-const hourMs = 60 * 60 * 1000;
 
 let userId: string;
 let email: string;
@@ -51,8 +51,8 @@ function randomAddress(): string {
   return `198.51.100.${Math.floor(Math.random() * 254) + 1}`;
 }
 
-/** A proxy in a process of its own, whose clock is ahead by so much. */
-function startProxy(aheadMs: number) {
+/** A proxy in a process of its own. */
+async function startProxy() {
   const calls: string[] = [];
   const countingFetch: typeof fetch = (input, init) => {
     calls.push(String(input));
@@ -61,26 +61,25 @@ function startProxy(aheadMs: number) {
   const proxy = createEdgeProxy({
     verifyClaims: createClaimsVerifier({ supabaseUrl: url }),
     refreshSession: createSessionRefresher({ supabaseUrl: url, fetch: countingFetch }),
-    now: () => Date.now() + aheadMs,
+    vault: await openTestVault(),
+    fetchState: (token, device) => fetchDeviceSessionState(token, { supabaseUrl: url, publishableKey, device }),
   });
   return {
     calls,
-    async visit(session: StoredSession) {
-      const jar = createCookieJar(null);
-      writeSessionCookie(jar, scope, session);
-      const sent = createCookieJar(
-        jar
-          .getAll()
-          .map(({ name, value }) => `${name}=${value}`)
-          .join("; "),
-      );
-      const auth = await proxy({
+    async visit(cookie: string) {
+      const jar = createCookieJar(cookie);
+      const { auth } = await proxy({
         authorization: null,
-        jar: sent,
+        jar,
+        origin: stack.base,
         scope,
         identityHeaders: identityHeaders(env, randomAddress()),
       });
-      return { auth, kept: await readSessionCookie(sent, scope) };
+      const sent = jar
+        .getAll()
+        .map(({ name, value }) => `${name}=${value}`)
+        .join("; ");
+      return { auth, sent, kept: await readSessionCookie(jar, scope) };
     },
   };
 }
@@ -90,7 +89,7 @@ const stateOf = (accessToken: string) => fetchSessionState(accessToken, { supaba
 describe("against the running backend", () => {
   test("a sign-in is known by its claims, and alive in the database", async () => {
     const session = await signIn();
-    const { auth } = await startProxy(0).visit(session);
+    const { auth } = await (await startProxy()).visit(await keepSession(session));
     expect(auth).toMatchObject({ status: "authenticated", claims: { sub: userId, aal: "aal1" } });
     expect(await stateOf(session.access_token)).toMatchObject({
       status: "alive",
@@ -100,8 +99,9 @@ describe("against the running backend", () => {
 
   test("20 requests with one expired token make one refresh, and its result works", async () => {
     const session = await signIn();
-    const { visit, calls } = startProxy(hourMs);
-    const results = await Promise.all(Array.from({ length: 20 }, () => visit(session)));
+    const cookie = await keepSession(await expired(session));
+    const { visit, calls } = await startProxy();
+    const results = await Promise.all(Array.from({ length: 20 }, () => visit(cookie)));
     expect(calls).toHaveLength(1);
     const tokens = new Set(results.map(({ kept }) => kept?.refresh_token));
     expect(tokens.size).toBe(1);
@@ -114,36 +114,31 @@ describe("against the running backend", () => {
     expect(data).toEqual([{ id: userId }]);
   });
 
-  test("two servers that refresh one token at once both keep the session", async () => {
-    const session = await signIn();
-    const [one, other] = await Promise.all([startProxy(hourMs).visit(session), startProxy(hourMs).visit(session)]);
-    for (const { auth, kept } of [one, other]) {
-      expect(auth.status).toBe("authenticated");
-      expect((await startProxy(hourMs).visit(kept ?? session)).auth.status).toBe("authenticated");
+  test("two servers that refresh one token at once come to the same session", async () => {
+    const cookie = await keepSession(await expired(await signIn()));
+    const visits = await Promise.all([0, 1].map(async () => (await startProxy()).visit(cookie)));
+    for (const { auth } of visits) expect(auth.status).toBe("authenticated");
+    for (const { sent } of visits) {
+      const again = await (await startProxy()).visit(sent);
+      expect(again.auth.status).toBe("authenticated");
     }
+    const [one, other] = await Promise.all(visits.map(async ({ sent }) => (await startProxy()).visit(sent)));
+    expect(one?.kept).toEqual(other?.kept);
   });
 
-  test("a session that was signed out elsewhere is over, and its refresh is refused for good", async () => {
+  test.each([
+    ["that was signed out elsewhere", (token: string) => admin.signOut(token, "local")],
+    ["of a banned user", () => admin.updateUserById(userId, { ban_duration: "1h" })],
+    ["of a deleted user", () => admin.deleteUser(userId)],
+  ])("a session %s is over at once, and no refresh brings it back", async (_, end) => {
     const session = await signIn();
-    await admin.signOut(session.access_token, "local");
+    const cookies = [await keepSession(session), await keepSession(await expired(session))];
+    await end(session.access_token);
     expect(await stateOf(session.access_token)).toEqual({ status: "over" });
-    const { auth, kept } = await startProxy(hourMs).visit(session);
-    expect(auth.status).toBe("anonymous");
-    expect(kept).toBeNull();
-  });
-
-  test("a banned user's session is over at once", async () => {
-    const session = await signIn();
-    await admin.updateUserById(userId, { ban_duration: "1h" });
-    expect(await stateOf(session.access_token)).toEqual({ status: "over" });
-    expect((await startProxy(hourMs).visit(session)).auth.status).toBe("anonymous");
-  });
-
-  test("a deleted user's session is over at once", async () => {
-    const session = await signIn();
-    await admin.deleteUser(userId);
-    expect(await stateOf(session.access_token)).toEqual({ status: "over" });
-    expect((await startProxy(hourMs).visit(session)).auth.status).toBe("anonymous");
+    for (const cookie of cookies) {
+      const { auth, kept } = await (await startProxy()).visit(cookie);
+      expect([auth.status, kept]).toEqual(["anonymous", null]);
+    }
   });
 
   test("a token that is none of the backend's is refused by the Data API", async () => {

@@ -3,6 +3,9 @@ export const refreshMarginSeconds = 90;
 /** How long a refresh's result answers for the token it replaced (design.md, Sessions). */
 export const refreshResultKeptMs = 30_000;
 
+/** How often a request that loses a race for its session looks again before it gives up. */
+export const maxVerdicts = 4;
+
 /** Bounds on what one request waits for; with those of #shared/claims.ts they stay below 10 s. */
 export const refreshTimeoutMs = 4_000;
 export const dataTimeoutMs = 3_000;

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { keepSession, vaultSettings } from "../../scripts/test/keep-session.ts";
 import { createPerson, deletePerson, type Person, query } from "../../scripts/test/people.ts";
-import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import { openContext } from "../testing/request-context.ts";
 import { mintSession } from "./mint-session.ts";
 
 const stack = readStack();
@@ -24,8 +25,8 @@ test("a minted session is the account's own, at AAL1, by a one-time code of this
     methods: ["otp"],
   });
   expect(Math.abs((amr[0]?.timestamp ?? 0) - Date.now() / 1000)).toBeLessThan(30);
-  const cookie = `sb-127-auth-token=base64-${Buffer.from(JSON.stringify(minted.session)).toString("base64url")}`;
-  expect(await (await openContext({ ...stack, cookie })).session.state()).toMatchObject({ status: "alive" });
+  const kept = await openContext({ ...stack, cookie: await keepSession(minted.session), env: vaultSettings() });
+  expect(await kept.session.state()).toMatchObject({ status: "alive" });
 });
 
 test("of 50 at once each gets a session or is told that one is under way, and no two share one", async () => {

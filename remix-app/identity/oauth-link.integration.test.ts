@@ -1,10 +1,10 @@
 import { createClient } from "@supabase/supabase-js";
 import { describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
+import { keepSession } from "../../scripts/test/keep-session.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { oauthJourney } from "../testing/oauth-journey.ts";
-import { cookieOf } from "../testing/web-process.ts";
 import { storedSession } from "./session-cookie.ts";
 
 const stack = readStack();
@@ -321,7 +321,7 @@ describe("unlinking", () => {
       id,
     );
     const { data } = await anon.auth.refreshSession({ refresh_token: signedIn.session?.refresh_token ?? "" });
-    const headers = { cookie: cookieOf(storedSession.strip().parse(data.session)) };
+    const headers = { cookie: await keepSession(storedSession.strip().parse(data.session)) };
     const path = `${api}/link/${journey.provider}`;
     const stale = { status: 403, code: "STEP_UP_REQUIRED" };
     expect(await call(path, { method: "POST", headers, json: {} })).toMatchObject(stale);

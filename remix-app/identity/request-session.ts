@@ -1,12 +1,17 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { type Claims, claimsOfIssued } from "#shared/claims.ts";
+import { type Device, writeDeviceCookie } from "../accounts/device-cookie.ts";
+import type { Account, DeviceView } from "../accounts/device-view.ts";
+import { tagOf } from "../accounts/seal.ts";
+import { isVaultUnavailable, type Vault } from "../accounts/vault.ts";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { clearApprovalCookie } from "./approval-cookie.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
+import type { SessionRefresher } from "./refresh.ts";
 import {
   clearSessionCookie,
   readSessionCookie,
@@ -21,6 +26,10 @@ import { fetchSessionState, type SessionState } from "./session-state.ts";
 /** Everything that one request knows of its session. Read once; routes get it through the load context. */
 export interface RequestSession {
   readonly auth: RequestAuth;
+  /** The browser, where it is known; what it holds as of this request's beginning. */
+  readonly device: { device: Device; view: DeviceView } | null;
+  /** The accounts of this browser, the active one first. For show, and for whoever holds the browser. */
+  readonly accounts: readonly Account[];
   /** What the database says of the session now; asked at most once a request, never kept longer. */
   state(): Promise<SessionState>;
   /** What the database says of the session that this request's answer leaves in the browser; asked anew. */
@@ -31,15 +40,32 @@ export interface RequestSession {
   stored(): Promise<StoredSession | null>;
   /** Puts a session of the identity backend into the browser. */
   store(session: StoredSession): void;
+  /** Puts the browser's own cookie into it: the secret that holds from now on. */
+  storeDevice(device: Device): void;
+  /** Renews a session at the identity backend, once however many ask. */
+  refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
+  readonly vault: Vault;
+  /**
+   * Ends what the request did with its session: one that the identity backend rotated on the way, as by a second
+   * factor, is kept in the vault before the browser gets it.
+   */
+  settle(): Promise<void>;
   /** For the identity backend, with the request's session. */
   authClient(): SupabaseClient;
   /** For the identity backend, without a session: for what asks for a mail. */
   mailClient(): SupabaseClient;
 }
 
+/** What a process judges every request's session with. */
+export interface SessionServices {
+  proxy: EdgeProxy;
+  refreshSession: SessionRefresher;
+  vault: Vault;
+}
+
 export interface OpenRequestSessionOptions {
   env: Env;
-  proxy: EdgeProxy;
+  services: SessionServices;
   jar: CookieJar;
   /** Our origin as the browser names it, from the configured list. */
   origin: string;
@@ -49,32 +75,49 @@ export interface OpenRequestSessionOptions {
 
 /** Reads the session of one request: the edge proxy's verdict, and the means to act on it. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
-  const { env, proxy, jar, origin, authorization, clientAddress } = options;
+  const { env, services, jar, origin, authorization, clientAddress } = options;
+  const { proxy, refreshSession, vault } = services;
   const scope: SessionCookieScope = sessionCookieScope({
     supabaseUrl: env.SUPABASE_URL,
     parentDomain: env.PARENT_DOMAIN,
     origin,
   });
-  let auth = await proxy({ authorization, jar, scope, identityHeaders: identityHeaders(env, clientAddress) });
+  const headers = identityHeaders(env, clientAddress);
+  const verdict = await proxy({ authorization, jar, origin, scope, identityHeaders: headers });
+  const { auth, device } = verdict;
+  const judged = auth.status === "authenticated" && auth.via === "cookie" ? await readSessionCookie(jar, scope) : null;
   const ask = (accessToken: string) =>
     fetchSessionState(accessToken, {
       supabaseUrl: env.SUPABASE_URL,
       publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
     });
-  let asked: Promise<SessionState> | undefined;
-  function state(): Promise<SessionState> {
-    asked ??=
-      auth.status === "authenticated" ? ask(auth.accessToken) : Promise.resolve<SessionState>({ status: "over" });
-    return asked;
+  let asked: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
+
+  async function settle(): Promise<void> {
+    const kept = await readSessionCookie(jar, scope);
+    if (!judged || !kept || auth.status !== "authenticated" || !device) return;
+    if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
+    // A new sign-in has its own way into the vault; what went neither way counts for nothing on the next request.
+    if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
+    const { sub: userId, session_id: sessionId } = auth.claims;
+    const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(judged, vault.keys) };
+    try {
+      await vault.keep({ device: device.device, entry, session: kept });
+    } catch (error) {
+      if (!isVaultUnavailable(error)) throw error;
+      console.error(`warning a rotated session was not kept: ${error.message}`);
+    }
   }
-  // A refresh's result is kept for a while: a late request must not bring back a session that was signed out since.
-  if (auth.status === "authenticated" && auth.refreshed && (await state()).status === "over") {
-    clearSessionCookie(jar, scope);
-    auth = { status: "anonymous" };
-  }
+
   return {
     auth,
-    state,
+    device,
+    accounts: device?.view.accounts ?? [],
+    state: () => {
+      asked ??=
+        auth.status === "authenticated" ? ask(auth.accessToken) : Promise.resolve<SessionState>({ status: "over" });
+      return asked;
+    },
     issuedState: async () => {
       const issued = await readSessionCookie(jar, scope);
       return issued ? ask(issued.access_token) : { status: "over" };
@@ -85,6 +128,10 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     },
     stored: () => readSessionCookie(jar, scope),
     store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
+    storeDevice: (known) => writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device: known }),
+    refresh: (refreshToken) => refreshSession(refreshToken, { identityHeaders: headers }),
+    vault,
+    settle,
     mailClient: () => createMailClient({ env, clientAddress }),
     authClient: () => createAuthClient({ env, jar, scope, clientAddress }),
   };
@@ -92,12 +139,15 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
 
 /**
  * After a sign-in: makes sure that its session is in the browser's cookie.
- * @returns what the new session's token says
+ * @returns it, and what its token says
  * @throws Response 403 FORBIDDEN where the session was too large for one
  */
-export async function requireKeptSession({ session, requestId }: AppLoadContext): Promise<Claims> {
+export async function requireKeptSession({
+  session,
+  requestId,
+}: AppLoadContext): Promise<{ session: StoredSession; claims: Claims }> {
   const stored = await session.stored();
-  if (stored) return claimsOfIssued(stored.access_token);
+  if (stored) return { session: stored, claims: claimsOfIssued(stored.access_token) };
   const detail =
     "This account carries more profile data than a browser can send with each request. Ask for its removal.";
   throw problem("FORBIDDEN", { requestId, detail });

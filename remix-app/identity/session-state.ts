@@ -1,4 +1,6 @@
 import { z } from "zod";
+import type { Device } from "../accounts/device-cookie.ts";
+import { type DeviceView, deviceView } from "../accounts/device-view.ts";
 import { dataTimeoutMs } from "./limits.ts";
 
 const facts = z.object({
@@ -37,6 +39,13 @@ export type SessionState =
   | { status: "refused" }
   | { status: "unavailable" };
 
+/** A session's state, and what its browser's device says; `undefined` where that could not be asked. */
+export interface DeviceSessionState {
+  state: SessionState;
+  /** Null where the device is not known. */
+  device?: DeviceView | null;
+}
+
 export interface SessionStateOptions {
   supabaseUrl: string;
   publishableKey: string;
@@ -48,9 +57,29 @@ export interface SessionStateOptions {
  * row is alive and the user not banned, which a token cannot tell.
  */
 export async function fetchSessionState(accessToken: string, options: SessionStateOptions): Promise<SessionState> {
-  const { supabaseUrl, publishableKey, fetch = globalThis.fetch } = options;
+  const reply = await ask(accessToken, { ...options, name: "session_state", args: {} });
+  return typeof reply === "string" ? { status: reply } : stateOf(reply);
+}
+
+/** Asks for the session's state and the browser's in one call, `public.device_session_state`. */
+export async function fetchDeviceSessionState(
+  accessToken: string,
+  { device, ...options }: SessionStateOptions & { device: Device },
+): Promise<DeviceSessionState> {
+  const args = { device_id: device.id, device_secret: device.secret };
+  const reply = await ask(accessToken, { ...options, name: "device_session_state", args });
+  if (typeof reply === "string") return { state: { status: reply } };
+  const view = z.object({ device: deviceView.nullable() }).safeParse(reply);
+  return view.success ? { state: stateOf(reply), device: view.data.device } : { state: { status: "unavailable" } };
+}
+
+async function ask(
+  accessToken: string,
+  options: SessionStateOptions & { name: string; args: Record<string, string> },
+): Promise<object | "refused" | "unavailable"> {
+  const { supabaseUrl, publishableKey, fetch = globalThis.fetch, name, args } = options;
   try {
-    const response = await fetch(`${supabaseUrl}/rest/v1/rpc/session_state`, {
+    const response = await fetch(`${supabaseUrl}/rest/v1/rpc/${name}`, {
       method: "POST",
       headers: {
         apikey: publishableKey,
@@ -58,16 +87,21 @@ export async function fetchSessionState(accessToken: string, options: SessionSta
         "Content-Type": "application/json",
         Accept: "application/json",
       },
-      body: "{}",
+      body: JSON.stringify(args),
       signal: AbortSignal.timeout(dataTimeoutMs),
     });
-    if (response.status === 401) return { status: "refused" };
-    if (!response.ok) return { status: "unavailable" };
-    const state = answer.parse(await response.json());
-    if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
-    // A policy that nobody can read is never satisfied and never optional (design.md, Required MFA).
-    return state.policy.state === "malformed" ? { status: "unavailable" } : { status: "alive", facts: state };
+    if (response.status === 401) return "refused";
+    if (!response.ok) return "unavailable";
+    return z.looseObject({}).parse(await response.json());
   } catch {
-    return { status: "unavailable" };
+    return "unavailable";
   }
+}
+
+function stateOf(reply: object): SessionState {
+  const { data: state } = answer.safeParse(reply);
+  if (!state) return { status: "unavailable" };
+  if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
+  // A policy that nobody can read is never satisfied and never optional (design.md, Required MFA).
+  return state.policy.state === "malformed" ? { status: "unavailable" } : { status: "alive", facts: state };
 }

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
-import { cookieOf, startWeb, type WebProcess } from "../testing/web-process.ts";
+import { startWeb, type WebProcess } from "../testing/web-process.ts";
 
 const logoutPath = "/auth/v1/logout";
 const sameOrigin = { "sec-fetch-site": "same-origin" };
@@ -16,6 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   Object.assign(backend, { refresh: "ok", state: "ok", logout: "ok", verify: "ok" });
+  backend.vault.down = false;
 });
 afterAll(async () => {
   await web.stop();
@@ -28,18 +29,29 @@ const post = (path: string, fields: Record<string, string>, cookie = "") =>
   web.fetch(path, { method: "POST", headers: { ...sameOrigin, cookie }, body: new URLSearchParams(fields) });
 
 describe("signing out", () => {
-  test.each(["down", "hang"] as const)("says so where the backend (%s) may keep the session", async (outage) => {
-    const valid = cookieOf(await backend.session());
-    const expired = cookieOf(await backend.session({ expiresIn: -10 }));
-    Object.assign(backend, { logout: outage, refresh: outage });
-    for (const cookie of [valid, expired]) {
-      const response = await post("/logout", {}, cookie);
-      expect(response.headers.get("location")).toBe("/login?signedOutHereOnly");
-      expect(authCookies(response).join()).toContain("Max-Age=0");
-    }
-    const page = await web.fetch("/login?signedOutHereOnly");
-    expect(await page.text()).toContain("The sign-in service did not answer");
+  test("ends the session without the identity backend, which may be down", async () => {
+    backend.logout = "down";
+    const response = await post("/logout", {}, await backend.vault.cookieOf(await backend.session()));
+    expect(response.headers.get("location")).toBe("/login");
+    expect(backend.headers.has(logoutPath)).toBe(false);
   });
+
+  test.each(["down", "hang"] as const)(
+    "says so where neither database nor backend (%s) could end the session",
+    async (outage) => {
+      const valid = await backend.vault.cookieOf(await backend.session());
+      const expired = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
+      Object.assign(backend, { logout: outage, refresh: outage });
+      backend.vault.down = true;
+      for (const cookie of [valid, expired]) {
+        const response = await post("/logout", {}, cookie);
+        expect(response.headers.get("location")).toBe("/login?signedOutHereOnly");
+        expect(authCookies(response).join()).toContain("Max-Age=0");
+      }
+      const page = await web.fetch("/login?signedOutHereOnly");
+      expect(await page.text()).toContain("The sign-in service did not answer");
+    },
+  );
 
   test("says nothing of it where the session was over already", async () => {
     expect((await post("/logout", {})).headers.get("location")).toBe("/login");
@@ -47,7 +59,7 @@ describe("signing out", () => {
   });
 
   test("stays so: a late request's kept refresh brings no cookie back", async () => {
-    const cookie = cookieOf(await backend.session({ expiresIn: -10 }));
+    const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
     expect(authCookies(await web.fetch("/signup/check-mail", { headers: { cookie } })).join()).toContain("base64-");
     backend.state = "over";
     for (const path of ["/signup/check-mail", "/no/such/page", "/auth/confirm"]) {
@@ -57,36 +69,36 @@ describe("signing out", () => {
   });
 });
 
-describe("a session that a new one replaces", () => {
+describe("a sign-in", () => {
   const link = { token_hash: "a".repeat(56), type: "signup" };
-
-  test.each([
+  const ways: [string, Record<string, string>][] = [
     ["/login", { email: testUser.email, password: "right" }],
     ["/auth/confirm", link],
-  ])("by %s is ended at the backend, and no other one", async (path, fields) => {
-    const session = await backend.session();
-    const response = await post(path, fields, cookieOf(session));
+  ];
+
+  test.each(ways)("by %s leaves a session and a device", async (path, fields) => {
+    const response = await post(path, fields, await backend.vault.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/");
     expect(authCookies(response).join()).toContain("base64-");
-    expect(backend.headers.get(logoutPath)?.authorization).toBe(`Bearer ${session.access_token}`);
-    expect(backend.queries.get(logoutPath)).toBe("scope=local");
+    expect(response.headers.getSetCookie().join()).toContain("gh_device=");
   });
 
-  test.each([
+  test.each<[string, Record<string, string>, object]>([
     ["/login", { email: testUser.email, password: "wrong" }, { refresh: { status: 400, code: "invalid_credentials" } }],
     ["/auth/confirm", link, { verify: "down" }],
-  ])("lives on where %s fails", async (path, fields, failure) => {
-    const cookie = cookieOf(await backend.session());
+  ])("that fails at %s leaves the session from before", async (path, fields, failure) => {
+    const cookie = await backend.vault.cookieOf(await backend.session());
     Object.assign(backend, failure);
     expect(authCookies(await post(path, fields, cookie))).toEqual([]);
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
-  test("costs nobody the new one when the backend fails to end it", async () => {
-    backend.logout = "down";
-    const response = await post("/auth/confirm", link, cookieOf(await backend.session()));
-    expect(response.headers.get("location")).toBe("/");
-    expect(authCookies(response).join()).toContain("base64-");
+  test.each(ways)("by %s that could not be kept signs nobody in, and is ended", async (path, fields) => {
+    backend.vault.down = true;
+    const response = await post(path, fields);
+    expect(response.status).toBe(503);
+    expect(authCookies(response).join()).not.toContain("base64-");
+    expect(backend.queries.get(logoutPath)).toBe("scope=local");
   });
 });
 

@@ -16,8 +16,8 @@ export async function keepAccount(
   const { session, requestId } = context;
   const before = await session.stored();
   await signIn();
-  const { sub } = await requireKeptSession(context);
-  if (sub === user.id) return;
+  const { claims } = await requireKeptSession(context);
+  if (claims.sub === user.id) return;
   await session.authClient().auth.signOut({ scope: "local" });
   if (before) session.store(before);
   throw problem("FORBIDDEN", { requestId, detail: `That is another account's. You are signed in as ${user.email}.` });

@@ -8,10 +8,12 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { detour } from "../identity/detour.ts";
 import { requireUser } from "../identity/user.ts";
 import { appDestination, verifyTokenAddress } from "../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../satellites/handoff.ts";
 import { findVerifyRoute } from "../satellites/verify-route.ts";
+import { AccountChoices } from "../ui/account-choices.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -39,6 +41,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { pathname, search } = new URL(request.url);
   const answer = {
     email: user.email,
+    others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: `${pathname}${search}`,
     app: destination && { ...destination.app, host: new URL(destination.origin).host },
   };
@@ -64,7 +67,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ContinuePage() {
-  const { email, here, app } = useLoaderData<typeof loader>();
+  const { email, others, here, app } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   if (!app?.enabled) {
     return (
@@ -88,12 +91,10 @@ export default function ContinuePage() {
       <Form method="post" data-once>
         <Button className="w-full">Continue as {email}</Button>
       </Form>
-      <Form method="post" action="/logout">
-        <input type="hidden" name="returnUrl" value={here} />
-        <Button variant="quiet" className="w-full">
-          Use another account
-        </Button>
-      </Form>
+      <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
+      <a href={detour("/add-account", here)} className={`${buttonClass("quiet")} w-full`}>
+        Use another account
+      </a>
     </EntryPage>
   );
 }

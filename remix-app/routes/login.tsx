@@ -3,6 +3,7 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { isAddAccount, openAddAccount, redirectToChooser } from "../accounts/add-account.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -18,10 +19,9 @@ import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
-import { hasLoginOverride, signInUnderOverride } from "../recovery/login-override.ts";
 import { readSignInTarget } from "../satellites/sign-in-target.ts";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
-import { Button } from "../ui/button.tsx";
+import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../ui/field.tsx";
@@ -30,15 +30,23 @@ import { WaysIn } from "../ui/ways-in.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
-export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.added ? "Add an account" : "Sign in"} · Gatehouse` },
+];
 
+/** `/login`, and `/add-account`, which is the same page for who is signed in already and stays so. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const { returnUrl, appName, dropped } = await readSignInTarget(context, searchParams);
-  await redirectSignedIn(context, returnUrl || null);
+  const adding = isAddAccount(request);
+  if (!adding) {
+    await redirectSignedIn(context, returnUrl || null);
+    redirectToChooser(context, returnUrl);
+  }
   allowProviderPages(context);
   return {
     returnUrl,
+    added: adding ? openAddAccount(context, searchParams) : null,
     appName,
     dropped,
     signedOutHereOnly: searchParams.has("signedOutHereOnly"),
@@ -59,13 +67,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
-  const overridden = await hasLoginOverride(context, email);
-  const botChallenge = form.get(botChallengeField);
-  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, overridden });
+  const attempt = await guardAttempt(context, { action: "password", email, botChallenge: form.get(botChallengeField) });
   if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
-  const credentials = { email, password, options: attempt.challenge };
-  const { error: refused } = await context.session.authClient().auth.signInWithPassword(credentials);
-  const error = overridden && refused ? await signInUnderOverride(context, { email, password, refused }) : refused;
+  const { error } = await context.session.authClient().auth.signInWithPassword({
+    email,
+    password,
+    options: attempt.challenge,
+  });
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.
@@ -83,15 +91,19 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function SignInPage() {
-  const { returnUrl, appName, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered } =
+  const { returnUrl, appName, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered, added } =
     useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
   // Of the way over a provider; a form that was sent since has errors of its own.
   const oauthErrors = oauthFailure && !lastResult ? [oauthFailure] : undefined;
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  const lead = [
+    appName ? `To continue to ${appName}.` : "",
+    added?.stays ? `You stay signed in as ${added.stays}.` : "",
+  ].join(" ");
   return (
-    <EntryPage title="Sign in" lead={appName ? `To continue to ${appName}.` : undefined}>
+    <EntryPage title={added && !added.again ? "Add an account" : "Sign in"} lead={lead.trim()}>
       <ErrorSummary id={form.errorId} form={form.errors ?? oauthErrors} fields={fieldErrors({ email, password })} />
       {signedOutHereOnly ? (
         <Notice tone="warn">
@@ -103,11 +115,17 @@ export default function SignInPage() {
           : it ends every session.
         </Notice>
       ) : null}
+      {added?.again ? (
+        <Notice tone="warn">
+          {added.email ? <strong className="font-semibold">{added.email}</strong> : "This account"} is signed out. Sign
+          in to it again.
+        </Notice>
+      ) : null}
       {deleted ? <Notice tone="good">Your account is deleted, and you are signed out everywhere.</Notice> : null}
       {dropped ? (
         <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
       ) : null}
-      <WaysIn {...offered} returnUrl={returnUrl}>
+      <WaysIn {...offered} returnUrl={returnUrl} adding={added !== null}>
         <Form method="post" id={form.id} noValidate data-once className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField
@@ -115,7 +133,7 @@ export default function SignInPage() {
             name={email.name}
             autoComplete="username webauthn"
             required
-            defaultValue={email.initialValue}
+            defaultValue={email.initialValue ?? added?.email}
             errorId={email.errorId}
             errors={email.errors}
           />
@@ -140,10 +158,15 @@ export default function SignInPage() {
       </WaysIn>
       <p className="text-muted">
         New here?{" "}
-        <a className="link" href={`/signup${query}`}>
+        <a className="link" href={`${added ? "/add-account/new" : "/signup"}${query}`}>
           Create an account
         </a>
       </p>
+      {added ? (
+        <a className={`${buttonClass("quiet")} w-full`} href="/accounts">
+          Back to your accounts
+        </a>
+      ) : null}
     </EntryPage>
   );
 }

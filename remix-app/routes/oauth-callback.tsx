@@ -31,7 +31,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return answer(context, { query: new URL(request.url).searchParams, agreed: false });
 }
 
-/** The word of somebody who is signed in that another account may take their place. */
+/** The word of somebody who is signed in that another account may be the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { code, state } = Object.fromEntries(await readForm(request, context));
   return answer(context, {
@@ -98,7 +98,7 @@ export default function OAuthCallbackPage() {
   return (
     <EntryPage
       title={email ? `Continue as ${email}?` : `Continue with ${provider}?`}
-      lead={`You are signed in here as ${visitor}. Going on signs that account out in this browser.`}
+      lead={`You are signed in here as ${visitor}. Going on adds the other account to this browser, and enters that one.`}
       themeSwitch={false}
     >
       <form method="post" action="/auth/callback" data-once className="space-y-3">

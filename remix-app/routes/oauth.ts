@@ -7,7 +7,7 @@ import { getUser, requireFreshUser } from "../identity/user.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
 
 const startSchema = z.object({
-  intent: z.enum(["sign_in", "link"]).catch("sign_in"),
+  intent: z.enum(["sign_in", "add", "link"]).catch("sign_in"),
   returnUrl: z.string().optional(),
 });
 
@@ -26,7 +26,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     const returnTo = redirectTarget(returnUrl, { origin, fallback: linkedAccountsPath });
     throw redirect(await beginLink(context, { provider, returnTo, user }), 303);
   }
-  const user = await getUser(context);
+  const adding = intent === "add";
+  const user = adding ? null : await getUser(context);
   const returnTo = redirectTarget(returnUrl, { origin, fallback: "/" });
-  throw redirect(await beginSignIn(context, { provider, returnTo, user }), 303);
+  throw redirect(await beginSignIn(context, { provider, returnTo, user, adding }), 303);
 }

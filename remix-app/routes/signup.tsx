@@ -3,6 +3,7 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { guardAttempt } from "../abuse/attempts.ts";
+import { isAddAccount } from "../accounts/add-account.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -29,7 +30,8 @@ export const meta: MetaFunction = () => [{ title: "Create an account · Gatehous
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");
-  await redirectSignedIn(context, given);
+  // Who adds an account is signed in, and stays so.
+  if (!isAddAccount(request)) await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
   allowProviderPages(context);
   return { returnUrl, challenge: showBotChallenge(context), offered: offeredProviders(context) };

@@ -6,6 +6,8 @@ export interface Browser {
   post(path: string, fields: Record<string, string>): Promise<Answer>;
   /** As a page's script does. */
   postJson(path: string, body: unknown): Promise<Answer>;
+  /** As a page's script does, by another method. */
+  sendJson(method: string, path: string, body?: unknown): Promise<Answer>;
   /** As its Cookie header has it. */
   cookie(): string;
 }
@@ -40,15 +42,17 @@ export function openBrowser(
     const text = await response.text();
     return { status: response.status, location: response.headers.get("location"), text, words: wordsOf(text) };
   }
+  const sendJson: Browser["sendJson"] = (method, path, body) =>
+    send(path, {
+      method,
+      headers: { "content-type": "application/json", accept: "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
   return {
     get: (path) => send(path, {}),
     post: (path, fields) => send(path, { method: "POST", body: new URLSearchParams(fields) }),
-    postJson: (path, body) =>
-      send(path, {
-        method: "POST",
-        headers: { "content-type": "application/json", accept: "application/json" },
-        body: JSON.stringify(body),
-      }),
+    postJson: (path, body) => sendJson("POST", path, body),
+    sendJson,
     cookie,
   };
 }

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import type { StoredSession } from "../identity/session-cookie.ts";
+import { createVaultBackend, type VaultBackend } from "./vault-backend.ts";
 
 /** How one part of the backend behaves: as it should, refusing the connection's request, or never answering. */
 type Behaviour = "ok" | "down" | "hang";
@@ -41,6 +42,8 @@ export interface IdentityBackend {
   attempts: Behaviour | "nonsense" | object;
   /** What every table holds, or how reading one fails. */
   rows: "down" | unknown[];
+  /** The accounts that browsers hold. */
+  vault: VaultBackend;
   accessToken(options?: TokenOptions): Promise<string>;
   session(options?: TokenOptions): Promise<StoredSession>;
   count(call: string): number;
@@ -75,6 +78,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     state: "ok",
     attempts: "ok",
     rows: [],
+    vault: createVaultBackend({ userId: testUser.id, sessionId }),
     async accessToken(options = {}) {
       const { expiresIn = 3600, issuer = `${url}/auth/v1`, audience = "authenticated", kid = "k1" } = options;
       const nowSeconds = Math.floor(Date.now() / 1000);
@@ -153,6 +157,17 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       if (backend.state === "refused") send(401, { code: "PGRST301" });
       else if (backend.state === "over") send(200, { alive: false });
       else if (!fail(backend.state)) send(200, factsAs(backend.state));
+    } else if (path === "/rest/v1/rpc/device_session_state") {
+      const { device_id } = (await bodyOf(request)) as { device_id: string };
+      const device = backend.vault.stateOf(device_id, {
+        alive: backend.state !== "over" && backend.state !== "banned",
+      });
+      if (backend.state === "refused") send(401, { code: "PGRST301" });
+      else if (backend.state === "over") send(200, { alive: false, device });
+      else if (!fail(backend.state)) send(200, { ...factsAs(backend.state), device });
+    } else if (backend.vault.answers(path)) {
+      if (backend.vault.down) send(500, { code: "XX000", message: "internal text" });
+      else send(200, backend.vault.answer(path, (await bodyOf(request)) as never));
     } else if (path === "/rest/v1/rpc/begin_attempt") {
       if (backend.attempts === "nonsense") send(200, null);
       else if (typeof backend.attempts === "object") send(200, backend.attempts);
@@ -165,6 +180,12 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     } else send(404, {});
   }
   return backend;
+}
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  let text = "";
+  for await (const chunk of request) text += chunk;
+  return JSON.parse(text || "{}");
 }
 
 function factsAs(state: IdentityBackend["state"]) {

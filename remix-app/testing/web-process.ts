@@ -2,8 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
-import { createCookieJar } from "../http/cookies.ts";
-import { type StoredSession, writeSessionCookie } from "../identity/session-cookie.ts";
+import { testSecret } from "./vault-backend.ts";
 
 const startTimeoutMs = 20_000;
 
@@ -26,8 +25,7 @@ export function startWeb(
     env: {
       SUPABASE_URL: supabaseUrl,
       SUPABASE_PUBLISHABLE_KEY: "sb_publishable_test",
-      SUPABASE_SECRET_KEY: "sb_secret_test",
-      AUTH_RECOVERY_HASH_SECRET: "a secret of tests, for what recovery mails carry",
+      SUPABASE_SECRET_KEY: testSecret,
       ...env,
     },
   });
@@ -99,16 +97,6 @@ async function startServer({
       return child.exitCode;
     },
   };
-}
-
-/** The Cookie header of a browser that holds this session of a backend on 127.0.0.1. */
-export function cookieOf(session: StoredSession): string {
-  const jar = createCookieJar(null);
-  writeSessionCookie(jar, { name: "sb-127-auth-token", secure: false }, session);
-  return jar
-    .getAll()
-    .map(({ name, value }) => `${name}=${value}`)
-    .join("; ");
 }
 
 /** A port of this machine that nobody listens on. */

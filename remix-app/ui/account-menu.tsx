@@ -1,21 +1,26 @@
-import { Form } from "@remix-run/react";
-import { ChevronDown } from "lucide-react";
+import { Form, useLocation } from "@remix-run/react";
+import { Check, ChevronDown, Plus } from "lucide-react";
+import { Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
 const menuId = "account-menu";
+const item =
+  "flex min-h-9 w-full cursor-pointer items-center gap-2.5 rounded-button px-2.5 py-1.5 text-left font-medium hover:bg-sunken";
+const part = "border-line border-b p-1.5";
 
-/** Who is signed in, and what they can do about it. The browser's own popover, so that it needs no script. */
-export function AccountMenu({
-  email,
-  displayName,
-  theme,
-}: {
-  email: string;
-  displayName: string | null;
+export interface AccountMenuProps {
+  user: { email: string; displayName: string | null };
+  /** Of this browser, the active one first. */
+  accounts: readonly (ListedAccount & { active: boolean })[];
   theme: Theme;
-}) {
-  const name = displayName ?? email;
+}
+
+/** Who is signed in here, and what they can do about it. The browser's own popover, so that it needs no script. */
+export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
+  const { pathname, search } = useLocation();
+  const here = `${pathname}${search}`;
+  const others = accounts.filter(({ active }) => !active);
   return (
     <>
       <button
@@ -24,47 +29,89 @@ export function AccountMenu({
         {...{ popovertarget: menuId }}
         className="flex h-9 min-w-0 cursor-pointer items-center gap-2 rounded-button pr-1.5 pl-1 hover:bg-sunken"
       >
-        <span
-          aria-hidden="true"
-          className="grid size-7 shrink-0 place-items-center rounded-full bg-accent-soft font-semibold text-accent text-small uppercase"
-        >
-          {name.slice(0, 1)}
-        </span>
-        <span className="hidden max-w-48 truncate font-medium sm:block">{name}</span>
+        <Initial account={user} />
+        <span className="hidden max-w-48 truncate font-medium sm:block">{user.displayName ?? user.email}</span>
         <span className="sr-only">Account menu</span>
         <ChevronDown aria-hidden="true" className="size-4 shrink-0 text-muted" />
       </button>
       <div
         id={menuId}
         {...{ popover: "auto" }}
-        className="fixed inset-auto top-13 right-4 m-0 w-72 max-w-[calc(100vw-2rem)] rounded-card border border-line bg-raised p-0 text-ink shadow-lg lg:right-[max(1rem,calc(50vw-31rem))]"
+        className="fixed inset-auto top-13 right-4 m-0 max-h-[calc(100dvh-4.5rem)] w-80 max-w-[calc(100vw-2rem)] overflow-y-auto rounded-card border border-line bg-raised p-0 text-ink shadow-lg lg:right-[max(1rem,calc(50vw-31rem))]"
       >
-        <div className="border-line border-b px-4 py-3">
-          {displayName ? <p className="truncate font-medium">{displayName}</p> : null}
-          <p className="truncate text-muted">{email}</p>
+        <div className={part}>
+          <ul aria-label="Accounts">
+            <li className="flex items-center gap-2.5 px-2.5 py-1.5" aria-current="true">
+              <Initial account={user} />
+              <Names account={user} />
+              <Check aria-hidden="true" className="size-4 shrink-0 text-accent" />
+              <span className="sr-only">Active</span>
+            </li>
+            {others.map((account) => (
+              <li key={account.id}>
+                <OtherAccount account={account} here={here} />
+              </li>
+            ))}
+          </ul>
+          <a href="/add-account" className={item}>
+            <span className="grid size-7 shrink-0 place-items-center">
+              <Plus aria-hidden="true" className="size-4" />
+            </span>
+            Add another account
+          </a>
         </div>
         <div className="flex items-center justify-between gap-4 border-line border-b px-4 py-3">
           <span>Appearance</span>
           <ThemeSwitch current={theme} />
         </div>
-        <div className="border-line border-b p-1.5">
-          {/* Its page has scripts of its own, so the browser itself goes there. */}
-          <a
-            href="/settings/profile"
-            className="flex min-h-9 items-center rounded-button px-2.5 font-medium hover:bg-sunken"
-          >
+        <div className={part}>
+          {/* Their pages have scripts of their own, so the browser itself goes there. */}
+          <a href="/settings/profile" className={item}>
             Settings
           </a>
+          {others.length > 0 ? (
+            <a href="/accounts" className={item}>
+              Manage accounts
+            </a>
+          ) : null}
         </div>
-        <Form method="post" action="/logout" reloadDocument className="p-1.5">
-          <button
-            type="submit"
-            className="flex min-h-9 w-full cursor-pointer items-center rounded-button px-2.5 text-left font-medium hover:bg-sunken"
-          >
-            Sign out
-          </button>
-        </Form>
+        <div className="p-1.5">
+          {others.length > 0 ? (
+            <Form method="post" action="/accounts" reloadDocument>
+              <input type="hidden" name="intent" value="sign_out" />
+              <button type="submit" className={item}>
+                Sign out of this account
+              </button>
+            </Form>
+          ) : null}
+          <Form method="post" action="/logout" reloadDocument>
+            <button type="submit" className={item}>
+              {others.length > 0 ? "Sign out of all accounts" : "Sign out"}
+            </button>
+          </Form>
+        </div>
       </div>
     </>
+  );
+}
+
+function OtherAccount({ account, here }: { account: ListedAccount; here: string }) {
+  if (account.requiresReauth) {
+    return (
+      <a href={signInAgainPath(account, "/")} className={item}>
+        <Initial account={account} />
+        <Names account={account} note="Signed out: sign in again" />
+      </a>
+    );
+  }
+  return (
+    <Form method="post" action="/accounts" reloadDocument data-once>
+      <input type="hidden" name="accountId" value={account.id} />
+      <input type="hidden" name="currentRoute" value={here} />
+      <button type="submit" className={item}>
+        <Initial account={account} />
+        <Names account={account} verb="Switch to" />
+      </button>
+    </Form>
   );
 }

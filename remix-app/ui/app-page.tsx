@@ -50,7 +50,7 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
               </NavLink>
             ))}
           </nav>
-          <AccountMenu email={user.email} displayName={user.displayName} theme={root?.theme ?? "system"} />
+          <AccountMenu user={user} accounts={root?.accounts ?? []} theme={root?.theme ?? "system"} />
         </div>
       </header>
       <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl space-y-6 px-4 py-8 outline-none sm:py-10">

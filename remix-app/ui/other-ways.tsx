@@ -43,10 +43,11 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
   );
 }
 
-/** The way out of a page that one cannot or will not pass. */
+/** The way out of a page that one cannot or will not pass: of this account, the others of the browser stay. */
 export function SignOutForm() {
   return (
-    <Form method="post" action="/logout" reloadDocument>
+    <Form method="post" action="/accounts" reloadDocument>
+      <input type="hidden" name="intent" value="sign_out" />
       <Button variant="secondary" className="w-full">
         Sign out
       </Button>

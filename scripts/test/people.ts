@@ -3,7 +3,7 @@ import pg from "pg";
 import type { StoredSession } from "../../remix-app/identity/session-cookie.ts";
 import { type Browser, openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { cookieOf } from "../../remix-app/testing/web-process.ts";
+import { keepSession } from "./keep-session.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
@@ -78,7 +78,7 @@ export async function signedInLongAgo(
   if (unrefreshed || !refreshed.session) throw unrefreshed ?? new Error("no session");
   const { access_token, refresh_token, expires_in, expires_at = 0 } = refreshed.session;
   const stored: StoredSession = { access_token, refresh_token, expires_in, expires_at, token_type: "bearer" };
-  return signedIn(openBrowser(base, { address: newAddress(), cookie: cookieOf(stored) }), null);
+  return signedIn(openBrowser(base, { address: newAddress(), cookie: await keepSession(stored) }), null);
 }
 
 /** Requires a second factor of an account, as the policy's own writer does. */

@@ -13,11 +13,19 @@ const noEnv = new Proxy({}, { get: notHere }) as Env;
 
 const nobody: RequestSession = {
   auth: { status: "anonymous" },
+  device: null,
+  accounts: [],
   state: async () => ({ status: "over" }),
   clear: notHere,
   stored: notHere,
   issuedState: notHere,
   store: notHere,
+  storeDevice: notHere,
+  refresh: notHere,
+  get vault() {
+    return notHere();
+  },
+  settle: async () => {},
   authClient: notHere,
   mailClient: notHere,
 };

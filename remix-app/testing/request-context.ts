@@ -1,18 +1,15 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { createClaimsVerifier } from "#shared/claims.ts";
-import { parseEnv } from "../../remix-app/env.server.ts";
-import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts";
-import { createEdgeProxy } from "../../remix-app/identity/edge-proxy.ts";
-import { createSessionRefresher } from "../../remix-app/identity/refresh.ts";
-import { openRequestSession } from "../../remix-app/identity/request-session.ts";
-import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { recoveryHashSecret } from "../local-stack/secrets.ts";
+import { parseEnv } from "../env.server.ts";
+import { type CookieJar, createCookieJar } from "../http/cookies.ts";
+import { openRequestSession } from "../identity/request-session.ts";
+import { openSessionServices } from "../identity/session-services.ts";
+import { newAddress } from "./visitor.ts";
 
 export interface ContextOptions {
   base: string;
   supabase: { url: string; publishableKey: string; secretKey: string };
   mail?: { smtp: string };
-  /** As a browser's Cookie header has it. */
+  /** As a browser's Cookie header has it; of one that the stack itself signed in, with the vault's settings. */
   cookie?: string;
   /** Further settings of the server. */
   env?: Record<string, string>;
@@ -26,17 +23,13 @@ export async function openContext({ base, supabase, mail, cookie = "", env: more
     SUPABASE_URL: supabase.url,
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
     SUPABASE_SECRET_KEY: supabase.secretKey,
-    AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(supabase.secretKey),
     ...(mail ? { SMTP_URL: mail.smtp, MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>" } : {}),
     ...more,
   });
-  const proxy = createEdgeProxy({
-    verifyClaims: createClaimsVerifier({ supabaseUrl: env.SUPABASE_URL }),
-    refreshSession: createSessionRefresher({ supabaseUrl: env.SUPABASE_URL }),
-  });
   const jar: CookieJar = createCookieJar(cookie);
   const clientAddress = newAddress();
-  const session = await openRequestSession({ env, proxy, jar, origin: base, authorization: null, clientAddress });
+  const services = await openSessionServices(env);
+  const session = await openRequestSession({ env, services, jar, origin: base, authorization: null, clientAddress });
   const context: AppLoadContext = {
     env,
     requestId: crypto.randomUUID(),

@@ -1,0 +1,334 @@
+import { createClient } from "@supabase/supabase-js";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+
+const { base, supabase } = readStack();
+const api = "/api/v1/auth/accounts";
+
+interface Listed {
+  activeAccountId: string | null;
+  accounts: {
+    id: string;
+    email: string;
+    active: boolean;
+    requiresReauth: boolean;
+    lastRoute: string | null;
+    lastActiveAt: string;
+    addedAt: string;
+  }[];
+}
+
+let ada: Person;
+let bob: Person;
+let cid: Person;
+
+beforeEach(async () => {
+  [ada, bob, cid] = await Promise.all([createPerson(), createPerson(), createPerson()]);
+});
+afterEach(async () => {
+  await Promise.all([ada, bob, cid].map(deletePerson));
+});
+
+const add = (browser: Browser, { email, password }: Person) => browser.post("/add-account", { email, password });
+const list = async (browser: Browser): Promise<Listed> => JSON.parse((await browser.get(api)).text);
+const whoIs = async (browser: Browser) => {
+  const answer = await browser.get("/api/v1/auth/session");
+  return answer.status === 200 ? (JSON.parse(answer.text) as { user: { id: string }; sessionId: string }) : null;
+};
+const switchTo = (browser: Browser, { id: accountId }: Person, where: object = {}) =>
+  browser.postJson(`${api}/switch`, { accountId, ...where });
+const sessionsOf = async ({ id }: Person) =>
+  (await query<{ id: string }>("select id from auth.sessions where user_id = $1", [id])).map((row) => row.id);
+
+/** A browser in which all of them are signed in, the last one active. */
+async function browserWith(first: Person, ...others: Person[]): Promise<Browser> {
+  const browser = await signIn(first);
+  for (const person of others) expect((await add(browser, person)).location).toBe("/");
+  return browser;
+}
+
+describe("a sign-in", () => {
+  test("adds an account, and ends nobody's session", async () => {
+    const browser = await browserWith(ada, bob, cid);
+    const { activeAccountId, accounts } = await list(browser);
+    expect(activeAccountId).toBe(cid.id);
+    expect(accounts.map(({ id, active, requiresReauth }) => [id, active, requiresReauth])).toEqual([
+      [cid.id, true, false],
+      [bob.id, false, false],
+      [ada.id, false, false],
+    ]);
+    expect(accounts[0]).toMatchObject({ email: cid.email, lastRoute: null });
+    for (const time of ["lastActiveAt", "addedAt"] as const) expect(accounts[0]?.[time]).toMatch(/^\d{4}-.*Z$/);
+    for (const person of [ada, bob, cid]) expect(await sessionsOf(person)).toHaveLength(1);
+  });
+
+  test("of an account that is there takes the place of its session", async () => {
+    const browser = await browserWith(ada, bob);
+    const [before] = await sessionsOf(ada);
+    await add(browser, ada);
+    const after = await sessionsOf(ada);
+    expect(after).toHaveLength(1);
+    expect(after).not.toContain(before);
+    expect((await whoIs(browser))?.user.id).toBe(ada.id);
+    expect((await list(browser)).accounts).toHaveLength(2);
+  });
+
+  test("gives the browser another secret, and what was known before opens nothing", async () => {
+    const browser = await signIn(ada);
+    const planted = openBrowser(base, { cookie: browser.cookie() });
+    expect((await whoIs(planted))?.user.id).toBe(ada.id);
+    await add(browser, bob);
+    expect(await whoIs(planted)).toBeNull();
+    expect((await planted.get(api)).status).toBe(401);
+    expect((await whoIs(browser))?.user.id).toBe(bob.id);
+  });
+
+  test("adopts no device and no session that it brought", async () => {
+    const others = await signIn(bob);
+    const deviceOf = (browser: Browser) => /gh_device=([^;]+)/.exec(browser.cookie())?.[1] ?? "";
+    const [id = "", , keyId = "", signature = ""] = deviceOf(others).split(".");
+    const forged = [id, "A".repeat(43), keyId, signature].join(".");
+    const auth =
+      others
+        .cookie()
+        .split("; ")
+        .find((cookie) => cookie.startsWith("sb-")) ?? "";
+    for (const cookie of [`gh_device=${forged}`, auth, `gh_device=${forged}; ${auth}`]) {
+      const browser = openBrowser(base, { cookie });
+      expect(await whoIs(browser)).toBeNull();
+      await browser.post("/login", { email: ada.email, password: ada.password });
+      expect((await whoIs(browser))?.user.id).toBe(ada.id);
+      expect(deviceOf(browser).split(".")[0]).not.toBe(id);
+      expect((await list(browser)).accounts.map((account) => account.id)).toEqual([ada.id]);
+    }
+  });
+
+  test("that is sent twice at once loses no account", async () => {
+    const browser = await signIn(ada);
+    const twin = openBrowser(base, { cookie: browser.cookie() });
+    await Promise.all([add(browser, bob), add(twin, bob)]);
+    for (const tab of [browser, twin]) {
+      expect((await list(tab)).accounts.map(({ id, requiresReauth }) => [id, requiresReauth])).toEqual([
+        [bob.id, false],
+        [ada.id, false],
+      ]);
+    }
+    expect(await sessionsOf(bob)).toHaveLength(1);
+  });
+});
+
+describe("a switch", () => {
+  test("enters the account where it was left, or where the caller wants to go", async () => {
+    const browser = await browserWith(ada, bob);
+    const there = await switchTo(browser, ada, { currentRoute: "/settings/profile?x=1" });
+    expect([there.status, JSON.parse(there.text)]).toEqual([200, { accountId: ada.id, redirectTo: "/" }]);
+    expect((await whoIs(browser))?.user.id).toBe(ada.id);
+    const back = await switchTo(browser, bob, { currentRoute: "/login" });
+    expect(JSON.parse(back.text).redirectTo).toBe("/settings/profile?x=1");
+    const wanted = await switchTo(browser, ada, { targetRoute: "/add-account" });
+    expect(JSON.parse(wanted.text).redirectTo).toBe("/add-account");
+    const foreign = await switchTo(browser, bob, { targetRoute: "https://evil.example/x" });
+    expect(JSON.parse(foreign.text).redirectTo).toBe("/settings/profile?x=1");
+    expect((await list(browser)).accounts.find(({ id }) => id === ada.id)?.lastRoute).toBeNull();
+  });
+
+  test("to an account that is not here is 404, and without a device 401", async () => {
+    const browser = await signIn(ada);
+    const unknown = await switchTo(browser, bob);
+    expect([unknown.status, JSON.parse(unknown.text)]).toMatchObject([
+      404,
+      { code: "NOT_FOUND", requiresReauth: true },
+    ]);
+    expect((await switchTo(openBrowser(base), ada)).status).toBe(401);
+    expect((await whoIs(browser))?.user.id).toBe(ada.id);
+  });
+
+  test("to a session that is over deletes the entry, and nobody else's", async () => {
+    const browser = await browserWith(ada, bob, cid);
+    await query("delete from auth.sessions where user_id = $1", [ada.id]);
+    expect((await list(browser)).accounts.find(({ id }) => id === ada.id)).toMatchObject({ requiresReauth: true });
+    const refused = await switchTo(browser, ada);
+    expect([refused.status, JSON.parse(refused.text)]).toMatchObject([
+      401,
+      { code: "REAUTH_REQUIRED", requiresReauth: true },
+    ]);
+    expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([cid.id, bob.id]);
+    expect((await whoIs(browser))?.user.id).toBe(cid.id);
+  });
+
+  test("to a session whose tokens the backend refuses deletes the entry", async () => {
+    const browser = await browserWith(ada, bob);
+    await query(
+      "update auth.refresh_tokens set revoked = true, updated_at = now() - interval '1 hour' where user_id = $1",
+      [ada.id],
+    );
+    const refused = await switchTo(browser, ada);
+    expect([refused.status, JSON.parse(refused.text).requiresReauth]).toEqual([401, true]);
+    expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([bob.id]);
+  });
+
+  test.each([
+    ["29 days without use is taken", 29, 200],
+    ["30 days without use needs a sign-in", 30, 401],
+  ])("after %s", async (_, days, status) => {
+    const browser = await browserWith(ada, bob);
+    await query(
+      "update private.account_vault_entries set last_active_at = now() - make_interval(days => $2) where user_id = $1",
+      [ada.id, days],
+    );
+    expect((await switchTo(browser, ada)).status).toBe(status);
+  });
+
+  test("whose answer was lost loses nothing: the old secret is good until the new one has arrived", async () => {
+    const browser = await browserWith(ada, bob);
+    const lost = openBrowser(base, { cookie: browser.cookie() });
+    expect((await switchTo(lost, ada)).status).toBe(200);
+    expect((await whoIs(browser))?.user.id).toBe(ada.id);
+    expect(browser.cookie()).toBe(lost.cookie());
+    await query(
+      `update private.account_devices set previous_until = now() - interval '1 second'
+       where active_user_id = $1 and previous_until is not null`,
+      [ada.id],
+    );
+    expect((await switchTo(browser, bob)).status).toBe(200);
+  });
+});
+
+describe("what the cookies say", () => {
+  test("of who is active counts for nothing against the device: a late answer of A's stays B's", async () => {
+    const browser = await browserWith(ada, bob);
+    const late = openBrowser(base, { cookie: browser.cookie() }).cookie();
+    await switchTo(browser, ada);
+    const device = /gh_device=[^;]+/.exec(browser.cookie())?.[0] ?? "";
+    const auth = late
+      .split("; ")
+      .filter((cookie) => cookie.startsWith("sb-"))
+      .join("; ");
+    const mixed = openBrowser(base, { cookie: `${auth}; ${device}` });
+    expect((await whoIs(mixed))?.user.id).toBe(ada.id);
+    expect(mixed.cookie()).not.toContain(auth);
+    const without = openBrowser(base, { cookie: device });
+    expect((await whoIs(without))?.user.id).toBe(ada.id);
+  });
+
+  test("of a stranger's session, planted on a browser that is signed out, is dropped", async () => {
+    const stranger = await signIn(bob);
+    const planted = stranger
+      .cookie()
+      .split("; ")
+      .filter((cookie) => cookie.startsWith("sb-"))
+      .join("; ");
+    const victim = openBrowser(base, { cookie: planted });
+    expect(await whoIs(victim)).toBeNull();
+    expect(victim.cookie()).toBe("");
+    expect((await whoIs(stranger))?.user.id).toBe(bob.id);
+  });
+
+  test("stays below 8 KB with ten accounts, and an eleventh is refused and ended", async () => {
+    const people = await Promise.all(Array.from({ length: 8 }, createPerson));
+    const [tenth, eleventh] = [people[6], people[7]];
+    const browser = await browserWith(ada, bob, cid, ...people.slice(0, 7));
+    expect((await list(browser)).accounts).toHaveLength(10);
+    expect(browser.cookie().length).toBeLessThan(8_192);
+    if (!tenth || !eleventh) throw new Error("too few");
+    expect((await browser.get("/add-account")).location).toBe("/accounts?full");
+    expect((await add(browser, eleventh)).location).toBe("/accounts?full");
+    expect(await sessionsOf(eleventh)).toEqual([]);
+    expect((await whoIs(browser))?.user.id).toBe(tenth.id);
+    expect((await add(browser, ada)).location).toBe("/");
+    await Promise.all(people.map(deletePerson));
+  }, 60_000);
+});
+
+test("PATCH current keeps where an account is, and refuses where none rests", async () => {
+  const browser = await signIn(ada);
+  const patch = async (route: string) => {
+    const { status } = await browser.sendJson("PATCH", `${api}/current`, { route });
+    return [status, (await list(browser)).accounts[0]?.lastRoute];
+  };
+  expect(await patch("/workspaces?tab=1")).toEqual([204, "/workspaces?tab=1"]);
+  expect(await patch("/loginx")).toEqual([204, "/loginx"]);
+  for (const route of [
+    "/login",
+    "/login?returnUrl=/",
+    "/add-account",
+    "/logout",
+    "/auth/callback",
+    "/api/v1/auth/session",
+    "https://evil.example/",
+    "//evil.example/",
+  ]) {
+    expect(await patch(route), route).toEqual([400, "/loginx"]);
+  }
+});
+
+describe("signing out", () => {
+  test("of the active account moves to the one used last, and ends that session alone", async () => {
+    const browser = await browserWith(ada, bob, cid);
+    await switchTo(browser, ada);
+    const answer = await browser.postJson(`${api}/logout`, {});
+    expect([answer.status, JSON.parse(answer.text)]).toEqual([200, { activeAccountId: cid.id, redirectTo: "/" }]);
+    expect((await whoIs(browser))?.user.id).toBe(cid.id);
+    expect(await sessionsOf(ada)).toEqual([]);
+    expect(await sessionsOf(bob)).toHaveLength(1);
+    expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([cid.id, bob.id]);
+  });
+
+  test("of the last one leads to the sign-in page", async () => {
+    const browser = await signIn(ada);
+    const answer = await browser.postJson(`${api}/logout`, {});
+    expect(JSON.parse(answer.text)).toEqual({ activeAccountId: null, redirectTo: "/login" });
+    expect(await whoIs(browser)).toBeNull();
+  });
+
+  test("of another one leaves the active one as it is", async () => {
+    const browser = await browserWith(ada, bob);
+    const answer = await browser.sendJson("DELETE", `${api}/${ada.id}`);
+    expect([answer.status, JSON.parse(answer.text)]).toMatchObject([200, { activeAccountId: bob.id }]);
+    expect(await sessionsOf(ada)).toEqual([]);
+    expect((await whoIs(browser))?.user.id).toBe(bob.id);
+    expect((await browser.sendJson("DELETE", `${api}/${ada.id}`)).status).toBe(404);
+    expect((await browser.sendJson("DELETE", `${api}/nonsense`)).status).toBe(404);
+  });
+
+  test.each([
+    ["logout-all", (browser: Browser) => browser.postJson(`${api}/logout-all`, {})],
+    ["/logout", (browser: Browser) => browser.post("/logout", {})],
+  ])("of all by %s ends every session, and leaves no cookie of an account", async (_, signOut) => {
+    const browser = await browserWith(ada, bob);
+    const before = browser.cookie();
+    await signOut(browser);
+    for (const person of [ada, bob]) expect(await sessionsOf(person)).toEqual([]);
+    expect(browser.cookie()).toMatch(/^(gh_last_method=\w+)?$/);
+    const back = openBrowser(base, { cookie: before });
+    expect(await whoIs(back)).toBeNull();
+    expect((await back.get(api)).status).toBe(401);
+    const rows = await query("select from private.account_devices where active_user_id = any ($1)", [[ada.id, bob.id]]);
+    expect(rows).toEqual([]);
+  });
+
+  test("expires the approval cookie", async () => {
+    const browser = await browserWith(ada, bob);
+    for (const path of [`${api}/logout`, `${api}/logout-all`]) {
+      const response = await fetch(new URL(path, base), {
+        method: "POST",
+        headers: { cookie: browser.cookie(), "sec-fetch-site": "same-origin" },
+      });
+      expect(response.headers.getSetCookie().join("\n")).toMatch(/^ttr_mfa_mobile_approval=;.*Max-Age=0/m);
+    }
+  });
+});
+
+test("a bearer has its own account alone, and no other to go to", async () => {
+  const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
+  const { data } = await auth.signInWithPassword(ada);
+  const headers = { authorization: `Bearer ${data.session?.access_token}`, "content-type": "application/json" };
+  const mine = await (await fetch(new URL(api, base), { headers })).json();
+  expect(mine).toMatchObject({ activeAccountId: ada.id, accounts: [{ id: ada.id, email: ada.email, active: true }] });
+  const body = JSON.stringify({ accountId: ada.id });
+  expect((await fetch(new URL(`${api}/switch`, base), { method: "POST", headers, body })).status).toBe(401);
+  expect((await fetch(new URL(`${api}/logout`, base), { method: "POST", headers })).status).toBe(200);
+  expect(await sessionsOf(ada)).toEqual([]);
+});

@@ -1,0 +1,35 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { detour } from "../identity/detour.ts";
+import { maxAccounts } from "./limits.ts";
+import { readSignInHint } from "./sign-in-hint.ts";
+
+/** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */
+export function isAddAccount(request: Request): boolean {
+  return /^\/add-account(\/|$)/.test(new URL(request.url).pathname);
+}
+
+/**
+ * What the page shows to who adds an account, or signs in to one again.
+ * @throws Response a redirect to the accounts where this browser holds as many as it may
+ */
+export function openAddAccount(
+  context: AppLoadContext,
+  query: URLSearchParams,
+): { email: string; again: boolean; stays: string } {
+  const { accounts } = context.session;
+  const email = readSignInHint(context, query);
+  const listed = accounts.some((account) => account.email === email);
+  if (accounts.length >= maxAccounts && !listed) throw redirect("/accounts?full");
+  const active = accounts.find((account) => account.active);
+  return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };
+}
+
+/**
+ * Sends who is signed in to nothing here, but holds accounts that can be entered, to choose one of them.
+ * @throws Response the redirect
+ */
+export function redirectToChooser({ session }: AppLoadContext, returnUrl: string): void {
+  if (session.auth.status === "anonymous" && session.accounts.some(({ requiresReauth }) => !requiresReauth)) {
+    throw redirect(detour("/accounts", returnUrl || "/"));
+  }
+}

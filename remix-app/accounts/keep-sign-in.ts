@@ -1,0 +1,75 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
+import { problem } from "../http/problem.ts";
+import type { StoredSession } from "../identity/session-cookie.ts";
+import { type Device, newDevice, readDeviceCookie, secretHash, successorOf } from "./device-cookie.ts";
+import { isVaultUnavailable } from "./vault.ts";
+
+const signInAnswer = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("kept"), successor: z.union([z.literal(1), z.literal(2)]) }),
+  z.object({ status: z.literal("unknown") }),
+  z.object({ status: z.literal("full") }),
+]);
+
+/**
+ * Adds a fresh sign-in to this browser's accounts, as the active one; of the same account it takes the place of the
+ * session from before, which ends. Others stay. The browser gets a new secret, and a browser that is not known gets a
+ * new identifier: none that it brings is ever adopted.
+ * @param options.claims of the session, which the identity backend has handed to us in this very request
+ * @throws Response a redirect to the accounts where the browser holds as many as it may; the new session is ended
+ * @throws Response 503 AUTH_UNAVAILABLE where it could not be kept; nobody is signed in by it
+ */
+export async function keepSignIn(
+  context: AppLoadContext,
+  { session, claims }: { session: StoredSession; claims: Claims },
+): Promise<void> {
+  const { vault } = context.session;
+  const brought = readDeviceCookie(context.jar, { origin: context.origin, cookie: vault.keys.cookie });
+  try {
+    let answer = brought && (await signInTo(context, { device: brought, known: true, session, claims }));
+    if (!answer || answer.status === "unknown") {
+      answer = await signInTo(context, { device: newDevice(), known: false, session, claims });
+    }
+    if (answer.status === "kept") return;
+  } catch (error) {
+    if (!isVaultUnavailable(error)) throw error;
+    console.error(`error request=${context.requestId} a sign-in could not be kept: ${error.message}`);
+    await drop(context);
+    const detail = "Your sign-in worked, but could not be kept. Try again in a moment.";
+    throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId, detail });
+  }
+  await drop(context);
+  throw redirect("/accounts?full");
+}
+
+async function signInTo(
+  { session: { vault, storeDevice } }: AppLoadContext,
+  { device, known, session, claims }: { device: Device; known: boolean; session: StoredSession; claims: Claims },
+) {
+  const { sub: userId, session_id: sessionId } = claims;
+  const first = known ? successorOf(device, vault.keys) : device;
+  const second = successorOf(first, vault.keys);
+  const answer = await vault.call("sign_in_account", {
+    args: {
+      sign_in: {
+        deviceId: device.id,
+        secret: known ? device.secret : null,
+        nextHash: secretHash(first),
+        secondNextHash: secretHash(second),
+        userId,
+        sessionId,
+        ...(await vault.seal(device, { userId, session })),
+      },
+    },
+    schema: signInAnswer,
+  });
+  if (answer.status === "kept") storeDevice(answer.successor === 1 ? first : second);
+  return answer;
+}
+
+/** Ends the session that was just made, and takes it from the browser. Who was active comes back with the next request. */
+async function drop({ session }: AppLoadContext): Promise<void> {
+  await session.authClient().auth.signOut({ scope: "local" });
+  session.clear();
+}

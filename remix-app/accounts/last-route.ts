@@ -1,0 +1,13 @@
+import { redirectTarget } from "../http/redirect-target.ts";
+
+const maxLength = 2_048;
+const nowhere = /^\/(login|add-account|logout|auth|api)([/?#]|$)/i;
+
+/**
+ * A page to come back to with an account (spec.md, Web account vault entry).
+ * @returns null for what is no path of ours, and for those that an account never rests on
+ */
+export function lastRoute(input: unknown, { origin }: { origin: string }): string | null {
+  const path = redirectTarget(input, { origin, fallback: "" });
+  return path === "" || path.length > maxLength || nowhere.test(path) ? null : path;
+}

@@ -1,0 +1,208 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { expired, openTestVault, vaultSettings } from "../../scripts/test/keep-session.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createCookieJar } from "../http/cookies.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import { readDeviceCookie } from "./device-cookie.ts";
+import { sealSession } from "./seal.ts";
+
+const { base, supabase } = readStack();
+const api = "/api/v1/auth/accounts";
+const watched = ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href];
+
+let ada: Person;
+let bob: Person;
+
+beforeEach(async () => {
+  [ada, bob] = await Promise.all([createPerson(), createPerson()]);
+});
+afterEach(async () => {
+  await Promise.all([ada, bob].map(deletePerson));
+});
+
+async function browserWithBoth(): Promise<Browser> {
+  const browser = await signIn(ada);
+  await browser.post("/add-account", { email: bob.email, password: bob.password });
+  return browser;
+}
+
+/** Another tab of it, whose answers set cookies of its own. */
+const tabOf = (browser: Browser) => openBrowser(base, { cookie: browser.cookie() });
+const switchTo = (browser: Browser, { id: accountId }: Person) => browser.postJson(`${api}/switch`, { accountId });
+const whoIs = async (browser: Browser) => {
+  const answer = await browser.get("/api/v1/auth/session");
+  return answer.status === 200 ? (JSON.parse(answer.text).user.id as string) : null;
+};
+const at = <Item>(list: readonly Item[], index: number) => list[index % list.length] as Item;
+
+/** Every account of a browser can be entered, and is itself then. */
+async function expectBothUsable(browser: Browser): Promise<void> {
+  for (const person of [ada, bob, ada]) {
+    expect((await switchTo(browser, person)).status).toBe(200);
+    expect(await whoIs(browser)).toBe(person.id);
+  }
+}
+
+/** Makes the access tokens that lie in the vault an hour old, and gives the device's cookie alone: the next visit refreshes. */
+async function age(browser: Browser): Promise<string> {
+  const vault = await openTestVault();
+  const jar = createCookieJar(browser.cookie());
+  const device = readDeviceCookie(jar, { origin: base, cookie: vault.keys.cookie });
+  if (!device) throw new Error("no device");
+  const opened = await vault.open(device);
+  if (!opened?.vault) throw new Error("nobody is active");
+  const session = await vault.unseal(device, opened.vault);
+  if (!session) throw new Error("not ours");
+  const aged = await sealSession(await expired(session), {
+    keys: vault.keys,
+    deviceId: device.id,
+    userId: opened.vault.userId,
+  });
+  await query("update private.account_vault_entries set sealed = $3 where device_id = $1 and user_id = $2", [
+    device.id,
+    opened.vault.userId,
+    aged.sealed,
+  ]);
+  return browser
+    .cookie()
+    .split("; ")
+    .filter((cookie) => cookie.startsWith("gh_device"))
+    .join("; ");
+}
+
+describe("50 at once, after which every account still works:", () => {
+  test("switches to and fro of one browser", async () => {
+    const browser = await browserWithBoth();
+    const tabs = Array.from({ length: 50 }, () => tabOf(browser));
+    const answers = await Promise.all(tabs.map((tab, index) => switchTo(tab, at([ada, bob], index))));
+    const statuses = answers.map(({ status }) => status);
+    // One that waited too long for the others is told to come again; nobody is told to sign in.
+    expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    expect(statuses).toContain(200);
+    const active = new Set(await Promise.all(tabs.slice(0, 5).map(whoIs)));
+    expect(active.size).toBe(1);
+    await expectBothUsable(at(tabs, 7));
+  }, 60_000);
+
+  test("refreshes during switches", async () => {
+    const browser = await browserWithBoth();
+    const aged = await age(browser);
+    const visits = Array.from({ length: 50 }, (_, index) => {
+      const tab = openBrowser(base, { cookie: aged });
+      return index % 5 === 0 ? switchTo(tab, at([ada, bob], index / 5)) : tab.get("/api/v1/auth/session");
+    });
+    const answers = await Promise.all(visits);
+    expect(answers.map(({ status }) => status).filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    for (const { status, text } of answers) {
+      if (status === 200 && text.includes("activeAccountId")) {
+        // No mixed identity within one answer.
+        const { user, activeAccountId } = JSON.parse(text);
+        expect(user.id).toBe(activeAccountId);
+        expect(user.email).toBe(user.id === ada.id ? ada.email : bob.email);
+      }
+    }
+    await expectBothUsable(tabOf(browser));
+  }, 60_000);
+
+  test("switches while one tab signs out of all: signed out stays", async () => {
+    const browser = await browserWithBoth();
+    const tabs = Array.from({ length: 50 }, () => tabOf(browser));
+    await Promise.all(
+      tabs.map((tab, index) => (index === 20 ? tab.post("/logout", {}) : switchTo(tab, at([ada, bob], index)))),
+    );
+    for (const tab of [browser, ...tabs.slice(0, 10)]) expect(await whoIs(tab)).toBeNull();
+    for (const { id } of [ada, bob]) {
+      expect(await query("select from auth.sessions where user_id = $1", [id])).toEqual([]);
+    }
+  }, 60_000);
+
+  test("switches while one tab signs out of one: the other one lives", async () => {
+    const browser = await browserWithBoth();
+    const tabs = Array.from({ length: 50 }, () => tabOf(browser));
+    await Promise.all(
+      tabs.map((tab, index) =>
+        index === 20 ? tab.sendJson("DELETE", `${api}/${ada.id}`) : switchTo(tab, at([ada, bob], index)),
+      ),
+    );
+    const survivor = tabOf(at(tabs, 20));
+    expect((await switchTo(survivor, bob)).status).toBe(200);
+    expect(await whoIs(survivor)).toBe(bob.id);
+    expect((await switchTo(survivor, ada)).status).toBe(404);
+    expect(await query("select from auth.sessions where user_id = $1", [ada.id])).toEqual([]);
+  }, 60_000);
+});
+
+describe("a server of its own", () => {
+  const start = (env: Record<string, string> = {}): Promise<WebProcess> =>
+    startWeb(supabase.url, {
+      nodeOptions: watched,
+      env: {
+        SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+        SUPABASE_SECRET_KEY: supabase.secretKey,
+        ...vaultSettings(),
+        ...env,
+      },
+    });
+  const callsOf = (web: WebProcess) => [...web.output().matchAll(/^call (\S+)$/gm)].map(([, path]) => path ?? "");
+
+  test("asks one thing for a signed-in page, and the identity backend for nothing", async () => {
+    const browser = await browserWithBoth();
+    const web = await start();
+    try {
+      const visit = () => openBrowser(web.base, { cookie: browser.cookie() }).get("/settings/profile");
+      // Its keys are asked for once.
+      await visit();
+      const before = callsOf(web).length;
+      expect((await visit()).status).toBe(200);
+      const calls = callsOf(web).slice(before);
+      expect(calls.filter((path) => path.startsWith("/auth/"))).toEqual([]);
+      expect(calls.filter((path) => path.includes("session_state") || path.includes("device"))).toEqual([
+        "/rest/v1/rpc/device_session_state",
+      ]);
+    } finally {
+      await web.stop();
+    }
+  }, 60_000);
+
+  test("switches with at most two calls to the identity backend, also where both sessions are due", async () => {
+    const browser = await browserWithBoth();
+    const web = await start();
+    try {
+      for (const person of [ada, bob]) {
+        const tab = openBrowser(web.base, { cookie: person === ada ? await age(browser) : browser.cookie() });
+        if (person === ada) await openBrowser(web.base).get("/login");
+        const before = callsOf(web).length;
+        expect((await switchTo(tab, person)).status).toBe(200);
+        const calls = callsOf(web).slice(before);
+        const tokens = calls.filter((path) => path.startsWith("/auth/") && !path.endsWith("/jwks.json"));
+        expect(tokens.length).toBeLessThanOrEqual(2);
+        expect(tokens.every((path) => path === "/auth/v1/token")).toBe(true);
+      }
+    } finally {
+      await web.stop();
+    }
+  }, 60_000);
+
+  test.each(["begin_account_switch", "keep_account_session", "/auth/v1/token", "activate_account"])(
+    "that is killed after %s loses no account",
+    async (step) => {
+      const browser = await browserWithBoth();
+      const web = await start({ DIE_AFTER: step });
+      const tab = openBrowser(web.base, { cookie: browser.cookie() });
+      await expect(switchTo(tab, ada)).rejects.toThrow();
+      await expect.poll(() => web.child.signalCode).toBe("SIGKILL");
+      // Its lease runs out by itself; the test does not wait for that.
+      await query(
+        `update private.account_devices d set lease_expires_at = now()
+         from private.account_vault_entries e
+         where e.device_id = d.id and e.user_id = $1 and d.lease_id is not null`,
+        [ada.id],
+      );
+      expect(await whoIs(browser)).toBe(step === "activate_account" ? ada.id : bob.id);
+      await expectBothUsable(browser);
+    },
+    60_000,
+  );
+});

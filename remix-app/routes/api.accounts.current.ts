@@ -1,0 +1,37 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { accountProblem } from "../accounts/answers.ts";
+import { lastRoute } from "../accounts/last-route.ts";
+import { tagOf } from "../accounts/seal.ts";
+import { isVaultUnavailable } from "../accounts/vault.ts";
+import { readJson } from "../http/json-body.ts";
+import { problem } from "../http/problem.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+
+export const handle: RouteHandle = { methods: ["PATCH"] };
+
+const schema = z.strictObject({ route: z.string() });
+
+/** `PATCH /api/v1/auth/accounts/current` (api.md): where the active account is, to be come back to. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { requestId, origin, session } = context;
+  const { auth, device, vault } = session;
+  if (auth.status === "unavailable") throw accountProblem("unavailable", context);
+  const live = await session.stored();
+  if (auth.status !== "authenticated" || !device || !live) throw accountProblem("no_device", context);
+  const { route } = await readJson(request, { schema, requestId });
+  const kept = lastRoute(route, { origin });
+  if (kept === null) {
+    throw problem("INVALID_REQUEST", {
+      requestId,
+      detail: "No account rests on this page.",
+      members: { param: "route" },
+    });
+  }
+  const { sub: userId, session_id: sessionId } = auth.claims;
+  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };
+  await vault.keep({ device: device.device, entry, lastRoute: kept }).catch((error: unknown) => {
+    throw isVaultUnavailable(error) ? accountProblem("unavailable", context) : error;
+  });
+  return new Response(null, { status: 204 });
+}

@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { decodeJwt, importJWK, SignJWT } from "jose";
+import { z } from "zod";
+import { claimsOfIssued } from "#shared/claims.ts";
+import { newDevice, secretHash, writeDeviceCookie } from "../../remix-app/accounts/device-cookie.ts";
+import { openVault, type Vault } from "../../remix-app/accounts/vault.ts";
+import { parseEnv } from "../../remix-app/env.server.ts";
+import { createCookieJar } from "../../remix-app/http/cookies.ts";
+import { type StoredSession, sessionCookieScope, writeSessionCookie } from "../../remix-app/identity/session-cookie.ts";
+import { readStack } from "./stack.ts";
+
+const { base, supabase } = readStack();
+let opened: Promise<Vault> | undefined;
+
+/** What the stack's own servers know. */
+const secretsSchema = z.object({
+  accountsSecret: z.string(),
+  signingKey: z.looseObject({ kid: z.string(), key_ops: z.unknown(), use: z.unknown() }),
+});
+
+function readSecrets() {
+  const file = path.join(path.dirname(process.env.GATEHOUSE_STACK ?? ""), "secrets.json");
+  return secretsSchema.parse(JSON.parse(readFileSync(file, "utf8")));
+}
+
+/** The session with its access token expired, as it is an hour later. */
+export async function expired(session: StoredSession): Promise<StoredSession> {
+  const { key_ops: _, use: __, ...signingKey } = readSecrets().signingKey;
+  const claims = decodeJwt(session.access_token);
+  const nowSeconds = Math.floor(Date.now() / 1000);
+  const access_token = await new SignJWT({ ...claims, iat: nowSeconds - 3_610, exp: nowSeconds - 10 })
+    .setProtectedHeader({ alg: "ES256", kid: signingKey.kid, typ: "JWT" })
+    .sign(await importJWK({ ...signingKey, kty: "EC" }, "ES256"));
+  return { ...session, access_token, expires_at: nowSeconds - 10 };
+}
+
+/** By which a server of a test's own opens what the stack's keeps. */
+export function vaultSettings(): Record<string, string> {
+  return { WEB_MULTI_ACCOUNT_SESSION_SECRET: readSecrets().accountsSecret };
+}
+
+/** The vault of the stack under test, by its server's own key. */
+export function openTestVault(): Promise<Vault> {
+  opened ??= openVault(
+    parseEnv({
+      NODE_ENV: "test",
+      BASE_URL: base,
+      SUPABASE_URL: supabase.url,
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY: supabase.secretKey,
+      ...vaultSettings(),
+    }),
+  );
+  return opened;
+}
+
+/** The Cookie header of a browser that signed in with this session; its sign-in was no page's. */
+export async function keepSession(session: StoredSession): Promise<string> {
+  const vault = await openTestVault();
+  const device = newDevice();
+  const { sub: userId, session_id: sessionId } = claimsOfIssued(session.access_token);
+  const { sealed, keyId, tag } = await vault.seal(device, { userId, session });
+  await vault.call("sign_in_account", {
+    args: {
+      sign_in: { deviceId: device.id, nextHash: secretHash(device), userId, sessionId, sealed, keyId, tag },
+    },
+    schema: z.object({ status: z.literal("kept") }),
+  });
+  const jar = createCookieJar(null);
+  writeSessionCookie(jar, sessionCookieScope({ supabaseUrl: supabase.url, origin: base }), session);
+  writeDeviceCookie(jar, { origin: base, cookie: vault.keys.cookie, device });
+  return jar
+    .getAll()
+    .map(({ name, value }) => `${name}=${value}`)
+    .join("; ");
+}

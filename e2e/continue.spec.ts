@@ -62,12 +62,16 @@ test("who is signed in already is asked too, and may be somebody else", async ({
   await signIn(page, member);
   await page.goto(loginFor(`${notes.origin}/`));
   await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
-  await page.getByRole("button", { name: "Use another account" }).click();
+  await page.getByRole("link", { name: "Use another account" }).click();
   await expect(page.getByText("To continue to Field notes.")).toBeVisible();
   await page.getByLabel("Email").fill(colleague.email);
   await page.getByLabel("Password", { exact: true }).fill(colleague.password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  // Both accounts are kept in this browser, and either may go on.
   await expect(page.getByRole("button", { name: `Continue as ${colleague.email}` })).toBeVisible();
+  await page.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}$`) }).click();
+  await expect(page.getByRole("button", { name: `Continue as ${member.email}`, exact: true })).toBeVisible();
+  await expect(page).toHaveURL(/\/continue\?returnUrl=/);
 });
 
 test("an origin that nobody registered is dropped with a notice", async ({ page, member, notes }) => {

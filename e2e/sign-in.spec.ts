@@ -31,7 +31,7 @@ test("the sign-in page works with the keyboard alone", async ({ page, member }) 
   await page.keyboard.press("Enter");
   const signOut = page.getByRole("button", { name: "Sign out" });
   await expect(signOut).toBeVisible();
-  for (let press = 0; press < 5 && !(await signOut.evaluate((node) => node === document.activeElement)); press += 1) {
+  for (let press = 0; press < 8 && !(await signOut.evaluate((node) => node === document.activeElement)); press += 1) {
     await page.keyboard.press("Tab");
   }
   await expect(signOut).toBeFocused();

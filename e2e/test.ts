@@ -17,6 +17,8 @@ interface Fixtures {
   member: Person;
   /** Another one. */
   colleague: Person;
+  /** And one more. */
+  third: Person;
 }
 
 const stack = readStack();
@@ -63,6 +65,8 @@ export const test = base.extend<Fixtures>({
   member: async ({}, use) => withAccount(use),
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   colleague: async ({}, use) => withAccount(use),
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
+  third: async ({}, use) => withAccount(use),
 });
 
 export { expect };

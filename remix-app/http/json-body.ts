@@ -6,6 +6,8 @@ const jsonType = /^application\/json\s*(;|$)/i;
 export interface ReadJsonOptions<Schema extends z.ZodType> {
   schema: Schema;
   requestId: string;
+  /** In place of `JSON.parse`, whose errors it throws. */
+  parse?: (text: string) => unknown;
 }
 
 /**
@@ -14,12 +16,15 @@ export interface ReadJsonOptions<Schema extends z.ZodType> {
  */
 export async function readJson<Schema extends z.ZodType>(
   request: Request,
-  { schema, requestId }: ReadJsonOptions<Schema>,
+  { schema, requestId, parse = JSON.parse }: ReadJsonOptions<Schema>,
 ): Promise<z.infer<Schema>> {
   if (!jsonType.test(request.headers.get("content-type") ?? "")) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes JSON." });
   }
-  const body: unknown = await request.json().catch(() => undefined);
+  const body: unknown = await request
+    .text()
+    .then((text) => parse(text))
+    .catch(() => undefined);
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const param = parsed.error.issues[0]?.path.join(".");

@@ -52,6 +52,7 @@ const verbs: Record<string, string> = {
   "invitation.sent": "invited",
   "invitation.accepted": "accepted the invitation to",
   "invitation.withdrawn": "withdrew the invitation to",
+  "provider_invoice.recorded": "recorded the invoice",
 };
 
 function sentence({ action, actor, actorId, subject }: LogEntry & { actor: string | null }): string {

@@ -1,0 +1,18 @@
+import { z } from "zod";
+
+const key = z.array(z.string().max(256)).max(8);
+
+/** The opaque text of where a page of a list ends that is ordered by texts (api.md, Conventions: `cursor`). */
+export function writeKeyCursor(values: readonly string[]): string {
+  return Buffer.from(JSON.stringify(values)).toString("base64url");
+}
+
+/** @returns null for a text that is none of ours */
+export function readKeyCursor(cursor: string, { length }: { length: number }): string[] | null {
+  try {
+    const values = key.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
+    return values.length === length ? values : null;
+  } catch {
+    return null;
+  }
+}

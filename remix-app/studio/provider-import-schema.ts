@@ -1,0 +1,84 @@
+import { z } from "zod";
+
+/** An amount as exact text. */
+export const amountText = z.string().regex(/^-?\d+(\.\d+)?$/);
+const count = z.number().int();
+const window = { from: z.string(), to: z.string() };
+
+const costRecord = z.object({
+  id: z.uuid(),
+  appId: z.uuid(),
+  appName: z.string().nullable(),
+  provider: z.string(),
+  accountId: z.string().nullable(),
+  externalRunId: z.string(),
+  granularity: z.enum(["run", "account_day"]),
+  service: z.string().nullable(),
+  amountUsd: amountText,
+  occurredAt: z.string(),
+  observedAt: z.string(),
+  recordedAt: z.string(),
+  /** How many observations have been written into it. */
+  revision: count,
+  /** Whether it counts in totals; a run does not where its account's day is known. */
+  counted: z.boolean(),
+});
+
+export const listedCosts = z.object({
+  outcome: z.literal("listed"),
+  ...window,
+  totals: z.object({ amountUsd: amountText, records: count, replacedRecords: count, replacedUsd: amountText }),
+  records: z.array(costRecord),
+});
+
+const invoiceRecord = z.object({
+  id: z.uuid(),
+  appId: z.uuid(),
+  appName: z.string().nullable(),
+  provider: z.string(),
+  accountId: z.string().nullable(),
+  reference: z.string(),
+  amountUsd: amountText,
+  issuedOn: z.string(),
+  periodStart: z.string().nullable(),
+  periodEnd: z.string().nullable(),
+  reviewedAt: z.string(),
+  recordedAt: z.string(),
+});
+
+export const listedInvoices = z.object({
+  outcome: z.literal("listed"),
+  totals: z.object({ amountUsd: amountText, records: count }),
+  records: z.array(invoiceRecord),
+});
+
+const reconciledMonth = z.object({
+  month: z.string(),
+  provider: z.string(),
+  /** Null where the workspace hides what providers charge. */
+  meteredUsd: amountText.nullable(),
+  importedUsd: amountText,
+  invoicedUsd: amountText,
+  importedDifferenceUsd: amountText.nullable(),
+  invoicedDifferenceUsd: amountText,
+  accounts: z.array(
+    z.object({
+      accountId: z.string().nullable(),
+      importedUsd: amountText,
+      invoicedUsd: amountText,
+      invoicedDifferenceUsd: amountText,
+    }),
+  ),
+});
+
+export const listedReconciliation = z.object({
+  outcome: z.literal("listed"),
+  ...window,
+  totals: z.object({
+    meteredUsd: amountText.nullable(),
+    importedUsd: amountText,
+    invoicedUsd: amountText,
+    records: count,
+  }),
+  records: z.array(reconciledMonth),
+});

@@ -1,0 +1,59 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { enteredInvoice } from "#shared/provider-records.ts";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+
+const recorded = z.union([
+  z.object({ outcome: z.enum(["stored", "unchanged"]) }),
+  z.object({
+    refused: z.enum(["not_allowed", "app_not_linked", "invoice_conflict", "invalid_request"]),
+    param: z.string().optional(),
+    message: z.string().optional(),
+  }),
+]);
+
+/**
+ * Keeps an invoice that a member reviewed, for one of the workspace's apps. The same one again is one receipt.
+ * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT for another state of it, 503 UNAVAILABLE
+ */
+export async function recordInvoice(
+  { env, requestId }: AppLoadContext,
+  {
+    userId,
+    workspaceId,
+    invoice: { appId, ...record },
+  }: { userId: string; workspaceId: string; invoice: z.output<typeof enteredInvoice> },
+): Promise<{ accepted: true; reference: string }> {
+  const { data, error } = await createServiceClient(env)
+    .schema("ai")
+    .rpc("record_provider_invoice", { member_id: userId, workspace: workspaceId, app: appId, record });
+  const answer = recorded.safeParse(data);
+  if (error || !answer.success) {
+    console.error(`error request=${requestId} an invoice could not be kept: ${error?.code ?? "unexpected answer"}`);
+    throw problem("UNAVAILABLE", { requestId });
+  }
+  if ("outcome" in answer.data) return { accepted: true, reference: record.reference };
+  const { refused, param, message } = answer.data;
+  switch (refused) {
+    case "not_allowed":
+      throw problem("FORBIDDEN", { requestId });
+    case "app_not_linked":
+      throw problem("INVALID_REQUEST", {
+        requestId,
+        detail: "appId: no enabled external app linked to this workspace.",
+        members: { param: "appId" },
+      });
+    case "invoice_conflict":
+      throw problem("CONFLICT", {
+        requestId,
+        detail: "An invoice of this reference is kept already, in another state. Invoices are never changed.",
+      });
+    case "invalid_request":
+      throw problem("INVALID_REQUEST", {
+        requestId,
+        ...(message ? { detail: message } : {}),
+        ...(param ? { members: { param } } : {}),
+      });
+  }
+}

@@ -1,0 +1,84 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { type AppCaller, callAsApp, requireCaller } from "../satellites/app-caller.ts";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+/** Who reads a workspace's studio: a member who may, or a satellite for one, which the database finds out. */
+export type StudioReader =
+  | { kind: "member"; userId: string; workspaceId: string }
+  | (AppCaller & { workspaceId: string });
+
+/**
+ * Who reads, where app sessions are taken too.
+ * @throws Response as requireWorkspacePermission for members; 401 for an app session that is none, 404 for no workspace
+ */
+export async function requireStudioReader(
+  context: AppLoadContext,
+  { request, workspaceId }: { request: Request; workspaceId: string | undefined },
+): Promise<StudioReader> {
+  const caller = await requireCaller(context, request);
+  if (caller.kind === "app") {
+    const id = z.uuid().safeParse(workspaceId);
+    if (!id.success) throw problem("NOT_FOUND", { requestId: context.requestId });
+    return { ...caller, workspaceId: id.data };
+  }
+  const permission = "use_ai_studio";
+  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  return { kind: "member", userId: user.id, workspaceId: workspace.id };
+}
+
+const refusal = z.union([
+  z.object({ outcome: z.literal("not_allowed") }),
+  z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
+]);
+
+/**
+ * Calls a function of the database that reads for a member or for an app session.
+ * @param options.name of the function of schema ai; the one for app sessions is called after it
+ * @throws Response 400 for a window that is none, 403 FORBIDDEN, 503 UNAVAILABLE; as callAsApp for app sessions
+ */
+export async function readStudio<Schema extends z.ZodType>(
+  context: AppLoadContext,
+  { reader, name, args, schema }: { reader: StudioReader; name: string; args: Record<string, unknown>; schema: Schema },
+): Promise<z.output<Schema>> {
+  const { requestId } = context;
+  const answer = z.union([refusal, schema]);
+  const read =
+    reader.kind === "app"
+      ? await callAsApp(context, {
+          caller: reader,
+          name: `${name}_by_app_session`,
+          args: { workspace_id: reader.workspaceId, ...args },
+          schema: answer,
+        })
+      : await readAsMember(context, { reader, name, args, schema: answer });
+  const refused = refusal.safeParse(read);
+  if (!refused.success) return read as z.output<Schema>;
+  if (refused.data.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
+  throw problem("INVALID_REQUEST", { requestId, detail: refused.data.fault });
+}
+
+async function readAsMember<Schema extends z.ZodType>(
+  { env, requestId }: AppLoadContext,
+  {
+    reader: { userId, workspaceId },
+    name,
+    args,
+    schema,
+  }: {
+    reader: { userId: string; workspaceId: string };
+    name: string;
+    args: Record<string, unknown>;
+    schema: Schema;
+  },
+): Promise<z.output<Schema>> {
+  const { data, error } = await createServiceClient(env)
+    .schema("ai")
+    .rpc(name, { member_id: userId, workspace: workspaceId, ...args });
+  const answer = schema.safeParse(data);
+  if (!error && answer.success) return answer.data;
+  console.error(`error request=${requestId} ai.${name} failed: ${error?.code ?? "unexpected answer"}`);
+  throw problem("UNAVAILABLE", { requestId });
+}

@@ -1,0 +1,26 @@
+import { z } from "zod";
+import { utcEdge } from "#shared/utc-time.ts";
+import { readPageQuery } from "../http/page-query.ts";
+import { problem } from "../http/problem.ts";
+
+const query = z.object({ from: utcEdge.optional(), to: utcEdge.optional() });
+
+/** Which range is asked for, half-open, and which page of it. */
+export interface WindowQuery {
+  from: string | undefined;
+  to: string | undefined;
+  limit: number;
+  cursor: string | undefined;
+}
+
+/**
+ * Reads `from`, `to`, `limit` and `cursor` (api.md, Conventions).
+ * @throws Response 400 INVALID_REQUEST
+ */
+export function readWindowQuery(request: Request, { requestId }: { requestId: string }): WindowQuery {
+  const { limit, cursor } = readPageQuery(request, { requestId });
+  const parsed = query.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+  if (parsed.success) return { from: parsed.data.from, to: parsed.data.to, limit, cursor };
+  const issue = parsed.error.issues[0];
+  throw problem("INVALID_REQUEST", { requestId, detail: `${String(issue?.path[0])}: ${issue?.message}` });
+}

@@ -100,6 +100,8 @@ const permissionsOf = (db: Database) =>
   db.query<{ permission: string }>("select unnest(enum_range(null::public.workspace_permission))::text as permission");
 
 async function createWorld(db: Database): Promise<World> {
+  // What others commit meanwhile is nobody's doing here.
+  await db.query("set transaction isolation level repeatable read");
   const { id: workspaceId } = await createWorkspace(db);
   await db.query("insert into public.workspace_roles (workspace_id, name) values ($1, 'unused')", [workspaceId]);
   const subject = await createActor(db, { workspaceId, role: "viewer" });

@@ -1,6 +1,9 @@
 /** Whether a value conforms. @throws Exhausted where finding out would take too long */
 export type Check = (value: unknown, effort: Effort) => boolean;
 
+/** Whether a text matches a regular expression. */
+export type Matcher = (text: string, effort: Effort) => boolean;
+
 /** Where in a schema a keyword stands: what it may look at beside itself. */
 export type Place = {
   /** The schema that the keyword is in. */
@@ -9,6 +12,7 @@ export type Place = {
   pointer: string;
   compile: (schema: unknown, pointer: string) => Check;
   resolve: (reference: string, pointer: string) => Check;
+  compilePattern: (pattern: string, pointer: string) => Matcher;
 };
 
 /** A schema that is none, or that says more than can be checked here. */
@@ -17,7 +21,7 @@ export class UnsupportedSchema extends Error {
 }
 
 /** An answer and a schema that would hold up everybody else. */
-export class Exhausted extends Error {}
+class Exhausted extends Error {}
 
 /** What checking one answer may take. The isolate is other tenants', too, and neither schema nor answer is ours. */
 const maxSteps = 1_000_000;

@@ -142,6 +142,27 @@ describe("nobody is held up by", () => {
     expect(withinMs(1_000, () => check(`${"a".repeat(50_000)}!`))).toBe(false);
   });
 
+  test.for<[string, object]>([
+    ["many patterns", { allOf: Array.from({ length: 3_000 }, (_, at) => ({ pattern: `a{1000}${at}` })) }],
+    ["many small ones", { allOf: Array.from({ length: 8_000 }, (_, at) => ({ pattern: `${at}` })) }],
+    ["one that repeats much", { pattern: "(a|b|c|d|e){1000}".repeat(200) }],
+    ["one that repeats what repeats", { pattern: "((ab{10}c){10}d){10}".repeat(50) }],
+    ["one of letters of all languages", { pattern: "\\p{L}{1000}".repeat(50) }],
+    [
+      "names by many patterns",
+      { patternProperties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`${at}x{9}`, true])) },
+    ],
+    ["one nested deeply", { pattern: "(".repeat(20_000) + ")".repeat(20_000) }],
+  ])("%s", ([, schema]) => {
+    withinMs(2_000, () => expect(() => compileSchema(schema)).toThrow(/regular expression/));
+  });
+
+  test("the same pattern many times, which is one", () => {
+    const uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+    const check = compileSchema({ items: { anyOf: Array.from({ length: 500 }, () => ({ pattern: uuid })) } });
+    expect(withinMs(2_000, () => check(["01a1ffdb-9437-7182-a50d-ced7edb238e2"]))).toBe(true);
+  });
+
   test("alternatives that double at each level", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 60 }, (_, at) => [

@@ -1,5 +1,6 @@
-import { type Check, Effort, Exhausted, type Place, UnsupportedSchema } from "./check.ts";
+import { type Check, Effort, type Place, UnsupportedSchema } from "./check.ts";
 import { type Checks, keywords } from "./keywords.ts";
+import { createPatterns } from "./pattern.ts";
 
 /** What is in the standard, or was, and is not understood here: to pass over it would be to check something else. */
 const beyond = [
@@ -23,6 +24,7 @@ const beyond = [
  */
 export function compileSchema(root: unknown): (value: unknown) => boolean | undefined {
   const known = new Map<object, Check>();
+  const compilePattern = createPatterns();
 
   function compile(schema: unknown, pointer: string): Check {
     if (typeof schema === "boolean") return () => schema;
@@ -42,7 +44,7 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
       const at = `${pointer}/${keyword}`;
       if (beyond.includes(keyword)) throw new UnsupportedSchema(`${at} is not supported.`);
       if (!Object.hasOwn(keywords, keyword)) continue;
-      const place: Place = { schema: schema as Record<string, unknown>, pointer: at, compile, resolve };
+      const place: Place = { schema: schema as Record<string, unknown>, pointer: at, compile, resolve, compilePattern };
       const made = keywords[keyword as keyof Checks](given, place);
       if (made) checks.push(made);
     }
@@ -57,10 +59,9 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
   return (value) => {
     try {
       return check(value, new Effort());
-    } catch (error) {
-      // An answer may be nested as deeply as it likes.
-      if (error instanceof Exhausted || error instanceof RangeError) return undefined;
-      throw error;
+    } catch {
+      // Too long, or nested too deeply. Whatever it is, an answer that has been paid for is not lost to it.
+      return undefined;
     }
   };
 }

@@ -1,6 +1,5 @@
 import { canonical, isObject } from "./canonical.ts";
 import { type Check, type Place, UnsupportedSchema } from "./check.ts";
-import { compilePattern } from "./pattern.ts";
 
 /** Makes a keyword's check; none where it says nothing by itself. @throws UnsupportedSchema for what it cannot say */
 type Make = (given: unknown, place: Place) => Check | undefined;
@@ -85,7 +84,7 @@ export const keywords = {
   // Texts, counted in characters.
   minLength: size(lengthOf, (length, limit) => length >= limit),
   maxLength: size(lengthOf, (length, limit) => length <= limit),
-  pattern(given, { pointer }) {
+  pattern(given, { pointer, compilePattern }) {
     const matches = compilePattern(text(given, pointer), pointer);
     return (value, effort) => typeof value !== "string" || matches(value, effort);
   },
@@ -135,11 +134,12 @@ export const keywords = {
       ),
     );
   },
-  additionalProperties(given, { schema, compile, pointer, resolve }) {
-    const other = compile(given, pointer);
+  additionalProperties(given, place) {
+    const { schema, pointer } = place;
+    const other = place.compile(given, pointer);
     const named = new Set(Object.keys(isObject(schema.properties) ? schema.properties : {}));
-    const beside = (name: string) => ({ schema, compile, resolve, pointer: pointer.replace(/[^/]*$/, name) });
-    const matching = patternMap(schema.patternProperties ?? {}, beside("patternProperties"));
+    const beside = { ...place, pointer: pointer.replace(/[^/]*$/, "patternProperties") };
+    const matching = patternMap(schema.patternProperties ?? {}, beside);
     return ofObjects((value, effort) =>
       Object.entries(value).every(
         ([name, each]) =>
@@ -251,7 +251,10 @@ function schemaMap(given: unknown, { compile, pointer }: Place): Map<string, Che
 }
 
 function patternMap(given: unknown, place: Place) {
-  return [...schemaMap(given, place)].map(([name, check]) => ({ matches: compilePattern(name, place.pointer), check }));
+  return [...schemaMap(given, place)].map(([name, check]) => ({
+    matches: place.compilePattern(name, place.pointer),
+    check,
+  }));
 }
 
 function list(given: unknown, pointer: string): unknown[] {

@@ -1,14 +1,44 @@
 import { RE2JS } from "re2js";
-import { type Effort, UnsupportedSchema } from "./check.ts";
+import { type Effort, type Matcher, UnsupportedSchema } from "./check.ts";
 
 /** Steps of the matcher that count as one of the check's. */
 const stepsPerEffort = 50;
+/** What all of a schema's patterns may weigh together, in characters once counted repetitions are written out. */
+const maxWeight = 30_000;
+const overhead = 20;
 
 /**
- * Compiles a regular expression for matching in linear time (RE2): backtracking would let a pattern stop the isolate.
- * @throws UnsupportedSchema for what is none, and for looking around and back, which cannot be had in linear time
+ * Makes the compiler of a schema's regular expressions, which match in linear time (RE2): backtracking would let a
+ * pattern stop the isolate, and so would patterns too large to compile.
+ * @returns throws UnsupportedSchema for what is no pattern, for looking around and back, which cannot be had in linear
+ * time, and once there are too many
  */
-export function compilePattern(pattern: string, pointer: string): (text: string, effort: Effort) => boolean {
+export function createPatterns(): (pattern: string, pointer: string) => Matcher {
+  const known = new Map<string, Matcher>();
+  let weight = 0;
+  return (pattern, pointer) => {
+    const before = known.get(pattern);
+    if (before) return before;
+    weight += weigh(pattern);
+    if (weight > maxWeight) throw new UnsupportedSchema(`${pointer} is one regular expression too many, or too large.`);
+    const matcher = compile(pattern, pointer);
+    known.set(pattern, matcher);
+    return matcher;
+  };
+}
+
+/** A repetition of a group may hold others. */
+function weigh(pattern: string): number {
+  let [single, group] = [1, 1];
+  for (const [, closing, least, most] of pattern.matchAll(/(\)?)\{(\d+)(?:,(\d*))?\}/g)) {
+    const times = Math.max(Number(least), Number(most ?? 0));
+    if (closing) group = Math.max(group, times);
+    else single = Math.max(single, times);
+  }
+  return (pattern.length + overhead) * single * group;
+}
+
+function compile(pattern: string, pointer: string): Matcher {
   let expression: RE2JS;
   try {
     expression = RE2JS.compile(RE2JS.translateRegExp(pattern));
@@ -16,7 +46,7 @@ export function compilePattern(pattern: string, pointer: string): (text: string,
     throw new UnsupportedSchema(`${pointer} holds a regular expression that is not supported.`);
   }
   const width = expression.programSize();
-  return (text, effort) => {
+  return (text: string, effort: Effort) => {
     effort.spend(1 + ((text.length + 1) * width) / stepsPerEffort);
     return expression.matcher(text).find();
   };

@@ -122,6 +122,11 @@ as $$
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),
 
+    -- Under a recovery override these hold in the place of the password's own by email: for the owner afresh, and for
+    -- those who guess as before.
+    ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
+    ('override_password', 'account', 100, interval '1 hour', 'refuse'),
+
     -- Nobody guesses a secret of 256 bits: this spares the database. Only wrong ones count.
     ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
     -- Signing in to apps; each is a row that lives for a day.

@@ -87,6 +87,7 @@ declare
     when attempt ->> 'userId' is not null then 'user:' || (attempt ->> 'userId')::uuid
   end;
   challenged boolean := coalesce((attempt ->> 'challenged')::boolean, false);
+  overridden boolean := coalesce((attempt ->> 'overridden')::boolean, false);
   account_pair bytea := private.attempt_pair(account, network);
   blocked_for interval;
   proven boolean;
@@ -114,10 +115,19 @@ begin
 
   proven := exists (select from private.proven_addresses p where p.pair = account_pair and p.proven_until > now());
   -- In one order for everybody, so that no two wait for each other.
-  for bucket in select * from private.attempt_buckets(of_action, account, network) b order by b.subject loop
+  for bucket in
+    select of_action as action, b.*
+    from private.attempt_buckets(of_action, account, network) b
+    where not overridden or b.scope = 'address'
+    union all
+    select 'override_password', b.*
+    from private.attempt_buckets('override_password', account, network) b
+    where overridden
+    order by subject
+  loop
     continue when bucket.when_empty = 'challenge' and proven;
     continue when bucket.when_empty = 'refuse_new' and (proven or challenged);
-    wait := private.take_attempt(bucket.subject, of_action, bucket.scope, bucket.step, bucket.per);
+    wait := private.take_attempt(bucket.subject, bucket.action, bucket.scope, bucket.step, bucket.per);
     if wait is null then
       charged := charged || bucket.subject;
     elsif bucket.when_empty = 'challenge' then
@@ -133,15 +143,21 @@ begin
   end if;
 
   insert into private.open_attempts (action, address, pair, charged, password_checks)
-  values (of_action, network, account_pair, charged, case when of_action in ('password', 'sign_up') then 1 else 0 end)
+  values (
+    of_action, network, account_pair, charged,
+    -- Under an override the sign-in is made again once what blocked it is lifted.
+    case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
+  )
   returning id into new_id;
   return jsonb_build_object('allowed', true, 'attemptId', new_id, 'needsBotChallenge', challenge_due);
 end
 $$;
 comment on function private.begin_attempt(jsonb) is
-  'Counts an attempt before it is made: { action, address, email | userId, challenged } gives { allowed, attemptId, '
-  'needsBotChallenge } or { allowed: false, reason: limited | blocked, retryAfterSeconds }. Whoever gets no answer must '
-  'not try. challenged: the attempt carries a bot challenge''s token, which the identity backend checks first.';
+  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden } gives { allowed, '
+  'attemptId, needsBotChallenge } or { allowed: false, reason: limited | blocked, retryAfterSeconds }. Whoever gets no '
+  'answer must not try. challenged: the attempt carries a bot challenge''s token, which the identity backend checks '
+  'first. overridden: a recovery override lets the email past its own limits, to those of override_password; those of '
+  'the address hold.';
 revoke execute on function private.begin_attempt(jsonb) from public, anon, authenticated;
 grant execute on function private.begin_attempt(jsonb) to service_role;
 

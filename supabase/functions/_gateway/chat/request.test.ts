@@ -70,11 +70,68 @@ describe("limits", () => {
   });
 });
 
+describe("what is offered reaches the provider as it came", () => {
+  const image = { type: "image_url", image_url: { url: "https://example.com/a.png", detail: "low" } };
+  const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
+  const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+  test.for<[string, unknown]>([
+    [
+      "messages",
+      [
+        { role: "system", content: "s" },
+        { role: "developer", content: [{ type: "text", text: "d" }] },
+      ],
+    ],
+    ["messages", [{ role: "user", name: "n", content: [{ type: "text", text: "t" }, image, sound] }]],
+    ["messages", [{ role: "assistant", content: null, refusal: null, tool_calls: [call] }]],
+    ["messages", [{ role: "assistant", content: [{ type: "refusal", refusal: "no" }] }]],
+    ["messages", [{ role: "tool", content: "r", tool_call_id: "c" }]],
+    ["tools", [{ type: "function", function: { name: "f", description: "d", parameters: {}, strict: true } }]],
+    ["tool_choice", "required"],
+    ["tool_choice", { type: "function", function: { name: "f" } }],
+    ["parallel_tool_calls", false],
+    ["n", 2],
+    ["temperature", 0],
+    ["top_p", 0.5],
+    ["frequency_penalty", -2],
+    ["presence_penalty", 2],
+    ["logit_bias", { "50256": -100 }],
+    ["logprobs", true],
+    ["top_logprobs", 20],
+    ["seed", 7],
+    ["stop", "x"],
+    ["stop", ["x", "y"]],
+    ["reasoning_effort", "high"],
+    ["verbosity", "low"],
+    ["response_format", { type: "json_object" }],
+    ["response_format", { type: "json_schema", json_schema: { name: "s", schema: {}, strict: false } }],
+    ["metadata", { a: "b" }],
+    ["user", "u"],
+    ["safety_identifier", "u"],
+    ["store", false],
+    ["service_tier", "auto"],
+    ["service_tier", "default"],
+    ["modalities", ["text"]],
+  ])("%s: %j", ([field, value]) => {
+    expect(sent(readChat({ ...hello, [field]: value }, 100))[field]).toEqual(value);
+  });
+});
+
 describe("what is not offered", () => {
   test.for([
     [{ store: true }, "store"],
     [{ service_tier: "priority" }, "service_tier"],
+    [{ service_tier: "flex" }, "service_tier"],
     [{ modalities: ["text", "audio"] }, "modalities"],
+    [{ modalities: ["image"] }, "modalities.0"],
+    [{ audio: { voice: "alloy", format: "wav" } }, "audio"],
+    [{ prediction: { type: "content", content: "x" } }, "prediction"],
+    [{ conversation: "c" }, "conversation"],
+    [{ functions: [{ name: "f" }] }, "functions"],
+    [{ function_call: "auto" }, "function_call"],
+    [{ tools: [{ type: "file_search" }] }, "tools.0.type"],
+    [{ tools: [{ type: "code_interpreter" }] }, "tools.0.type"],
+    [{ tools: [{ type: "custom", custom: { name: "c" } }] }, "tools.0.type"],
     [{ previous_response_id: "r" }, "previous_response_id"],
     [{ background: true }, "background"],
     [{ web_search_options: {} }, "web_search_options"],

@@ -20,7 +20,8 @@ type Event = { type: string } & Record<string, unknown>;
 /** A kept response as a stream of its native events: each text at once, and its completion. */
 export function replayResponse(answer: unknown): string {
   const { platform, ...response } = kept.parse(answer);
-  const begun = { ...response, status: "in_progress", output: [], usage: null, incomplete_details: null };
+  const { usage, ...head } = response;
+  const begun = { ...head, status: "in_progress", output: [], incomplete_details: null };
   const events: Event[] = [
     { type: "response.created", response: begun },
     { type: "response.in_progress", response: begun },

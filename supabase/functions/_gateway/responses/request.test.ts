@@ -47,6 +47,37 @@ describe("what a response may cost", () => {
   });
 });
 
+describe("what is offered reaches the provider as it came", () => {
+  const message = (part: object) => [{ type: "message", role: "user", content: [part] }];
+  test.for<[string, unknown]>([
+    ["input", message({ type: "input_text", text: "t" })],
+    ["input", message({ type: "input_image", image_url: "https://example.com/a.png", detail: "high" })],
+    ["input", [{ type: "function_call", call_id: "c", name: "f", arguments: "{}" }]],
+    ["input", [{ type: "function_call_output", call_id: "c", output: "o" }]],
+    ["input", [{ type: "reasoning", summary: [], encrypted_content: "e" }]],
+    ["instructions", "i"],
+    ["tools", [{ type: "function", name: "f", parameters: {}, strict: false }]],
+    ["tool_choice", "none"],
+    ["tool_choice", { type: "function", name: "f" }],
+    ["parallel_tool_calls", true],
+    ["temperature", 2],
+    ["top_p", 0],
+    ["top_logprobs", 20],
+    ["text", { verbosity: "high", format: { type: "json_object" } }],
+    ["text", { format: { type: "json_schema", name: "s", schema: {} } }],
+    ["reasoning", { effort: "low", summary: "auto" }],
+    ["include", ["reasoning.encrypted_content"]],
+    ["truncation", "disabled"],
+    ["metadata", { a: "b" }],
+    ["user", "u"],
+    ["safety_identifier", "u"],
+    ["service_tier", "default"],
+  ])("%s: %j", ([field, value]) => {
+    const { body } = responsesProviderRequest(readResponses({ ...hello, [field]: value }, 100), to);
+    expect(JSON.parse(body)[field]).toEqual(value);
+  });
+});
+
 describe("what is not offered", () => {
   const user = (part: object) => ({ input: [{ role: "user", content: [part] }] });
   test.for([
@@ -56,6 +87,11 @@ describe("what is not offered", () => {
     [{ conversation: "c" }, "conversation"],
     [{ prompt: { id: "p" } }, "prompt"],
     [{ service_tier: "flex" }, "service_tier"],
+    [{ service_tier: "priority" }, "service_tier"],
+    [{ max_tool_calls: 3 }, "max_tool_calls"],
+    [{ modalities: ["audio"] }, "modalities"],
+    [{ tools: [{ type: "image_generation" }] }, "tools.0.type"],
+    [{ tools: [{ type: "computer_use_preview" }] }, "tools.0.type"],
     [{ include: ["web_search_call.results"] }, "include.0"],
     [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
     [{ tools: [{ type: "file_search", vector_store_ids: ["v"] }] }, "tools.0.type"],

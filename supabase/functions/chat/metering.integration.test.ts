@@ -1,0 +1,168 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { expectTruth } from "../../tests/ai-gateway-truth.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
+
+let tenant: GatewayTenant;
+/** Of a provider that is paid for all of a call, whoever leaves. */
+let draining: InProcessGateway;
+beforeAll(async () => {
+  tenant = await createGatewayTenant();
+  draining = await openGateway({ AI_PROVIDER_DEMO_ON_LEAVE: "drain" });
+});
+afterAll(async () => {
+  await draining.close();
+  await tenant.close();
+});
+
+const newId = () => `it-${randomUUID()}`;
+
+/** The body of a call that says the same on either surface. */
+const bodies = {
+  "/chat/completions": (model: string, prompt: string) => ({ model, messages: [{ role: "user", content: prompt }] }),
+  "/responses": (model: string, input: string) => ({ model, input }),
+} as const;
+type Path = keyof typeof bodies;
+type Asked = { path: Path; model: string; stream: boolean; prompt?: string };
+
+function post({ path, model, stream, prompt = "hello there" }: Asked, requestId: string, signal?: AbortSignal) {
+  return fetch(tenant.client.baseURL + path, {
+    method: "POST",
+    headers: { authorization: `Bearer ${tenant.key}`, "content-type": "application/json", "x-request-id": requestId },
+    body: JSON.stringify({ ...bodies[path](model, prompt), stream }),
+    signal,
+  });
+}
+
+/** Asks, reads all of it, and returns what was written of it. */
+async function account(asked: Asked): Promise<Account> {
+  const requestId = newId();
+  await (await post(asked, requestId)).text();
+  return tenant.accountOf(requestId);
+}
+
+/** A guess is charged, and never beyond what was reserved for it. */
+function expectGuess({ run, charged }: Account): void {
+  expect(Number(charged)).toBeGreaterThan(0);
+  expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
+  expect(charged).toBe(run.billed_credits);
+}
+
+const surfaces = Object.keys(bodies) as Path[];
+const ways = surfaces.flatMap((path) => [true, false].map((stream) => ({ path, stream })));
+
+describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) => {
+  test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length", "demo-filtered"])(
+    "that reports its usage is believed to the last digit: %s",
+    async (model) => {
+      const metered = await account({ path, stream, model });
+      expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider", http_status: 200 });
+      expectTruth(metered);
+    },
+  );
+
+  test("that reports an explicit zero is free, by its own word", async () => {
+    const { run, charged } = await account({ path, stream, model: "demo-zero-usage" });
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 0, output_tokens: 0 });
+    expect(charged).toBe("0.00000000");
+  });
+
+  test("that reports none is charged by a guess", async () => {
+    const metered = await account({ path, stream, model: "demo-no-usage" });
+    expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
+    expectGuess(metered);
+  });
+
+  test.for(["demo-cut", "demo-garbage"])("that breaks off is charged what had come: %s", async (model) => {
+    const metered = await account({ path, stream, model, prompt: "[[words=20 pace=5]]" });
+    expect(metered.run).toMatchObject({ status: "failed", error_code: "provider_error" });
+    // Whole answers that never came whole brought nothing.
+    expect(metered.run.usage_source).toBe(stream ? "estimated_partial" : "unavailable");
+    if (stream) expectGuess(metered);
+    else expect(metered.charged).toBe("0.00000000");
+  });
+
+  test.for(["demo-error-400", "demo-error-429", "demo-error-500", "demo-redirect"])(
+    "that refuses costs nothing: %s",
+    async (model) => {
+      const { run, charged } = await account({ path, stream, model });
+      expect(run).toMatchObject({ status: "failed", usage_source: "unavailable" });
+      expect(charged).toBe("0.00000000");
+    },
+  );
+});
+
+describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
+  const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=12 pace=25]]" };
+  const last = path === "/responses" ? "output_text.done" : '"finish_reason":"stop"';
+
+  test.for([
+    ["at its first byte", ""],
+    ["in its middle", "word5"],
+    ["at its end", last],
+  ])("%s is charged by a guess, and its provider's call is cancelled", async ([, until = ""]) => {
+    const requestId = newId();
+    const leaving = new AbortController();
+    const response = await post(paced, requestId, leaving.signal);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ""; ; ) {
+      text += (await reader?.read())?.value ?? "";
+      if (text !== "" && text.includes(until)) break;
+    }
+    leaving.abort();
+    const metered = await tenant.accountOf(requestId);
+    expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expectGuess(metered);
+    expect(metered.truth).toMatchObject([{ aborted: true }]);
+    // As much as had been written, give or take what was on its way.
+    expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
+  });
+
+  test("before its first byte is charged for what was asked", async () => {
+    const requestId = newId();
+    const leaving = new AbortController();
+    setTimeout(() => leaving.abort(), 150);
+    await expect(post({ ...paced, prompt: "[[first=3000]]" }, requestId, leaving.signal)).rejects.toThrow();
+    const metered = await tenant.accountOf(requestId);
+    expect(metered.run).toMatchObject({ status: "cancelled", usage_source: "estimated_partial", output_tokens: 0 });
+    expectGuess(metered);
+    expect(metered.truth).toMatchObject([{ aborted: true }]);
+  });
+});
+
+describe("a client that leaves where the provider is paid for all of it", () => {
+  test.for([
+    [true, "[[words=12 pace=10]]"],
+    [true, "[[first=300]]"],
+    [false, "[[first=300]]"],
+  ] as const)("is charged to the last digit: streamed %s, %s", async ([stream, content]) => {
+    const requestId = newId();
+    const leaving = new AbortController();
+    const { completions } = draining.clientOf(tenant.key).chat;
+    const call = completions.create(
+      { model: "demo-paced", messages: [{ role: "user", content }], stream },
+      { headers: { "x-request-id": requestId }, signal: leaving.signal },
+    );
+    if (content.includes("first")) setTimeout(() => leaving.abort(), 100);
+    const left = call.then(async (answer) => {
+      if (Symbol.asyncIterator in answer) for await (const _ of answer) leaving.abort();
+    });
+    await left.catch(() => {});
+    await draining.settled();
+    const metered = await tenant.accountOf(requestId);
+    expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "provider" });
+    expect(metered.truth).toMatchObject([{ aborted: false }]);
+    expectTruth(metered);
+  });
+});
+
+test("the books of everything above agree to the last digit", async () => {
+  const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
+  await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
+  const { granted, balance, ledger, runs, reserved } = await tenant.books();
+  expect(balance).toBe(ledger);
+  expect(reserved).toBe("0.00000000");
+  expect(formatDecimal(add(parseDecimal(balance), parseDecimal(runs)))).toBe(formatDecimal(parseDecimal(granted)));
+});

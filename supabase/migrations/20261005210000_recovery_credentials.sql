@@ -1,0 +1,296 @@
+-- What is sent under an override: a link and a code of six digits, good for 15 minutes, once, together. Both are kept as
+-- HMACs with a secret of the web server, so that nobody who reads these rows can try the million codes.
+
+create table private.recovery_credentials (
+  id uuid primary key default gen_random_uuid(),
+  override_id uuid not null references private.recovery_overrides (id) on delete cascade,
+  email text not null,
+  token_hash bytea not null unique check (octet_length(token_hash) = 32),
+  code_salt bytea not null check (octet_length(code_salt) = 16),
+  code_hash bytea not null check (octet_length(code_hash) = 32),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '15 minutes',
+  consumed_at timestamptz,
+  superseded_at timestamptz,
+  constraint lifetime check (expires_at > created_at and expires_at <= created_at + interval '15 minutes')
+);
+comment on table private.recovery_credentials is 'Links and codes of recovery mails, one row for both: using one kills the other.';
+comment on column private.recovery_credentials.superseded_at is 'A later mail took its place, or its own never went out.';
+create index recovery_credentials_override_id_idx on private.recovery_credentials (override_id);
+create index recovery_credentials_email_idx on private.recovery_credentials (email, created_at desc);
+select private.protect_table('private.recovery_credentials');
+
+create table private.recovery_code_guesses (
+  email text primary key,
+  wrong smallint not null default 0 check (wrong between 0 and 5),
+  last_wrong_at timestamptz,
+  locked_until timestamptz
+);
+comment on table private.recovery_code_guesses is
+  'Wrong codes of an email, whichever mail they were meant for and wherever they came from. Links are not concerned.';
+select private.protect_table('private.recovery_code_guesses');
+
+-- Definer: asks recovery_actor_refusal, which is granted to nobody.
+create function private.issue_recovery_credential(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  override private.recovery_overrides;
+  issued private.recovery_credentials;
+  refused text;
+begin
+  select * into override from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid for update;
+  refused := coalesce(
+    private.recovery_actor_refusal(request, override.email),
+    case
+      when override.id is null then 'not_found'
+      when override.revoked_at is not null or override.expires_at <= now() then 'inactive'
+      when not override.recovery_email then 'switched_off'
+    end
+  );
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  update private.recovery_credentials c
+  set superseded_at = now()
+  where c.email = override.email and c.consumed_at is null and c.superseded_at is null;
+  insert into private.recovery_credentials (override_id, email, token_hash, code_salt, code_hash)
+  values (
+    override.id, override.email, decode(request ->> 'tokenHash', 'hex'), decode(request ->> 'codeSalt', 'hex'),
+    decode(request ->> 'codeHash', 'hex')
+  )
+  returning * into issued;
+  perform private.record_recovery_event(request || jsonb_build_object(
+    'kind', 'send', 'outcome', 'issued', 'email', override.email, 'credentialId', issued.id
+  ));
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
+  values (
+    (request ->> 'actor')::uuid, 'recovery.send',
+    (select u.id from auth.users u where lower(u.email) = override.email limit 1), override.email,
+    request ->> 'reason', jsonb_build_object('overrideId', override.id, 'expiresAt', issued.expires_at),
+    request ->> 'requestId', (request ->> 'ip')::inet
+  );
+  return jsonb_build_object('credentialId', issued.id, 'email', issued.email, 'expiresAt', issued.expires_at);
+end
+$$;
+comment on function private.issue_recovery_credential(jsonb) is
+  '{ actor, overrideId, reason, tokenHash, codeSalt, codeHash in hex, ip, userAgent, requestId } → { credentialId, email, '
+  'expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }. Earlier ones of the email end.';
+revoke execute on function private.issue_recovery_credential(jsonb) from public, anon, authenticated;
+grant execute on function private.issue_recovery_credential(jsonb) to service_role;
+
+create function private.void_recovery_credential(credential_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with voided as (
+    update private.recovery_credentials c
+    set superseded_at = now()
+    where c.id = void_recovery_credential.credential_id and c.consumed_at is null and c.superseded_at is null
+    returning c.*
+  )
+  select private.record_recovery_event(jsonb_build_object(
+    'kind', 'send', 'outcome', 'failed', 'email', v.email, 'overrideId', v.override_id, 'credentialId', v.id
+  ))
+  from voided v
+$$;
+comment on function private.void_recovery_credential(uuid) is 'Ends one whose mail did not go out.';
+revoke execute on function private.void_recovery_credential(uuid) from public, anon, authenticated;
+grant execute on function private.void_recovery_credential(uuid) to service_role;
+
+-- Definer: the key of the made-up salts is granted to nobody.
+create function private.recovery_code_salt(of_email text) returns text
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select encode(coalesce(
+    (
+      select c.code_salt
+      from private.recovery_credentials c
+      where c.email = lower(of_email) and c.consumed_at is null and c.superseded_at is null and c.expires_at > now()
+      order by c.created_at desc
+      limit 1
+    ),
+    substr(private.attempt_digest('recovery code salt', lower(of_email)), 1, 16)
+  ), 'hex')
+$$;
+comment on function private.recovery_code_salt(text) is
+  'The salt under which a code of an email is hashed before it is tried, in hex; made up where there is none to try, so '
+  'that the answer is one.';
+revoke execute on function private.recovery_code_salt(text) from public, anon, authenticated;
+grant execute on function private.recovery_code_salt(text) to service_role;
+
+create function private.judge_recovery_credential(credential private.recovery_credentials, code_hash bytea)
+  returns text
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  guesses private.recovery_code_guesses;
+  wrong_now integer;
+  override private.recovery_overrides;
+begin
+  if credential.id is null then
+    return 'unknown';
+  end if;
+  if credential.consumed_at is not null then
+    return 'used';
+  end if;
+  if credential.superseded_at is not null then
+    return 'superseded';
+  end if;
+  if credential.expires_at <= now() then
+    return 'expired';
+  end if;
+  select * into override from private.recovery_overrides o where o.id = credential.override_id;
+  if override.revoked_at is not null or override.expires_at <= now() then
+    return 'inactive';
+  end if;
+  if not override.recovery_email then
+    return 'switched_off';
+  end if;
+  if code_hash is null then
+    return 'good';
+  end if;
+
+  select * into strict guesses from private.recovery_code_guesses g where g.email = credential.email;
+  if guesses.locked_until > now() then
+    return 'locked';
+  end if;
+  if code_hash = credential.code_hash then
+    return 'good';
+  end if;
+  wrong_now := case when guesses.last_wrong_at > now() - interval '24 hours' then guesses.wrong % 5 else 0 end + 1;
+  update private.recovery_code_guesses g
+  set wrong = wrong_now,
+      last_wrong_at = now(),
+      locked_until = case when wrong_now = 5 then now() + interval '24 hours' end
+  where g.email = credential.email;
+  return 'wrong_code';
+end
+$$;
+comment on function private.judge_recovery_credential(private.recovery_credentials, bytea) is
+  'good, or why not; a wrong code counts, and the fifth within 24 hours locks the codes of that email for 24 hours. The '
+  'caller holds the email''s row of guesses and the credential''s. For definers; granted to nobody.';
+revoke execute on function private.judge_recovery_credential(private.recovery_credentials, bytea)
+  from public, anon, authenticated;
+
+-- Definer: accounts and their policies are the identity backend's, which the service role can neither read nor write.
+create function private.consume_recovery_credential(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  credential private.recovery_credentials;
+  found_id uuid;
+  of_email text;
+  verdict text;
+  account auth.users;
+  written jsonb;
+begin
+  select c.id, c.email into found_id, of_email
+  from private.recovery_credentials c
+  where case
+    when request ? 'tokenHash' then c.token_hash = decode(request ->> 'tokenHash', 'hex')
+    else c.email = lower(request ->> 'email')
+  end
+  order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
+  limit 1;
+  if found then
+    -- The email first, then the credential, by link and by code, so that no two wait for each other.
+    insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
+    perform from private.recovery_code_guesses g where g.email = of_email for update;
+    select * into credential from private.recovery_credentials c where c.id = found_id for update;
+  end if;
+  verdict := private.judge_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  if verdict <> 'good' then
+    perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+      'kind', 'reject', 'outcome', verdict, 'email', of_email, 'overrideId', credential.override_id,
+      'credentialId', credential.id
+    ));
+    return '{"outcome": "rejected"}';
+  end if;
+
+  update private.recovery_credentials c set consumed_at = now() where c.id = credential.id;
+  delete from private.recovery_code_guesses g where g.email = of_email;
+  select * into account
+  from auth.users u
+  where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user
+  for update;
+  perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+    'kind', 'consume', 'outcome', case when request ? 'tokenHash' then 'by_link' else 'by_code' end,
+    'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
+  ));
+  -- Whoever comes back proves everything anew. A policy that nobody can read is an admin's to mend.
+  if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
+    written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'consumed',
+    'credentialId', credential.id,
+    'overrideId', credential.override_id,
+    'email', of_email,
+    'userId', account.id,
+    'banned', coalesce(account.banned_until > now(), false),
+    'confirmed', account.email_confirmed_at is not null,
+    'waitMs', coalesce(greatest(
+      0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
+    ), 0)
+  );
+end
+$$;
+comment on function private.consume_recovery_credential(jsonb) is
+  '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
+  'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
+  'others, whatever the reason, which is recorded. The account''s boundaries move to this second; a session that counts '
+  'is minted after waitMs.';
+revoke execute on function private.consume_recovery_credential(jsonb) from public, anon, authenticated;
+grant execute on function private.consume_recovery_credential(jsonb) to service_role;
+
+create function private.release_recovery_credential(credential_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.recovery_credentials c
+  set consumed_at = null
+  where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
+$$;
+comment on function private.release_recovery_credential(uuid) is
+  'Gives a consumption back to its mail, by the request that has it, where surely no session came of it.';
+revoke execute on function private.release_recovery_credential(uuid) from public, anon, authenticated;
+grant execute on function private.release_recovery_credential(uuid) to service_role;
+
+create function private.recovery_link_email(token_hash bytea) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select c.email
+  from private.recovery_credentials c
+  join private.recovery_overrides o on o.id = c.override_id
+  where c.token_hash = recovery_link_email.token_hash
+    and c.consumed_at is null
+    and c.superseded_at is null
+    and c.expires_at > now()
+    and o.revoked_at is null
+    and o.expires_at > now()
+    and o.recovery_email
+$$;
+comment on function private.recovery_link_email(bytea) is
+  'Whom a link would sign in, for the page that asks first; null where it is worth nothing. It changes nothing.';
+revoke execute on function private.recovery_link_email(bytea) from public, anon, authenticated;
+grant execute on function private.recovery_link_email(bytea) to service_role;

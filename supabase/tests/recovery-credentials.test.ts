@@ -1,0 +1,278 @@
+import { describe, expect } from "vitest";
+import { openPool } from "./ai-fixtures.ts";
+import { currentSecond, type Database, one, test } from "./database.ts";
+import { ask, commitPeople, eventsOf, issue, needHelp, override, wrongHash } from "./recovery-fixtures.ts";
+
+const callers = 60;
+const rejected = { outcome: "rejected" };
+
+const byLink = (db: Pick<Database, "query">, { tokenHash }: { tokenHash: string }) =>
+  ask(db, "consume_recovery_credential", { tokenHash });
+const byCode = (db: Pick<Database, "query">, { email, codeHash }: { email: string; codeHash: string }) =>
+  ask(db, "consume_recovery_credential", { email, codeHash });
+
+async function setting(db: Database, options: { appMetadata?: object } = {}) {
+  const people = await needHelp(db, options);
+  const overrideId = await override(db, people);
+  return { ...people, overrideId, ...(await issue(db, { ...people, overrideId })) };
+}
+
+const lastEvent = async (db: Database, email: string) => (await eventsOf(db, email)).at(-1);
+const policyOf = async (db: Database, userId: string) =>
+  (
+    await one<{ policy: Record<string, unknown> | null }>(db, {
+      sql: "select raw_app_meta_data -> 'platform_required_mfa' as policy from auth.users where id = $1",
+      values: [userId],
+    })
+  ).policy;
+
+describe("a recovery credential", () => {
+  test("lets its owner in once, by the link or by the code", async ({ db }) => {
+    const { email, userId, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
+    expect(await byLink(db, { tokenHash })).toEqual({
+      outcome: "consumed",
+      credentialId,
+      overrideId,
+      email,
+      userId,
+      banned: false,
+      confirmed: false,
+      waitMs: expect.any(Number),
+    });
+    expect(await byLink(db, { tokenHash })).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject used");
+    expect(await byCode(db, { email, codeHash })).toEqual(rejected);
+
+    const other = await setting(db);
+    expect(await byCode(db, { email: other.email.toUpperCase(), codeHash: other.codeHash })).toMatchObject({
+      outcome: "consumed",
+      userId: other.userId,
+    });
+    expect(await byLink(db, other)).toEqual(rejected);
+    expect(await eventsOf(db, other.email)).toEqual([
+      "create created",
+      "send issued",
+      "consume by_code",
+      "reject used",
+    ]);
+  });
+
+  test("ends after 15 minutes", async ({ db }) => {
+    const { credentialId, tokenHash, email } = await setting(db);
+    const shift = (seconds: number) =>
+      db.query(
+        `update private.recovery_credentials
+         set created_at = created_at - make_interval(secs => $2), expires_at = expires_at - make_interval(secs => $2)
+         where id = $1`,
+        [credentialId, seconds],
+      );
+    await shift(15 * 60);
+    expect(await byLink(db, { tokenHash })).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject expired");
+    await shift(-0.001);
+    expect(await byLink(db, { tokenHash })).toMatchObject({ outcome: "consumed" });
+  });
+
+  test.for([
+    ["revoked", "update private.recovery_overrides set revoked_at = now() where id = $1", "reject inactive"],
+    [
+      "over",
+      "update private.recovery_overrides set created_at = now() - interval '2 s', expires_at = now() where id = $1",
+      "reject inactive",
+    ],
+    [
+      "switched to normal login alone",
+      "update private.recovery_overrides set recovery_email = false where id = $1",
+      "reject switched_off",
+    ],
+  ] as const)("is worth nothing once its override is %s", async ([, sql, event], { db }) => {
+    const { email, overrideId, tokenHash, codeHash } = await setting(db);
+    await db.query(sql, [overrideId]);
+    expect(await byLink(db, { tokenHash })).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe(event);
+    expect(await byCode(db, { email, codeHash })).toEqual(rejected);
+  });
+
+  test("ends with the next one that is sent, and with a mail that did not go out", async ({ db }) => {
+    const { actor, email, overrideId, ...first } = await setting(db);
+    const second = await issue(db, { actor, overrideId });
+    expect(await byLink(db, first)).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject superseded");
+    expect(await byCode(db, { email, codeHash: first.codeHash })).toEqual(rejected);
+    await db.query("select private.void_recovery_credential($1)", [second.credentialId]);
+    expect(await lastEvent(db, email)).toBe("send failed");
+    expect(await byLink(db, second)).toEqual(rejected);
+  });
+
+  test("is given back where no session came of it, within two minutes", async ({ db }) => {
+    const { credentialId, tokenHash } = await setting(db);
+    const release = () => db.query("select private.release_recovery_credential($1)", [credentialId]);
+    await byLink(db, { tokenHash });
+    await release();
+    expect(await byLink(db, { tokenHash })).toMatchObject({ outcome: "consumed" });
+    await db.query("update private.recovery_credentials set consumed_at = now() - interval '2 minutes' where id = $1", [
+      credentialId,
+    ]);
+    await release();
+    expect(await byLink(db, { tokenHash })).toEqual(rejected);
+  });
+
+  test("of an email without an account names none, so that one is made", async ({ db }) => {
+    const { actor } = await needHelp(db);
+    const email = `new-${actor}@example.test`;
+    const { tokenHash } = await issue(db, { actor, overrideId: await override(db, { actor, email }) });
+    expect(await byLink(db, { tokenHash })).toMatchObject({ outcome: "consumed", email, userId: null, waitMs: 0 });
+  });
+
+  test("says whether the account is banned", async ({ db }) => {
+    const { userId, tokenHash } = await setting(db);
+    await db.query(
+      "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = now() where id = $1",
+      [userId],
+    );
+    expect(await byLink(db, { tokenHash })).toMatchObject({ banned: true, confirmed: true });
+  });
+
+  test("shows whose it is to who has it, without consuming it", async ({ db }) => {
+    const { email, tokenHash } = await setting(db);
+    const look = async () =>
+      (
+        await one<{ email: string | null }>(db, {
+          sql: "select private.recovery_link_email(decode($1, 'hex')) as email",
+          values: [tokenHash],
+        })
+      ).email;
+    expect([await look(), await look()]).toEqual([email, email]);
+    await byLink(db, { tokenHash });
+    expect(await look()).toBeNull();
+  });
+});
+
+describe("the policy of who recovers", () => {
+  test("counts nothing of before, neither sign-in nor second factor", async ({ db }) => {
+    const policy = { version: 1, required: true, boundary: 5, primaryBoundary: null, recovery: "none", generation: 3 };
+    const { userId, tokenHash } = await setting(db, { appMetadata: { platform_required_mfa: policy } });
+    const second = await currentSecond(db);
+    const { waitMs } = await byLink(db, { tokenHash });
+    const after = (await policyOf(db, userId)) as Record<string, number>;
+    expect(after).toMatchObject({ required: true, recovery: "none", generation: 4 });
+    expect(after.boundary).toBeGreaterThanOrEqual(second);
+    expect(after.primaryBoundary).toBe(after.boundary);
+    expect(waitMs).toBeGreaterThanOrEqual(0);
+    expect(waitMs).toBeLessThanOrEqual(1_000);
+  });
+
+  test("stays closed where authenticators are being removed, or nobody can read it", async ({ db }) => {
+    const policy = { version: 1, required: false, boundary: 5, recovery: "in_progress", generation: 3 };
+    const closed = await setting(db, { appMetadata: { platform_required_mfa: policy } });
+    await byLink(db, closed);
+    expect(await policyOf(db, closed.userId)).toMatchObject({ recovery: "in_progress", generation: 4 });
+    const broken = await setting(db, { appMetadata: { platform_required_mfa: "?" } });
+    expect(await byLink(db, broken)).toMatchObject({ outcome: "consumed", waitMs: 0 });
+    expect(await policyOf(db, broken.userId)).toBe("?");
+  });
+});
+
+describe("wrong codes", () => {
+  const guess = (db: Database, email: string) => byCode(db, { email, codeHash: wrongHash });
+
+  test("are five, then no code of that email counts for 24 hours, reissued or not, and the link lives on", async ({
+    db,
+  }) => {
+    const { actor, email, overrideId, ...first } = await setting(db);
+    for (let wrong = 0; wrong < 3; wrong += 1) expect(await guess(db, email)).toEqual(rejected);
+    const second = await issue(db, { actor, overrideId });
+    for (let wrong = 3; wrong < 5; wrong += 1) await guess(db, email);
+    expect(await byCode(db, { email, codeHash: second.codeHash })).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject locked");
+    const third = await issue(db, { actor, overrideId });
+    expect(await byCode(db, { email, codeHash: third.codeHash })).toEqual(rejected);
+
+    const shift = (seconds: number) =>
+      db.query(
+        `update private.recovery_code_guesses
+         set locked_until = locked_until - make_interval(secs => $2), last_wrong_at = last_wrong_at - make_interval(secs => $2)
+         where email = $1`,
+        [email, seconds],
+      );
+    await shift(24 * 3_600 - 0.001);
+    expect(await byCode(db, { email, codeHash: third.codeHash })).toEqual(rejected);
+    await db.query("savepoint locked");
+    expect(await byLink(db, third)).toMatchObject({ outcome: "consumed" });
+    await db.query("rollback to savepoint locked");
+    await shift(0.001);
+    expect(await byCode(db, { email, codeHash: third.codeHash })).toMatchObject({ outcome: "consumed" });
+    expect(await byLink(db, first)).toEqual(rejected);
+  });
+
+  test("that are four leave the fifth to be right", async ({ db }) => {
+    const { email, codeHash } = await setting(db);
+    for (let wrong = 0; wrong < 4; wrong += 1) await guess(db, email);
+    expect(await byCode(db, { email, codeHash })).toMatchObject({ outcome: "consumed" });
+    expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
+  });
+
+  test("of an email that was sent none are no guesses", async ({ db }) => {
+    const { actor } = await needHelp(db);
+    const email = `${actor}@example.test`;
+    expect(await guess(db, email)).toEqual(rejected);
+    expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
+  });
+
+  test("include another account's code", async ({ db }) => {
+    const [mine, other] = [await setting(db), await setting(db)];
+    expect(await byCode(db, { email: mine.email, codeHash: other.codeHash })).toEqual(rejected);
+    expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
+  });
+
+  test("know one salt, whether there is a code or not, and another for each mail", async ({ db }) => {
+    const { actor, email, overrideId } = await setting(db);
+    const salt = async (of: string) =>
+      (await one<{ salt: string }>(db, { sql: "select private.recovery_code_salt($1) as salt", values: [of] })).salt;
+    const [first, nobodys] = [await salt(email), await salt("nobody@example.test")];
+    for (const one of [first, nobodys]) expect(one).toMatch(/^[0-9a-f]{32}$/);
+    expect(await salt("NOBODY@example.test")).toBe(nobodys);
+    await issue(db, { actor, overrideId });
+    expect(await salt(email)).not.toBe(first);
+  });
+});
+
+describe(`of ${callers} at once`, () => {
+  test("by link and by code one gets in", async () => {
+    const { db, close } = openPool(callers);
+    const people = await commitPeople(db);
+    try {
+      const issued = await issue(db, { ...people, overrideId: await override(db, people) });
+      const answers = await Promise.all(
+        Array.from({ length: callers }, (_, index) =>
+          index % 2 ? byLink(db, issued) : byCode(db, { email: people.email, codeHash: issued.codeHash }),
+        ),
+      );
+      expect(answers.filter(({ outcome }) => outcome === "consumed")).toHaveLength(1);
+      expect(await policyOf(db as Database, people.userId)).toMatchObject({ generation: 1 });
+    } finally {
+      await people.remove();
+      await close();
+    }
+  });
+
+  test("five guesses are judged, and the right code among the others comes too late", async () => {
+    const { db, close } = openPool(callers);
+    const people = await commitPeople(db);
+    try {
+      const issued = await issue(db, { ...people, overrideId: await override(db, people) });
+      const guesses = await Promise.all(
+        Array.from({ length: callers }, () => byCode(db, { email: people.email, codeHash: wrongHash })),
+      );
+      expect(guesses.every(({ outcome }) => outcome === "rejected")).toBe(true);
+      const events = await eventsOf(db, people.email);
+      expect(events.filter((event) => event === "reject wrong_code")).toHaveLength(5);
+      expect(events.filter((event) => event === "reject locked")).toHaveLength(callers - 5);
+      expect(await byCode(db, { email: people.email, codeHash: issued.codeHash })).toEqual(rejected);
+      expect(await byLink(db, issued)).toMatchObject({ outcome: "consumed" });
+    } finally {
+      await people.remove();
+      await close();
+    }
+  });
+});

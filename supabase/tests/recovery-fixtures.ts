@@ -1,0 +1,94 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { createActor } from "./actors.ts";
+import { createUser, type Database } from "./database.ts";
+
+export type Answer = Record<string, unknown> & { refused?: string; outcome?: string };
+type Query = Pick<Database, "query">;
+
+export const newHash = () => randomBytes(32).toString("hex");
+export const wrongHash = "00".repeat(32);
+
+/** Calls a function that takes one request as jsonb. */
+export async function ask(db: Query, name: string, request: object): Promise<Answer> {
+  const about = { ip: "192.0.2.7", userAgent: "test", requestId: "request-1" };
+  const [row] = await db.query<{ answer: Answer }>(`select private.${name}($1) as answer`, [
+    JSON.stringify({ ...about, ...request }),
+  ]);
+  return row?.answer ?? {};
+}
+
+export type Setting = { actor: string; userId: string; email: string };
+
+/** An admin, and an account in need of help. */
+export async function needHelp(db: Database, options: { appMetadata?: object } = {}): Promise<Setting> {
+  const { sub: actor } = await createActor(db, {});
+  await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
+  const { id: userId, email } = await createUser(db, options);
+  return { actor, userId, email };
+}
+
+/** Makes an override. */
+export async function override(
+  db: Query,
+  { actor, email, ...options }: { actor: string; email: string; [option: string]: unknown },
+): Promise<string> {
+  const answer = await ask(db, "create_recovery_override", {
+    actor,
+    email,
+    reason: "locked out",
+    normalLogin: true,
+    recoveryEmail: true,
+    ...options,
+  });
+  if (typeof answer.overrideId !== "string") throw new Error(JSON.stringify(answer));
+  return answer.overrideId;
+}
+
+export type Issued = { credentialId: string; tokenHash: string; codeHash: string };
+
+/** Issues a credential under an override. */
+export async function issue(db: Query, { actor, overrideId }: { actor: string; overrideId: string }): Promise<Issued> {
+  const hashes = { tokenHash: newHash(), codeHash: newHash() };
+  const codeSalt = randomBytes(16).toString("hex");
+  const answer = await ask(db, "issue_recovery_credential", {
+    actor,
+    overrideId,
+    reason: "asked",
+    codeSalt,
+    ...hashes,
+  });
+  if (typeof answer.credentialId !== "string") throw new Error(JSON.stringify(answer));
+  return { credentialId: answer.credentialId, ...hashes };
+}
+
+/** What became of it, and why, which is recorded alone. */
+export async function eventsOf(db: Query, email: string): Promise<string[]> {
+  const rows = await db.query<{ event: string }>(
+    // Within one transaction all are of one moment.
+    "select kind || ' ' || outcome as event from private.recovery_events where email = $1 order by ctid",
+    [email],
+  );
+  return rows.map(({ event }) => event);
+}
+
+/** An account and an admin that other connections see; to be removed. */
+export async function commitPeople(db: Query): Promise<Setting & { remove(): Promise<void> }> {
+  const [actor, userId] = [randomUUID(), randomUUID()];
+  for (const id of [actor, userId])
+    await db.query(
+      "insert into auth.users (id, aud, role, email) values ($1::uuid, 'authenticated', 'authenticated', $1 || '@race.test')",
+      [id],
+    );
+  await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'race')", [actor]);
+  const email = `${userId}@race.test`;
+  return {
+    actor,
+    userId,
+    email,
+    async remove() {
+      await db.query("delete from auth.users where id = any ($1)", [[actor, userId]]);
+      await db.query("delete from private.recovery_overrides where email = $1", [email]);
+      await db.query("delete from private.recovery_code_guesses where email = $1", [email]);
+    },
+  };
+}

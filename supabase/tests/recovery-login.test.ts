@@ -1,0 +1,90 @@
+import { hash } from "@node-rs/bcrypt";
+import { describe, expect } from "vitest";
+import { type Database, one, test } from "./database.ts";
+import { ask, eventsOf, needHelp, override } from "./recovery-fixtures.ts";
+
+const password = "correct horse battery";
+
+async function setting(db: Database, options: { normalLogin?: boolean; prefix?: string } = {}) {
+  const people = await needHelp(db);
+  const stored = (await hash(password, { cost: 4 })).replace(/^\$2.\$/, options.prefix ?? "$2a$");
+  await db.query("update auth.users set encrypted_password = $2 where id = $1", [people.userId, stored]);
+  const overrideId = await override(db, { ...people, normalLogin: options.normalLogin ?? true });
+  return { ...people, overrideId };
+}
+
+const prove = (db: Database, request: { email: string; password: string }) =>
+  ask(db, "prove_override_password", request);
+
+describe("a password under an override", () => {
+  test.for(["$2a$", "$2b$", "$2y$"])("is proven against a hash by the name %s", async (prefix, { db }) => {
+    const { email, userId, overrideId } = await setting(db, { prefix });
+    expect(await prove(db, { email: email.toUpperCase(), password })).toEqual({
+      outcome: "proven",
+      overrideId,
+      userId,
+      banned: false,
+      confirmed: false,
+    });
+    expect(await prove(db, { email, password: `${password} ` })).toEqual({ outcome: "wrong" });
+    expect(await eventsOf(db, email)).toEqual(["create created", "login_bypass password_proven", "reject login_wrong"]);
+    const rows = await db.query<{ row: string }>(
+      "select to_jsonb(e)::text as row from private.recovery_events e where email = $1",
+      [email],
+    );
+    for (const { row } of rows) expect(row).not.toContain(password);
+  });
+
+  test("is not looked at without an override, or with one for recovery mails alone", async ({ db }) => {
+    const { email } = await setting(db, { normalLogin: false });
+    expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
+    expect(await prove(db, { email: "nobody@example.test", password })).toEqual({ outcome: "none" });
+  });
+
+  test("is never that of an account without one", async ({ db }) => {
+    const { email, userId } = await setting(db);
+    for (const none of ["", null]) {
+      await db.query("update auth.users set encrypted_password = $2 where id = $1", [userId, none]);
+      expect(await prove(db, { email, password: "" })).toEqual({ outcome: "wrong" });
+    }
+  });
+
+  test("can be tried a hundred times an hour, not once more", async ({ db }) => {
+    const { email } = await setting(db);
+    await db.query(
+      `select private.take_attempt(b.subject, 'override_password', b.scope, b.step, b.per)
+       from private.attempt_buckets('override_password', 'email:' || $1, null) b, generate_series(1, 99)`,
+      [email],
+    );
+    expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven" });
+    expect(await prove(db, { email, password })).toEqual({ outcome: "limited" });
+    expect((await eventsOf(db, email)).at(-1)).toBe("reject login_limited");
+  });
+});
+
+describe("an attempt under an override", () => {
+  const begin = async (db: Database, attempt: object) =>
+    (
+      await one<{ answer: { allowed: boolean; reason?: string } }>(db, {
+        sql: "select private.begin_attempt($1) as answer",
+        values: [JSON.stringify({ action: "password", address: "192.0.2.8", email: "a@example.test", ...attempt })],
+      })
+    ).answer;
+
+  test("is let past the email's own limits, ten times a quarter of an hour", async ({ db }) => {
+    for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, {});
+    expect(await begin(db, {})).toMatchObject({ allowed: false });
+    for (let attempt = 0; attempt < 10; attempt += 1)
+      expect(await begin(db, { overridden: true })).toMatchObject({ allowed: true });
+    expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
+  });
+
+  test("is not let past a blocked address, nor past the limit of one", async ({ db }) => {
+    for (let attempt = 0; attempt < 60; attempt += 1) await begin(db, { email: `${attempt}@example.test` });
+    expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
+    await db.query(
+      "insert into private.address_blocks (address, action, level, blocked_until) values ('192.0.2.8', 'password', 1, now() + interval '1 minute')",
+    );
+    expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "blocked" });
+  });
+});

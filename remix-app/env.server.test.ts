@@ -6,6 +6,7 @@ const whole = {
   SUPABASE_URL: "https://ref.supabase.co/",
   SUPABASE_PUBLISHABLE_KEY: "sb_publishable_x",
   SUPABASE_SECRET_KEY: "sb_secret_x",
+  AUTH_RECOVERY_HASH_SECRET: "a secret of this production's own!",
 };
 
 describe("the environment", () => {
@@ -18,6 +19,17 @@ describe("the environment", () => {
       PORT: 3000,
       TRUSTED_PROXY_HOPS: 0,
     });
+  });
+
+  test("needs a secret for recovery mails in production, and falls back elsewhere", () => {
+    const { AUTH_RECOVERY_HASH_SECRET: _, ...without } = whole;
+    expect(() => parseEnv(without)).toThrow(/^AUTH_RECOVERY_HASH_SECRET is missing/);
+    expect(() => parseEnv({ ...whole, AUTH_RECOVERY_HASH_SECRET: "short" })).toThrow(/is not valid/);
+    expect(() => parseEnv({ ...whole, AUTH_RECOVERY_HASH_SECRET: `example-only-${"x".repeat(32)}` })).toThrow(
+      /still holds the example's value/,
+    );
+    for (const NODE_ENV of ["development", "test"])
+      expect(parseEnv({ ...without, NODE_ENV }).AUTH_RECOVERY_HASH_SECRET).toBeUndefined();
   });
 
   test("is refused with one line for each variable that is missing or empty", () => {

@@ -33,6 +33,7 @@ const schema = z
     TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(0),
     WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
     WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: earlierSecrets,
+    AUTH_RECOVERY_HASH_SECRET: strongSecret.optional(),
     APP_SESSION_SECRET: strongSecret.optional(),
     APP_SESSION_PREVIOUS_SECRETS: previousSecrets,
     REQUIRED_MFA_POLICY_ENABLED: z
@@ -63,6 +64,10 @@ const schema = z
     path: ["MAIL_FROM"],
     error: "must be set where SMTP_URL is",
   })
+  .refine((env) => env.NODE_ENV !== "production" || env.AUTH_RECOVERY_HASH_SECRET !== undefined, {
+    path: ["AUTH_RECOVERY_HASH_SECRET"],
+    error: "must be set in production",
+  })
   .refine((env) => !env.OAUTH_PROVIDERS.includes("azure") || env.MICROSOFT_TENANT !== undefined, {
     path: ["MICROSOFT_TENANT"],
     error: "must name one tenant where OAUTH_PROVIDERS has azure",
@@ -71,7 +76,12 @@ const schema = z
 
 export type Env = Readonly<z.infer<typeof schema>>;
 
-const secrets = ["SUPABASE_SECRET_KEY", "WEB_MULTI_ACCOUNT_SESSION_SECRET", "APP_SESSION_SECRET"] as const;
+const secrets = [
+  "SUPABASE_SECRET_KEY",
+  "WEB_MULTI_ACCOUNT_SESSION_SECRET",
+  "APP_SESSION_SECRET",
+  "AUTH_RECOVERY_HASH_SECRET",
+] as const;
 
 /**
  * Checks the environment once, at boot. An empty value counts as missing.

@@ -17,6 +17,7 @@ export default [
   route("forgot-password", "routes/forgot-password.tsx"),
   route("reset-password", "routes/reset-password.tsx"),
   route("auth/confirm", "routes/confirm.tsx"),
+  route("auth/recovery", "routes/recovery.tsx"),
   route("auth/oauth/:provider", "routes/oauth.ts"),
   route("auth/callback", "routes/oauth-callback.tsx"),
   route("theme", "routes/theme.ts"),

@@ -310,6 +310,7 @@ describe("the process", () => {
         SUPABASE_URL: backend.url,
         SUPABASE_PUBLISHABLE_KEY: "p",
         SUPABASE_SECRET_KEY: "s",
+        AUTH_RECOVERY_HASH_SECRET: "a secret of tests, for what recovery mails carry",
       },
       encoding: "utf8",
     });

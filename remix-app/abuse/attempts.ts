@@ -33,6 +33,8 @@ export interface AttemptOptions {
    * reset, passkey options); left out elsewhere.
    */
   botChallenge?: FormDataEntryValue | null;
+  /** Where a recovery override lets the email past its own limits; those of the address hold. */
+  overridden?: boolean;
 }
 
 export interface AdmittedAttempt {
@@ -73,7 +75,7 @@ export async function guardAttempt(
   options: AttemptOptions,
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
-  const { action, email, userId, botChallenge } = options;
+  const { action, email, userId, botChallenge, overridden } = options;
   if (isSuspiciousUserAgent(userAgent)) return refused("FORBIDDEN", 403, suspiciousProgram);
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
@@ -81,7 +83,7 @@ export async function guardAttempt(
 
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
-    attempt: { action, address: clientAddress, email, userId, challenged },
+    attempt: { action, address: clientAddress, email, userId, challenged, overridden },
   });
   const begun = answer.safeParse(data);
   if (!begun.success) {

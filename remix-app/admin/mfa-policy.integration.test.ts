@@ -3,9 +3,9 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { createPerson, deletePerson, type Person, query, requireMfa, signIn } from "../../scripts/test/people.ts";
+import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { enrollApps } from "../testing/authenticator-app.ts";
-import { openContext } from "../testing/request-context.ts";
 import { changePolicy, readAccountPolicy, resetAuthenticators } from "./mfa-policy.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 

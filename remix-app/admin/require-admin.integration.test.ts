@@ -11,10 +11,10 @@ import {
   signedInLongAgo,
   signIn,
 } from "../../scripts/test/people.ts";
+import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
 import type { Browser } from "../testing/browser.ts";
-import { openContext } from "../testing/request-context.ts";
 import { requireInfrastructureAdmin } from "./require-admin.ts";
 
 const stack = readStack();

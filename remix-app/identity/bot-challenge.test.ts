@@ -4,6 +4,7 @@ import { hasBotChallenge } from "./bot-challenge.ts";
 
 const env = (changes: Record<string, string>) =>
   parseEnv({
+    NODE_ENV: "test",
     BASE_URL: "https://app.example.com",
     SUPABASE_URL: "https://ref.supabase.co",
     SUPABASE_PUBLISHABLE_KEY: "sb_publishable_x",

@@ -7,7 +7,7 @@ import { mfaFactsOf, secondStepPath } from "./second-step.ts";
 
 export interface CompletedSignIn {
   /** By what they signed in, as the security log names it. */
-  method: "password" | "email_link" | "password_reset" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
+  method: "password" | "email_link" | "password_reset" | "recovery" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
   /** Where they were going: a path of ours, sanitised by the caller. */
   destination: string;
 }

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { keepSession, vaultSettings } from "../../scripts/test/keep-session.ts";
 import { createPerson, deletePerson, type Person, query } from "../../scripts/test/people.ts";
+import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { openContext } from "../testing/request-context.ts";
 import { mintSession } from "./mint-session.ts";
 
 const stack = readStack();

@@ -8,6 +8,7 @@ import { derivedKey } from "./derived-key.ts";
 import { clearStateCookie, createState, type OAuthState, readState, writeStateCookie } from "./oauth-state.ts";
 
 const env = parseEnv({
+  NODE_ENV: "test",
   BASE_URL: "https://app.example.com",
   SUPABASE_URL: "https://ref.supabase.co",
   SUPABASE_PUBLISHABLE_KEY: "sb_publishable_x",

@@ -8,6 +8,7 @@ import { sendMail } from "./send-mail.ts";
 
 const { base, supabase, mail } = readStack();
 const env = parseEnv({
+  NODE_ENV: "test",
   BASE_URL: base,
   SUPABASE_URL: supabase.url,
   SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,

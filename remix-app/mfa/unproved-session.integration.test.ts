@@ -37,6 +37,7 @@ const open: Record<string, string> = {
   "signup/check-mail": "asks for a mail, and knows no session",
   "forgot-password": "asks for a mail, and knows no session",
   "auth/confirm": "its link is the credential",
+  "auth/recovery": "its link or code is the credential",
   theme: "appearance",
   "api/v1/auth/cross-app-tokens/validate": "an app's own credential",
   "api/v1/auth/app-sessions/introspect": "an app's own credential",

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createPerson,
   deletePerson,
@@ -20,18 +20,35 @@ const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/qr-login/challenges";
 const json = { accept: "application/json" };
 
-let person: Person;
-let browser: SignedInBrowser;
-let phone: Phone;
+/** An account, a browser and a phone of it. */
+interface Own {
+  person: Person;
+  browser: SignedInBrowser;
+  phone: Phone;
+}
+
+const made: Person[] = [];
 
 const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
-beforeEach(async () => {
-  person = await createPerson();
-  [browser, phone] = await Promise.all([signIn(person), phoneOf(person)]);
+/** One that a test may spoil for all others. */
+async function own(): Promise<Own> {
+  const person = await createPerson();
+  made.push(person);
+  const [browser, phone] = await Promise.all([signIn(person), phoneOf(person)]);
+  return { person, browser, phone };
+}
+
+// For tests that leave it as it was: a consumed challenge leaves a browser with another session of the same account.
+let { person, browser, phone }: Own = {} as Own;
+const shareOne = () =>
+  beforeAll(async () => {
+    ({ person, browser, phone } = await own());
+  });
+afterAll(async () => {
+  for (const one of made) await deletePerson(one);
 });
-afterEach(() => deletePerson(person));
 
 interface Begun {
   id: string;
@@ -53,6 +70,11 @@ async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: Begun) {
   const { status, text } = await by.get(`${challenges}/${id}?secret=${secret}`);
   return { status, body: JSON.parse(text) };
 }
+
+const sessionsOf = async ({ id }: Person) =>
+  (await query<{ id: string }>("select id from auth.sessions where user_id = $1 order by id", [id])).map(
+    (row) => row.id,
+  );
 
 const expire = ({ id }: Begun) =>
   query(
@@ -79,6 +101,8 @@ const claimsOf = (by: SignedInBrowser) => {
 };
 
 describe("a QR handoff", () => {
+  shareOne();
+
   test("goes from the browser to the phone and back, with a session that is neither's", async () => {
     const before = (await browser.session()).sessionId;
     const begun = await begin();
@@ -95,8 +119,7 @@ describe("a QR handoff", () => {
     expect([before, phone.sessionId]).not.toContain(sessionId);
     expect([aal, mfa]).toEqual(["aal1", { required: false, satisfied: true }]);
     expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
-    const alive = await query<{ id: string }>("select id from auth.sessions where user_id = $1", [person.id]);
-    expect(alive.map(({ id }) => id).sort()).toEqual([sessionId, phone.sessionId].sort());
+    expect(await sessionsOf(person)).toEqual([sessionId, phone.sessionId].sort());
     const log = await query<{ kind: string; method: string | null }>(
       "select kind, method from public.security_events where user_id = $1 order by created_at desc limit 2",
       [person.id],
@@ -120,7 +143,8 @@ describe("a QR handoff", () => {
   });
 
   test("is consumed by one of 50 polls at once, and mints one session", async () => {
-    const begun = await begin();
+    const { person, browser, phone } = await own();
+    const begun = await begin(browser);
     await approve(phone, begun);
     const cookie = browser.cookie();
     const polls = await Promise.all(
@@ -128,9 +152,8 @@ describe("a QR handoff", () => {
     );
     expect(polls.filter(({ body }) => body.status === "consumed" && body.session)).toHaveLength(1);
     for (const { status } of polls) expect(status).toBeLessThan(500);
-    const alive = await query("select from auth.sessions where user_id = $1", [person.id]);
     // The phone's and the fresh one: the browser's own is over.
-    expect(alive).toHaveLength(2);
+    expect(await sessionsOf(person)).toHaveLength(2);
   });
 
   test("is approved once of 50 approvals at once", async () => {
@@ -159,12 +182,13 @@ describe("a QR handoff", () => {
   });
 
   test("of an account with an authenticator ends at the challenge: it is no second factor", async () => {
+    const { person } = await own();
     const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
     if (!app) throw new Error("no app");
     const unlocked = await phoneOf(person, { factorId: app.factorId, code: codeOf(app, 1) });
     const second = await signIn(person);
     expect((await second.postJson(challenges, {})).status).toBe(403);
-    const proved = await second.post("/mfa", { factorId: app.factorId, code: codeOf(app, -1) });
+    const proved = await second.post("/mfa", { factorId: app.factorId, code: codeOf(app) });
     expect(proved.status).toBe(302);
     const begun = await begin(second);
     await approve(unlocked, begun);
@@ -186,6 +210,8 @@ async function tokenOf(by: SignedInBrowser): Promise<string> {
 }
 
 describe("a challenge is begun", () => {
+  shareOne();
+
   test("by nobody who is not signed in", async () => {
     expect((await openBrowser(base).postJson(challenges, {})).status).toBe(401);
   });
@@ -203,6 +229,7 @@ describe("a challenge is begun", () => {
   });
 
   test("by no session that owes its second factor", async () => {
+    const { person, browser } = await own();
     await requireMfa(person);
     const answer = await browser.postJson(challenges, {});
     expect([answer.status, JSON.parse(answer.text).code]).toEqual([403, "MFA_REQUIRED"]);
@@ -210,6 +237,8 @@ describe("a challenge is begun", () => {
 });
 
 describe("the phone is refused", () => {
+  shareOne();
+
   test.each([
     ["without app lock", { ...unlockedPhone, appLock: false }],
     ["that says nothing of its app lock", { name: "Phone", platform: "android", localAuthentication: "passcode" }],
@@ -279,13 +308,16 @@ describe("the phone is refused", () => {
   });
 
   test("where its own session owes a second factor", async () => {
-    const begun = await begin();
+    const { person, browser, phone } = await own();
+    const begun = await begin(browser);
     await requireMfa(person);
     expect(await approve(phone, begun)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
   });
 });
 
 describe("a poll", () => {
+  shareOne();
+
   test("before the approval consumes nothing, and neither does HEAD after it", async () => {
     const begun = await begin();
     for (const _ of [1, 2]) expect((await poll(browser, begun)).body).toEqual({ status: "created" });
@@ -317,16 +349,28 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body).toEqual({ status: "expired" });
   });
 
-  test("finds the phone signed out since: rejected, and no session is minted", async () => {
+  test("waits while another session of the account is being minted, and consumes then", async () => {
     const begun = await begin();
+    await approve(phone, begun);
+    const lease = "insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')";
+    await query(lease, [person.id]);
+    for (const _ of [1, 2]) expect((await poll(browser, begun)).body).toEqual({ status: "approved" });
+    await query("delete from private.mint_leases where user_id = $1", [person.id]);
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+  });
+
+  test("finds the phone signed out since: rejected, and no session is minted", async () => {
+    const { person, browser, phone } = await own();
+    const begun = await begin(browser);
     await approve(phone, begun);
     await phone.signOut();
     expect((await poll(browser, begun)).body).toEqual({ status: "rejected" });
-    expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
+    expect(await sessionsOf(person)).toHaveLength(1);
   });
 
   test("finds the browser signed out since: 401", async () => {
-    const begun = await begin();
+    const { browser, phone } = await own();
+    const begun = await begin(browser);
     await approve(phone, begun);
     const cookie = browser.cookie();
     await browser.post("/logout", {});
@@ -334,7 +378,8 @@ describe("a poll", () => {
   });
 
   test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {
-    const begun = await begin();
+    const { person, browser, phone } = await own();
+    const begun = await begin(browser);
     await approve(phone, begun);
     await requireMfa(person);
     expect(await poll(browser, begun)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
@@ -342,6 +387,8 @@ describe("a poll", () => {
 });
 
 describe("the page", () => {
+  shareOne();
+
   test("consumes by a button and never by being loaded, and leads where its visitor was going", async () => {
     const page = "/qr?returnUrl=%2Fworkspaces";
     expect((await browser.get(page)).words).toContain("Show QR code");

@@ -19,6 +19,7 @@ import { rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
+import { hasLoginOverride, signInUnderOverride } from "../recovery/login-override.ts";
 import { readSignInTarget } from "../satellites/sign-in-target.ts";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -67,13 +68,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
-  const attempt = await guardAttempt(context, { action: "password", email, botChallenge: form.get(botChallengeField) });
+  const overridden = await hasLoginOverride(context, email);
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, overridden });
   if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
-  const { error } = await context.session.authClient().auth.signInWithPassword({
-    email,
-    password,
-    options: attempt.challenge,
-  });
+  const credentials = { email, password, options: attempt.challenge };
+  const { error: refused } = await context.session.authClient().auth.signInWithPassword(credentials);
+  const error = overridden && refused ? await signInUnderOverride(context, { email, password, refused }) : refused;
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.

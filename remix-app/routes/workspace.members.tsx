@@ -55,7 +55,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
-  return data({ done: outcome.done, failed: outcome.failed, email: "" }, { status: outcome.failed ? 409 : 200 });
+  return data(
+    { done: outcome.done, failed: outcome.failed, email: outcome.failed ? String(form.email ?? "") : "" },
+    { status: outcome.status },
+  );
 }
 
 export default function MembersPage() {

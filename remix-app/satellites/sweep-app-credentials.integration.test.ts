@@ -22,6 +22,7 @@ test("a token is cleared away a day after its end, and one that ended later stay
     );
     const task = sweepAppCredentials(
       parseEnv({
+        NODE_ENV: "test",
         BASE_URL: base,
         SUPABASE_URL: supabase.url,
         SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,

@@ -26,6 +26,7 @@ export function startWeb(
       SUPABASE_URL: supabaseUrl,
       SUPABASE_PUBLISHABLE_KEY: "sb_publishable_test",
       SUPABASE_SECRET_KEY: testSecret,
+      AUTH_RECOVERY_HASH_SECRET: "a secret of tests, for what recovery mails carry",
       ...env,
     },
   });

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { guardAttempt } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
@@ -22,12 +23,18 @@ export const memberChange = z.discriminatedUnion("intent", [
 export interface MemberOutcome {
   done: string | null;
   failed: string | null;
+  status: 200 | 403 | 409 | 429 | 503;
   /** True once the caller is no member any more. */
   leftWorkspace: boolean;
 }
 
-const done = (message: string): MemberOutcome => ({ done: message, failed: null, leftWorkspace: false });
-const failed = (message: string): MemberOutcome => ({ done: null, failed: message, leftWorkspace: false });
+const done = (message: string): MemberOutcome => ({ done: message, failed: null, status: 200, leftWorkspace: false });
+const failed = (message: string, status: MemberOutcome["status"] = 409): MemberOutcome => ({
+  done: null,
+  failed: message,
+  status,
+  leftWorkspace: false,
+});
 
 /**
  * Carries out one change of a workspace's members. The database decides whether this member may.
@@ -56,12 +63,17 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
+      // A mail to whatever address, with words of the inviter's: counted as other mails of ours are.
+      const attempt = await guardAttempt(context, { action: "mail", email: change.email });
+      if (!attempt.admitted) return failed(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });
       if ("error" in created) {
+        await attempt.settle("void");
         if (created.error.code === "23505") return failed("There is an open invitation for this email already.");
         throw refused(created.error);
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });
+      await attempt.settle(sent ? "succeeded" : "void");
       if (!sent) return failed(`The mail to ${change.email} could not be sent. Invite them again in a moment.`);
       return done(`We sent an invitation to ${change.email}.`);
     }

@@ -5,6 +5,7 @@ import { type Environment, parseEnvironment, refuseExamples } from "./environmen
 import { StackError } from "./errors.ts";
 import { findMissingMigrations } from "./missing-migrations.ts";
 import type { Step } from "./runner/service.ts";
+import { recoveryHashSecret } from "./secrets.ts";
 import { createStack, findPorts, type Opened, type Stack, type StartOptions } from "./stack.ts";
 import { readSupabaseStatus } from "./supabase-status.ts";
 import { describeWeb } from "./web-service.ts";
@@ -44,7 +45,8 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
     port: ports.web,
     dev: options.dev,
     dependsOn: [],
-    env: { ...all, BASE_URL: base },
+    // A start on this machine is no production yet, so that the documented fallback serves.
+    env: { AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(secretKey), ...all, BASE_URL: base },
   });
   const steps: Step[] = options.without.has("web") ? [] : [web, ...(options.dev ? [] : [buildTask(root, opened.log)])];
   return createStack(opened, {

@@ -128,6 +128,11 @@ export function appSessionSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of app sessions").digest("base64url");
 }
 
+/** Hashes what recovery mails carry, on this machine; it follows from the project's secret key. */
+export function recoveryHashSecret(secretKey: string): string {
+  return createHmac("sha256", secretKey).update("secret of recovery").digest("base64url");
+}
+
 /** By which a satellite of the stack proves itself to the platform; it follows from the other secrets. */
 export function demoAppSecret({ jwtSecret }: Secrets, name: string): string {
   return createHmac("sha256", jwtSecret).update(`secret of the app ${name}`).digest("base64url");

@@ -3,7 +3,7 @@ import { host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { examplePrefix } from "./environment.ts";
 import { limits, type Service } from "./runner/service.ts";
-import { appSessionSecret } from "./secrets.ts";
+import { appSessionSecret, recoveryHashSecret } from "./secrets.ts";
 import { demoTenant } from "./services/oidc/stand-ins.ts";
 import type { ServiceContext } from "./services.ts";
 
@@ -62,6 +62,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
     APP_SESSION_SECRET: environment.all.APP_SESSION_SECRET ?? appSessionSecret(secrets),
+    AUTH_RECOVERY_HASH_SECRET: environment.all.AUTH_RECOVERY_HASH_SECRET ?? recoveryHashSecret(secrets.secretKey),
   };
 }
 

@@ -1,5 +1,5 @@
 import { createClient } from "@supabase/supabase-js";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createPerson,
   deletePerson,
@@ -25,24 +25,39 @@ interface Asked {
   expiresAt: string;
 }
 
-let person: Person;
-let app: AuthenticatorApp;
-let phone: Phone;
-let browser: SignedInBrowser;
+/** An account, the app of its authenticator, and a phone that is signed in with its code. */
+interface Own {
+  person: Person;
+  app: AuthenticatorApp;
+  phone: Phone;
+}
+
+const made: Person[] = [];
 
 const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
-beforeEach(async () => {
-  person = await createPerson();
-  const [enrolled] = await enrollApps(supabase, { ...person, names: ["Phone"] });
-  if (!enrolled) throw new Error("no app");
-  app = enrolled;
-  // Its code ends every session at AAL1, so that the browser comes after it.
-  phone = await phoneOf(person, { factorId: app.factorId, code: codeOf(app, 1) });
-  browser = await signIn(person, { returnUrl: "/workspaces" });
+/** One that a test may spoil for all others. Its code ends every session at AAL1, so that browsers come after it. */
+async function own(): Promise<Own> {
+  const person = await createPerson();
+  made.push(person);
+  const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+  if (!app) throw new Error("no app");
+  return { person, app, phone: await phoneOf(person, { factorId: app.factorId, code: codeOf(app) }) };
+}
+
+let { person, phone }: Own = {} as Own;
+/** A browser of that account that owes its second factor. */
+let browser: SignedInBrowser;
+const shareOne = () =>
+  beforeAll(async () => {
+    ({ person, phone } = await own());
+    browser = await signIn(person, { returnUrl: "/workspaces" });
+  });
+const anew = () => signIn(person, { returnUrl: "/workspaces" });
+afterAll(async () => {
+  for (const one of made) await deletePerson(one);
 });
-afterEach(() => deletePerson(person));
 
 async function ask(by = browser): Promise<Asked> {
   const { status, text } = await by.postJson(challenges, {});
@@ -59,9 +74,9 @@ async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: Asked) {
 }
 
 /** A browser whose sign-in was approved on the phone. */
-async function approved(by = browser): Promise<SignedInBrowser> {
+async function approved(by: SignedInBrowser, approver = phone): Promise<SignedInBrowser> {
   const asked = await ask(by);
-  expect((await answer(phone, asked)).status).toBe(200);
+  expect((await answer(approver, asked)).status).toBe(200);
   expect((await poll(by, asked)).body.status).toBe("bound");
   expect((await by.get("/workspaces")).status).toBe(200);
   return by;
@@ -77,9 +92,12 @@ const wrongCodes = ({ pairCode }: Asked) =>
   Array.from({ length: 60 }, (_, nth) => String((Number(pairCode) + 1 + nth) % 1_000_000).padStart(6, "0"));
 
 describe("a sign-in approved on the phone", () => {
+  shareOne();
+
   test("goes from the browser to the phone and back, and opens this session for 12 hours", async () => {
+    const browser = await anew();
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
-    const asked = await ask();
+    const asked = await ask(browser);
     expect(asked.pairCode).toMatch(/^\d{6}$/);
     expect(await poll(browser, asked)).toEqual({ status: 200, body: { status: "created" } });
     const listed = await phone.get<{ approvals: object[] }>(approvals);
@@ -103,7 +121,8 @@ describe("a sign-in approved on the phone", () => {
   });
 
   test("has a cookie that scripts do not see, for this host alone", async () => {
-    const asked = await ask();
+    const browser = await anew();
+    const asked = await ask(browser);
     await answer(phone, asked);
     const response = await fetch(new URL(`${challenges}/${asked.id}?secret=${asked.secret}`, base), {
       headers: { cookie: browser.cookie() },
@@ -118,48 +137,53 @@ describe("a sign-in approved on the phone", () => {
   });
 
   test("is given again to the same session where the answer got lost, and to no other", async () => {
-    const asked = await ask();
+    const browser = await anew();
+    const asked = await ask(browser);
     await answer(phone, asked);
     const cookie = browser.cookie();
     expect((await poll(openBrowser(base, { cookie }), asked)).body.status).toBe("bound");
     expect(browser.cookie()).not.toContain(cookieName);
     expect((await poll(browser, asked)).body.status).toBe("bound");
     expect(browser.cookie()).toContain(cookieName);
-    expect((await poll(await signIn(person), asked)).status).toBe(403);
+    expect((await poll(await anew(), asked)).status).toBe(403);
   });
 
   test("does not open its session without the cookie", async () => {
-    await approved();
+    const browser = await approved(await anew());
     const kept = browser.cookie().split("; ");
     const without = openBrowser(base, { cookie: kept.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
     expect((await without.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect(JSON.parse((await without.get("/api/v1/auth/session")).text)).toMatchObject({ mfa: { satisfied: false } });
   });
 
-  test.each(["", "x", `${Date.now() + 3_600_000}.${"A".repeat(43)}`])("is not made up (%j)", async (value) => {
-    await approved();
-    const kept = browser.cookie().split("; ");
-    const others = kept.filter((pair) => !pair.startsWith(cookieName));
-    const forged = openBrowser(base, { cookie: [...others, `${cookieName}=${value}`].join("; ") });
-    expect((await forged.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
-    expect(forged.cookie()).not.toContain(cookieName);
+  test("is not made up", async () => {
+    const browser = await approved(await anew());
+    const others = browser
+      .cookie()
+      .split("; ")
+      .filter((pair) => !pair.startsWith(cookieName));
+    for (const value of ["", "x", `${Date.now() + 3_600_000}.${"A".repeat(43)}`]) {
+      const forged = openBrowser(base, { cookie: [...others, `${cookieName}=${value}`].join("; ") });
+      expect((await forged.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+      expect(forged.cookie()).not.toContain(cookieName);
+    }
   });
 
   test("opens no other session of the account: the redirect stands and the cookie is cleared", async () => {
-    const first = await approved();
+    const first = await approved(await anew());
     const cookie =
       first
         .cookie()
         .split("; ")
         .find((pair) => pair.startsWith(cookieName)) ?? "";
-    const second = await signIn(person);
+    const second = await anew();
     const both = openBrowser(base, { cookie: `${second.cookie()}; ${cookie}` });
     expect((await both.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect(both.cookie()).not.toContain(cookieName);
   });
 
   test("is over with a sign-out, whose answer expires the cookie", async () => {
-    await approved();
+    const browser = await approved(await anew());
     const cookie = browser.cookie();
     const response = await fetch(new URL("/logout", base), {
       method: "POST",
@@ -176,7 +200,8 @@ describe("a sign-in approved on the phone", () => {
   });
 
   test("is over once the boundary moves", async () => {
-    await approved();
+    const { person, phone } = await own();
+    const browser = await approved(await signIn(person), phone);
     await query(
       `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || jsonb_build_object('platform_required_mfa',
@@ -189,7 +214,8 @@ describe("a sign-in approved on the phone", () => {
   });
 
   test("is over once the phone's authenticator is removed, though another one is there", async () => {
-    await approved();
+    const { person, phone, app } = await own();
+    const browser = await approved(await signIn(person), phone);
     await query(
       `insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
        values (gen_random_uuid(), $1, 'Spare', 'totp', 'verified', now(), now(), 'secret')`,
@@ -201,16 +227,18 @@ describe("a sign-in approved on the phone", () => {
   });
 
   test("is over when its time is, whatever the cookie says", async () => {
-    await approved();
+    const browser = await approved(await anew());
     await query("update private.login_challenges set valid_until = now() where user_id = $1", [person.id]);
     await expectChallenged(browser);
   });
 });
 
 describe("a request", () => {
+  shareOne();
+
   test("is made by who owes a second factor and has one: 409 else, 401 without a session", async () => {
-    await approved();
-    expect((await browser.postJson(challenges, {})).status).toBe(409);
+    const bound = await approved(await anew());
+    expect((await bound.postJson(challenges, {})).status).toBe(409);
     const plain = await createPerson();
     try {
       expect((await (await signIn(plain)).postJson(challenges, {})).status).toBe(409);
@@ -248,7 +276,9 @@ describe("a request", () => {
   });
 
   test("is approved once of 50 at once, and bound once of 50 polls at once", async () => {
-    const asked = await ask();
+    const { person, phone } = await own();
+    const browser = await signIn(person);
+    const asked = await ask(browser);
     const answers = await Promise.all(Array.from({ length: 50 }, () => answer(phone, asked)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(49);
@@ -320,7 +350,10 @@ describe("a request", () => {
 });
 
 describe("the page", () => {
+  shareOne();
+
   test("shows the code, binds by a button and never by being loaded, and leads where its visitor was going", async () => {
+    const browser = await anew();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);
     expect((await browser.get(page)).words).toContain("Ask my phone");
@@ -344,7 +377,7 @@ describe("the page", () => {
         .cookie()
         .split("; ")
         .find((pair) => pair.startsWith("gh_mfa_app=")) ?? "";
-    const second = await signIn(person);
+    const second = await anew();
     const planted = openBrowser(base, { cookie: `${second.cookie()}; ${kept}` });
     const { words } = await planted.get("/mfa/app");
     expect(words).toContain("Ask my phone");

@@ -26,7 +26,6 @@ export function responseEvents(completion: Completion, behaviour: Behaviour): St
     status: "in_progress",
     incomplete_details: null,
     output: [],
-    usage: null,
   };
   const body = responseBody(completion, behaviour);
   const before: Usage = { input, cachedInput, output: reasoning, reasoning };
@@ -106,6 +105,7 @@ function responseHead({ id, created, model }: Completion) {
   return {
     id: id.replace("chatcmpl", "resp"),
     object: "response",
+    access_programs: null,
     created_at: created,
     model,
     error: null,

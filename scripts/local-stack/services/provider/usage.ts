@@ -45,7 +45,7 @@ export function completionUsage({ input, cachedInput, output, reasoning }: Usage
 export function responseUsage({ input, cachedInput, output, reasoning }: Usage) {
   return {
     input_tokens: input,
-    input_tokens_details: { cached_tokens: cachedInput },
+    input_tokens_details: { cached_tokens: cachedInput, cache_write_tokens: 0 },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: reasoning },
     total_tokens: input + output,

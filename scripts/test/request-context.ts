@@ -1,9 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { parseEnv } from "../env.server.ts";
-import { type CookieJar, createCookieJar } from "../http/cookies.ts";
-import { openRequestSession } from "../identity/request-session.ts";
-import { openSessionServices } from "../identity/session-services.ts";
-import { newAddress } from "./visitor.ts";
+import { parseEnv } from "../../remix-app/env.server.ts";
+import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts";
+import { openRequestSession } from "../../remix-app/identity/request-session.ts";
+import { openSessionServices } from "../../remix-app/identity/session-services.ts";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { recoveryHashSecret } from "../local-stack/secrets.ts";
 
 export interface ContextOptions {
   base: string;
@@ -23,6 +24,7 @@ export async function openContext({ base, supabase, mail, cookie = "", env: more
     SUPABASE_URL: supabase.url,
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
     SUPABASE_SECRET_KEY: supabase.secretKey,
+    AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(supabase.secretKey),
     ...(mail ? { SMTP_URL: mail.smtp, MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>" } : {}),
     ...more,
   });

@@ -1,0 +1,173 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { emailSchema } from "../identity/credentials.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { deliverMail } from "../mail/transport.ts";
+import { newCredential } from "../recovery/credential.ts";
+import { recoveryMail } from "../recovery/recovery-mail.ts";
+import { type ConsoleChange, type ConsoleRefusal, callConsole, reasonSchema, unavailable } from "./console-change.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+const daySeconds = 24 * 60 * 60;
+/** spec.md, Recovery override: 7 days unless said otherwise, and never more than a month. */
+export const defaultLifetimeDays = 7;
+const maxLifetimeDays = 30;
+
+/** The form that makes an override. Its email is typed a second time, as for every change of an account. */
+export const overrideSchema = z.object({
+  email: emailSchema.transform((email) => email.toLowerCase()),
+  confirmation: z.string({ error: "Type the email once more" }).trim().toLowerCase(),
+  reason: reasonSchema,
+  normalLogin: z.boolean(),
+  recoveryEmail: z.boolean(),
+  lifetimeDays: z.coerce
+    .number("Enter a number of days")
+    .int("Enter a whole number of days")
+    .min(1, "Enter at least 1 day")
+    .max(maxLifetimeDays, `Enter at most ${maxLifetimeDays} days`)
+    .default(defaultLifetimeDays),
+});
+
+const overviewSchema = z.object({
+  email: z.string(),
+  account: z
+    .object({
+      id: z.uuid(),
+      bannedUntil: z.string().nullable(),
+      confirmedAt: z.string().nullable(),
+      hasPassword: z.boolean(),
+      lastSignInAt: z.string().nullable(),
+    })
+    .nullable(),
+  overrides: z.array(
+    z.object({
+      id: z.uuid(),
+      reason: z.string(),
+      normalLogin: z.boolean(),
+      recoveryEmail: z.boolean(),
+      createdBy: z.string().nullable(),
+      createdAt: z.string(),
+      expiresAt: z.string(),
+      revokedAt: z.string().nullable(),
+      active: z.boolean(),
+    }),
+  ),
+  events: z.array(
+    z.object({
+      id: z.uuid(),
+      kind: z.string(),
+      outcome: z.string(),
+      actor: z.string().nullable(),
+      ip: z.string().nullable(),
+      createdAt: z.string(),
+    }),
+  ),
+  /** Wrong codes of recovery mails, and until when they lock the codes. */
+  codes: z.object({ wrong: z.number(), lockedUntil: z.string().nullable() }).nullable(),
+  /** Limits on the email alone of which something is used. */
+  counters: z.array(
+    z.object({
+      action: z.string(),
+      scope: z.string(),
+      used: z.number(),
+      attempts: z.number(),
+      perSeconds: z.number(),
+      whenEmpty: z.string(),
+      fullAt: z.string(),
+    }),
+  ),
+});
+
+/** What the console shows of an email; there may be no account of it. */
+export type RecoveryOverview = z.infer<typeof overviewSchema>;
+
+/**
+ * Looks an email up: its account, overrides and their events, active blocks and counters.
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export async function findRecovery(context: AppLoadContext, email: string): Promise<RecoveryOverview> {
+  const { data, error } = await callConsole(context, { name: "recovery_overview", args: { of_email: email } });
+  const overview = overviewSchema.safeParse(data);
+  if (error || !overview.success) throw problem("UNAVAILABLE", { requestId: context.requestId });
+  return overview.data;
+}
+
+/** Overrides what blocks an email, for some days. Who has no account gets one with the recovery. */
+export async function createOverride(
+  context: AppLoadContext,
+  { admin, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
+): Promise<ConsoleChange> {
+  const { email, confirmation, reason, normalLogin, recoveryEmail, lifetimeDays } = values;
+  if (confirmation !== email) return refusals.not_confirmed;
+  if (!normalLogin && !recoveryEmail) return refusals.nothing_on;
+  const lifetimeSeconds = lifetimeDays * daySeconds;
+  const request = { email, reason, normalLogin, recoveryEmail, lifetimeSeconds };
+  const { refusal } = await ask(context, { name: "create_recovery_override", request, admin });
+  return refusal ?? { outcome: "changed" };
+}
+
+/** Sends the recovery mail of an override; one that was sent before works no more. Nobody here sees link or code. */
+export async function sendRecovery(
+  context: AppLoadContext,
+  { admin, overrideId, reason }: { admin: InfrastructureAdmin; overrideId: string; reason: string },
+): Promise<ConsoleChange> {
+  const { env } = context;
+  const { token, code, stored } = newCredential(env);
+  const request = { overrideId, reason, ...stored };
+  const { answer, refusal } = await ask(context, { name: "issue_recovery_credential", request, admin });
+  if (refusal) return refusal;
+  const { email: to, credentialId } = issuedSchema.parse(answer);
+  const mail = recoveryMail({ to, origin: env.BASE_URL, token, code });
+  const failure = await deliverMail(env, { mail });
+  if (failure === null) return { outcome: "changed" };
+  console.error(`error request=${context.requestId} a recovery mail was not sent: ${failure}`);
+  await createServiceClient(env).schema("private").rpc("void_recovery_credential", { credential_id: credentialId });
+  return refusals.mail;
+}
+
+/** Ends an override, and what was sent under it. */
+export async function revokeOverride(
+  context: AppLoadContext,
+  { admin, overrideId, reason }: { admin: InfrastructureAdmin; overrideId: string; reason: string },
+): Promise<ConsoleChange> {
+  const request = { overrideId, reason };
+  const { refusal } = await ask(context, { name: "revoke_recovery_override", request, admin });
+  return refusal ?? { outcome: "changed" };
+}
+
+const issuedSchema = z.object({ email: z.string(), credentialId: z.uuid() });
+const refusedSchema = z.object({
+  refused: z.enum(["forbidden", "oneself", "lifetime", "active", "not_found", "inactive", "switched_off"]),
+});
+
+async function ask(
+  context: AppLoadContext,
+  { name, request, admin }: { name: string; request: Record<string, unknown>; admin: InfrastructureAdmin },
+): Promise<{ answer: unknown; refusal: ConsoleRefusal | null }> {
+  const { clientAddress: ip, userAgent, requestId } = context;
+  const { data, error } = await callConsole(context, {
+    name,
+    args: { request: { ...request, actor: admin.id, ip, userAgent, requestId } },
+  });
+  const refused = refusedSchema.safeParse(data);
+  const refusal = error ? unavailable : refused.success ? refusals[refused.data.refused] : null;
+  return { answer: data, refusal };
+}
+
+const refusals = {
+  forbidden: refuse(403, "The console is for infrastructure admins."),
+  oneself: refuse(403, "Nobody recovers their own account here: ask another admin."),
+  lifetime: refuse(400, `An override lasts at most ${maxLifetimeDays} days.`),
+  active: refuse(409, "There is an active override of this email. Revoke it before you make another."),
+  not_found: refuse(404, "There is no such override."),
+  inactive: refuse(409, "This override is over: it was revoked, or its time has passed."),
+  switched_off: refuse(409, "This override does not allow recovery mails."),
+  not_confirmed: refuse(400, "What you typed is not that email, so nothing was changed."),
+  nothing_on: refuse(400, "Switch on normal login, the recovery mail, or both."),
+  mail: refuse(503, "The mail could not be sent, so its link and code are void. Try again in a moment."),
+} as const;
+
+function refuse<Status extends 400 | 403 | 404 | 409 | 503>(status: Status, message: string) {
+  return { outcome: "refused", status, message } as const;
+}

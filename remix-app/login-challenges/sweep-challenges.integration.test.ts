@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { createPerson, deletePerson, query } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import type { Env } from "../env.server.ts";
+import { sweepChallenges } from "./sweep-challenges.ts";
+
+const { supabase } = readStack();
+const sweep = (key: string) =>
+  sweepChallenges({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: key } as Env).run(AbortSignal.timeout(5_000));
+
+test("challenges that ended more than an hour ago are forgotten on the schedule, and later ones kept", async () => {
+  const person = await createPerson();
+  try {
+    for (const age of ["59 minutes", "61 minutes"]) {
+      await query(
+        `insert into private.login_challenges (kind, user_id, session_id, secret_hash, created_at, expires_at)
+         values ('qr', $1, gen_random_uuid(), sha256('x'), now() - $2::interval - interval '2 minutes',
+           now() - $2::interval)`,
+        [person.id, age],
+      );
+    }
+    // Another server may be at it: then this one has nothing to do.
+    const kept = async () => {
+      await sweep(supabase.secretKey);
+      return (await query("select from private.login_challenges where user_id = $1", [person.id])).length;
+    };
+    await expect.poll(kept, { timeout: 5_000 }).toBe(1);
+  } finally {
+    await deletePerson(person);
+  }
+});
+
+test("a key that may not is an error that says so", async () => {
+  await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
+});

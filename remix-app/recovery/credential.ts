@@ -1,0 +1,46 @@
+import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
+import type { Env } from "../env.server.ts";
+
+/** spec.md, Limits: what a recovery mail carries is good for this long, once. */
+export const credentialMinutes = 15;
+const codeDigits = 6;
+const tokenBytes = 32;
+const saltBytes = 16;
+const keyBytes = 32;
+
+/** What a recovery mail carries, and what the database keeps of it, in hex. */
+export interface NewCredential {
+  token: string;
+  code: string;
+  stored: { tokenHash: string; codeSalt: string; codeHash: string };
+}
+
+type HashEnv = Pick<Env, "AUTH_RECOVERY_HASH_SECRET" | "SUPABASE_SECRET_KEY">;
+
+/** Makes a link's token and a code of six digits. */
+export function newCredential(env: HashEnv): NewCredential {
+  const token = randomBytes(tokenBytes).toString("base64url");
+  const code = String(randomInt(10 ** codeDigits)).padStart(codeDigits, "0");
+  const codeSalt = randomBytes(saltBytes).toString("hex");
+  return {
+    token,
+    code,
+    stored: { tokenHash: tokenHash(env, token), codeSalt, codeHash: codeHash(env, { code, salt: codeSalt }) },
+  };
+}
+
+/** What is stored of a link's token. */
+export function tokenHash(env: HashEnv, token: string): string {
+  return createHmac("sha256", keyOf(env, "recovery link")).update(token).digest("hex");
+}
+
+/** What is stored of a code: under a salt of its row, so that equal codes look different. */
+export function codeHash(env: HashEnv, { code, salt }: { code: string; salt: string }): string {
+  return createHmac("sha256", keyOf(env, "recovery code")).update(Buffer.from(salt, "hex")).update(code).digest("hex");
+}
+
+/** A key for one purpose (HKDF, RFC 5869). Production has a secret for it; elsewhere the backend's serves (spec.md). */
+function keyOf({ AUTH_RECOVERY_HASH_SECRET, SUPABASE_SECRET_KEY }: HashEnv, purpose: string): Buffer {
+  const secret = AUTH_RECOVERY_HASH_SECRET ?? SUPABASE_SECRET_KEY;
+  return Buffer.from(hkdfSync("sha256", secret, "", `gatehouse ${purpose}`, keyBytes));
+}

@@ -1,0 +1,16 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { tokenHash } from "./credential.ts";
+
+/**
+ * Whom a recovery link would sign in; null where it is worth nothing. It changes nothing.
+ * @throws Response 503 AUTH_UNAVAILABLE where it could not be asked
+ */
+export async function emailOfLink({ env, requestId }: AppLoadContext, token: string): Promise<string | null> {
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("recovery_link_email", { token_hash: `\\x${tokenHash(env, token)}` });
+  if (error) throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  return typeof data === "string" ? data : null;
+}

@@ -1,0 +1,56 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { createServiceClient } from "../identity/service-client.ts";
+
+/** An account that has proved itself by a recovery credential, or by its password under an override. */
+export interface BlockedAccount {
+  userId: string;
+  email: string;
+  overrideId: string;
+  banned: boolean;
+  confirmed: boolean;
+}
+
+/**
+ * Lifts a ban and confirms the email, as best effort: what could not be lifted is recorded, and the sign-in says so by
+ * failing. Only after the credential has been proven.
+ */
+export async function liftBlocks(context: AppLoadContext, account: BlockedAccount): Promise<void> {
+  const { userId, banned, confirmed, ...about } = account;
+  if (!banned && confirmed) return;
+  const { auth } = createServiceClient(context.env);
+  const { error } = await auth.admin.updateUserById(userId, { ban_duration: "none", email_confirm: true });
+  await recordRecovery(context, {
+    ...about,
+    userId,
+    kind: "unban_attempt",
+    outcome: error ? "failed" : banned ? "unbanned" : "confirmed",
+  });
+}
+
+/** Makes the account of an email that has none, confirmed. @returns its id; null where that failed */
+export async function createRecoveredAccount(
+  context: AppLoadContext,
+  about: { email: string; overrideId: string },
+): Promise<string | null> {
+  const { auth } = createServiceClient(context.env);
+  const { data, error } = await auth.admin.createUser({ email: about.email, email_confirm: true });
+  const userId = data.user?.id ?? null;
+  await recordRecovery(context, {
+    ...about,
+    kind: "user_create_attempt",
+    outcome: error ? "failed" : "created",
+    ...(userId ? { userId } : {}),
+  });
+  return userId;
+}
+
+async function recordRecovery(
+  { env, requestId, clientAddress, userAgent }: AppLoadContext,
+  event: { kind: string; outcome: string; email: string; overrideId: string; userId?: string },
+): Promise<void> {
+  const { error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("record_recovery_event", { event: { ...event, ip: clientAddress, userAgent, requestId } });
+  if (error)
+    console.error(`error request=${requestId} the ${event.kind} of a recovery was not recorded: ${error.code}`);
+}

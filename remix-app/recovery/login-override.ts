@@ -1,0 +1,52 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { type AuthError, createClient } from "@supabase/supabase-js";
+import { z } from "zod";
+import { fetchWithin, identityHeaders } from "../identity/clients.ts";
+import { authCallTimeoutMs } from "../identity/limits.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { storedSession } from "../identity/session-cookie.ts";
+import { liftBlocks } from "./lift-blocks.ts";
+
+/** Whether an admin lets this email past its own blocks and limits at the sign-in page. Unknown is no. */
+export async function hasLoginOverride({ env }: AppLoadContext, email: string): Promise<boolean> {
+  const { data, error } = await createServiceClient(env).schema("private").rpc("login_override", { of_email: email });
+  return !error && typeof data === "string";
+}
+
+const proven = z.object({
+  outcome: z.literal("proven"),
+  overrideId: z.uuid(),
+  userId: z.uuid(),
+  banned: z.boolean(),
+  confirmed: z.boolean(),
+});
+
+/**
+ * Takes up a sign-in under an override that the identity backend refused because the account is banned or its email not
+ * confirmed: proves the password, lifts what blocks it, and signs in again, into the cookie of the answer. The first try
+ * has had the bot challenge judged, whose token is spent; so the second one goes by our own key.
+ * @returns what the sign-in comes to: null where it succeeded
+ */
+export async function signInUnderOverride(
+  context: AppLoadContext,
+  { email, password, refused }: { email: string; password: string; refused: AuthError },
+): Promise<AuthError | null> {
+  if (refused.code !== "user_banned" && refused.code !== "email_not_confirmed") return refused;
+  const { env, clientAddress, userAgent, requestId, session } = context;
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("prove_override_password", { request: { email, password, ip: clientAddress, userAgent, requestId } });
+  const proof = proven.safeParse(data);
+  if (error || !proof.success) return refused;
+  await liftBlocks(context, { ...proof.data, email });
+  const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
+  const { auth } = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
+    auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+    global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
+  });
+  const signedIn = await auth.signInWithPassword({ email, password });
+  if (signedIn.error) return signedIn.error;
+  const { access_token, refresh_token, expires_in, expires_at } = signedIn.data.session;
+  session.store(storedSession.parse({ access_token, refresh_token, expires_in, expires_at, token_type: "bearer" }));
+  return null;
+}

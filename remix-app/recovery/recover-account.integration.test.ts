@@ -1,0 +1,262 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { createPerson, deletePerson, type Person, query, requireMfa, signIn } from "../../scripts/test/people.ts";
+import { createHelper, type Helper } from "../../scripts/test/recovery-help.ts";
+import { openContext } from "../../scripts/test/request-context.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { findRecovery, sendRecovery } from "../admin/recovery.ts";
+import { enrollApps } from "../testing/authenticator-app.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { recoverAccount } from "./recover-account.ts";
+
+const stack = readStack();
+const page = "/auth/recovery";
+let helper: Helper;
+let person: Person;
+
+beforeEach(async () => {
+  [helper, person] = await Promise.all([createHelper(), createPerson()]);
+});
+afterEach(async () => {
+  await deletePerson(person);
+  await helper.leave();
+});
+
+const help = async (email = person.email) => helper.send(email, await helper.override(email));
+const stranger = () => openBrowser(stack.base);
+const sessionOf = async (browser: { get(path: string): Promise<{ text: string }> }) =>
+  JSON.parse((await browser.get("/api/v1/auth/session")).text);
+const eventsOf = async (email = person.email) =>
+  (await findRecovery(await openContext(stack), email)).events.map(({ kind, outcome }) => `${kind} ${outcome}`);
+
+describe("a recovery link", () => {
+  test("shows whose it is and a button, to scanners too, and signs in once it is pressed", async () => {
+    const { path, token } = await help();
+    for (const method of ["GET", "HEAD", "GET"]) {
+      const response = await fetch(new URL(path, stack.base), { method });
+      expect(response.status).toBe(200);
+      expect(response.headers.get("cache-control")).toContain("no-store");
+    }
+    const browser = stranger();
+    const { words, text } = await browser.get(path);
+    expect(words).toContain(`Continue as ${person.email}`);
+    expect(text).not.toContain("Entering the code");
+    expect(await browser.post(page, { token, next: "/settings/security" })).toMatchObject({
+      status: 302,
+      location: "/settings/security",
+    });
+    expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id }, aal: "aal1", mfa: { satisfied: true } });
+    expect(await eventsOf()).toEqual(expect.arrayContaining(["consume by_link", "send issued", "create created"]));
+    const mails = async () => (await mailsTo(person.email)).map(({ subject }) => subject);
+    await expect.poll(mails, { timeout: 10_000 }).toContain("Your account was recovered");
+
+    const again = await stranger().post(page, { token });
+    expect([again.status, again.words]).toEqual([410, expect.stringContaining("This link no longer works")]);
+    expect((await stranger().get(path)).status).toBe(410);
+  });
+
+  test.each([
+    "//evil.example",
+    "https://evil.example/",
+    "/\\evil.example",
+    "/a/..//evil.example",
+    "javascript:alert(1)",
+  ])("leads to a page of ours alone, not to %j", async (next) => {
+    const { token } = await help();
+    expect((await stranger().post(page, { token, next })).location).toBe("/");
+  });
+
+  test("is for our own pages to post", async () => {
+    const { token } = await help();
+    const response = await fetch(new URL(page, stack.base), {
+      method: "POST",
+      headers: { "sec-fetch-site": "cross-site", origin: "https://evil.example" },
+      body: new URLSearchParams({ token }),
+    });
+    expect(response.status).toBe(403);
+    expect((await stranger().post(page, { token })).location).toBe("/");
+  });
+
+  test("says whom it would replace, and ends that session once it did", async () => {
+    const other = await createPerson();
+    try {
+      const { path, token } = await help();
+      const browser = await signIn(other);
+      const copy = openBrowser(stack.base, { cookie: browser.cookie() });
+      const { words } = await browser.get(path);
+      expect(words).toContain(`You are signed in as ${other.email}`);
+      expect(words).toContain(`Continue as ${person.email}`);
+      await browser.post(page, { token });
+      expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id } });
+      expect((await copy.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+    } finally {
+      await deletePerson(other);
+    }
+  });
+
+  test("that is posted 50 times at once signs in one", async () => {
+    const { token } = await help();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => stranger().post(page, { token })));
+    expect(answers.filter(({ location }) => location === "/")).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 410)).toHaveLength(49);
+    expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
+  });
+});
+
+describe("a recovery code", () => {
+  test("signs in with its email, however it is typed, and ends the link", async () => {
+    const { token, code } = await help();
+    const browser = stranger();
+    const typed = `${code.slice(0, 3)} ${code.slice(3)}`;
+    expect((await browser.post(page, { email: person.email.toUpperCase(), code: typed })).location).toBe("/");
+    expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id } });
+    expect((await stranger().post(page, { token })).status).toBe(410);
+  });
+
+  test("is refused in one way, whoever has an account, a mail or neither", async () => {
+    const { code } = await help();
+    const other = await createPerson();
+    const wrong = code === "000000" ? "000001" : "000000";
+    const tries = [
+      { email: person.email, code: wrong },
+      { email: other.email, code },
+      { email: `nobody-${other.email}`, code },
+    ];
+    const answers = await Promise.all(tries.map((fields) => stranger().post(page, fields)));
+    await deletePerson(other);
+    const shown = answers.map(({ status, words }) => [status, words]);
+    expect(shown[0]).toEqual([400, expect.stringContaining("That email and code do not work")]);
+    expect(shown[1]).toEqual(shown[0]);
+    expect(shown[2]).toEqual(shown[0]);
+    expect((await stranger().post(page, { email: person.email, code })).location).toBe("/");
+  });
+
+  test("guessed wrongly five times is locked, from everywhere and for a new mail, and the link lives on", async () => {
+    const overrideId = await helper.override(person.email);
+    const first = await helper.send(person.email, overrideId);
+    const wrong = first.code === "000000" ? "000001" : "000000";
+    await Promise.all(Array.from({ length: 5 }, () => stranger().post(page, { email: person.email, code: wrong })));
+    const second = await helper.send(person.email, overrideId);
+    expect((await stranger().post(page, { email: person.email, code: second.code })).status).toBe(400);
+    expect(await eventsOf()).toContain("reject locked");
+    const overview = await findRecovery(await openContext(stack), person.email);
+    expect(overview.codes).toMatchObject({ wrong: 5, lockedUntil: expect.any(String) });
+    expect((await stranger().post(page, { token: second.token })).location).toBe("/");
+  });
+
+  test.each([
+    [{ email: "", code: "" }, "Enter your email address"],
+    [{ email: "a@example.test", code: "12345" }, "Enter the 6 digits from the mail"],
+  ])("says what is missing in %j", async (fields, message) => {
+    const { status, words } = await stranger().post(page, fields);
+    expect([status, words]).toEqual([400, expect.stringContaining(message)]);
+  });
+});
+
+describe("a recovery", () => {
+  test("lifts a ban and confirms the email, once the link has proven whose it is", async () => {
+    await query(
+      "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = null where id = $1",
+      [person.id],
+    );
+    const { path, token } = await help();
+    const blocks = () =>
+      query(
+        "select banned_until > now() as banned, email_confirmed_at is not null as confirmed from auth.users where id = $1",
+        [person.id],
+      );
+    await stranger().get(path);
+    await stranger().post(page, { token: token.replace(/^./, (first) => (first === "A" ? "B" : "A")) });
+    expect(await blocks()).toEqual([{ banned: true, confirmed: false }]);
+    const browser = stranger();
+    expect((await browser.post(page, { token })).location).toBe("/");
+    expect(await blocks()).toEqual([{ banned: null, confirmed: true }]);
+    expect(await eventsOf()).toContain("unban_attempt unbanned");
+  });
+
+  test("makes the account of an email that has none", async () => {
+    const email = `new-${person.email}`;
+    const { code } = await help(email);
+    const browser = stranger();
+    expect((await browser.post(page, { email, code })).location).toBe("/");
+    const { user } = await sessionOf(browser);
+    expect(user).toMatchObject({ email });
+    expect(await eventsOf(email)).toContain("user_create_attempt created");
+    await deletePerson(user);
+  });
+
+  test("is AAL1: an authenticator is asked for as ever, and a required one proved anew", async () => {
+    await enrollApps(stack.supabase, { ...person, names: ["Phone"] });
+    await requireMfa(person);
+    const { token } = await help();
+    const browser = stranger();
+    expect((await browser.post(page, { token, next: "/workspaces" })).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    const refused = await browser.get("/api/v1/users/me/sessions");
+    expect([refused.status, JSON.parse(refused.text).code]).toEqual([403, "MFA_REQUIRED"]);
+    const [policy] = await query<{ boundary: number; primary: number; signed_in: number }>(
+      `select (p ->> 'boundary')::int as boundary, (p ->> 'primaryBoundary')::int as primary,
+         floor(extract(epoch from c.updated_at))::int as signed_in
+       from auth.users u
+       cross join lateral (select u.raw_app_meta_data -> 'platform_required_mfa' as p) as q
+       join auth.sessions s on s.user_id = u.id
+       join auth.mfa_amr_claims c on c.session_id = s.id and c.authentication_method = 'otp'
+       where u.id = $1`,
+      [person.id],
+    );
+    expect(policy?.primary).toBe(policy?.boundary);
+    expect(policy?.signed_in).toBeGreaterThan(policy?.boundary ?? 0);
+  });
+
+  test("is no way past the policy of an account that nobody can read", async () => {
+    await query(
+      `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
+       update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": "?"}'
+       from writer where id = $1`,
+      [person.id],
+    );
+    const { token } = await help();
+    const browser = stranger();
+    await browser.post(page, { token });
+    expect((await browser.get("/workspaces")).status).toBe(503);
+  });
+
+  test("of which no session came gives the link back", async () => {
+    const { token } = await help();
+    await query("insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')", [
+      person.id,
+    ]);
+    const context = await openContext(stack);
+    expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "failed", status: 503 });
+    await query("delete from private.mint_leases where user_id = $1", [person.id]);
+    expect(await recoverAccount(context, { token })).toEqual({ outcome: "recovered" });
+  });
+
+  test("takes nothing where the database does not answer", async () => {
+    const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
+    const proofs = [{ token: "x".repeat(43) }, { email: person.email, code: "000000" }];
+    for (const proof of proofs) expect(await recoverAccount(context, proof)).toMatchObject({ status: 503 });
+  });
+});
+
+describe("the admin who helps", () => {
+  test("never learns link or code, and a mail that does not go out is void", async () => {
+    const overrideId = await helper.override(person.email);
+    const context = await openContext({ ...stack, mail: { smtp: "smtp://127.0.0.1:9" } });
+    const sent = await sendRecovery(context, { admin: helper.admin, overrideId, reason: "asked" });
+    expect(sent).toMatchObject({ outcome: "refused", status: 503 });
+    expect((await eventsOf())[0]).toBe("send failed");
+    const { token, code } = await helper.send(person.email, overrideId);
+    const shown = JSON.stringify(await findRecovery(await openContext(stack), person.email));
+    for (const secret of [token, code]) expect(shown).not.toContain(secret);
+    const log = await query<{ row: string }>(
+      "select to_jsonb(l)::text as row from private.admin_audit_log l where target = $1",
+      [person.email],
+    );
+    expect(log).toHaveLength(3);
+    for (const { row } of log) for (const secret of [token, code]) expect(row).not.toContain(secret);
+  });
+
+  test("does not recover their own account", async () => {
+    await expect(helper.override(helper.admin.email)).rejects.toThrow("Nobody recovers their own account");
+  });
+});

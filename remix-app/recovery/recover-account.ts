@@ -1,0 +1,103 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { guardAttempt } from "../abuse/attempts.ts";
+import { recordEvent } from "../activity/record-event.ts";
+import { startEvenTiming } from "../identity/even-timing.ts";
+import { mintSession } from "../identity/mint-session.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import { codeHash, tokenHash } from "./credential.ts";
+import { deadLink } from "./dead-link.ts";
+import { createRecoveredAccount, liftBlocks } from "./lift-blocks.ts";
+
+/** What a recovery is proven with. */
+export type Proof = { token: string } | { email: string; code: string };
+
+/** What became of it; where it failed, what to say of it and with which status. */
+export type AccountRecovery =
+  | { outcome: "recovered" }
+  | { outcome: "failed"; status: 400 | 403 | 410 | 429 | 503; message: string };
+
+const consumed = z.object({
+  outcome: z.literal("consumed"),
+  credentialId: z.uuid(),
+  overrideId: z.uuid(),
+  email: z.string(),
+  userId: z.uuid().nullable(),
+  banned: z.boolean(),
+  confirmed: z.boolean(),
+  waitMs: z.number(),
+});
+const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
+
+/**
+ * Lets somebody in by what a recovery mail carried: consumes it, lifts what blocks the account or makes the one that is
+ * missing, and leaves a session of it in the cookie of the answer, at AAL1. Whether the email, the link or the code was
+ * wrong, used or too late is not said.
+ */
+export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
+  const byLink = "token" in proof;
+  const whenDue = startEvenTiming();
+  // Links are too long to guess, so that guesses at the code do not end them.
+  const attempt = await guardAttempt(context, { action: "code", ...(byLink ? {} : { email: proof.email }) });
+  if (!attempt.admitted) return failed(attempt.status, attempt.message);
+  const judged = await consume(context, proof);
+  await attempt.settle(judged === null ? "void" : judged.outcome === "consumed" ? "succeeded" : "failed");
+  if (judged === null) return failed(503, unavailable);
+  if (judged.outcome === "rejected") {
+    await whenDue();
+    return byLink ? failed(410, deadLink) : failed(400, wrongCode);
+  }
+  return enter(context, judged, byLink ? "link" : "code");
+}
+
+async function consume(context: AppLoadContext, proof: Proof): Promise<z.infer<typeof answer> | null> {
+  const { env, clientAddress, userAgent, requestId } = context;
+  const database = createServiceClient(env).schema("private");
+  const about = { ip: clientAddress, userAgent, requestId };
+  let request: Record<string, string>;
+  if ("token" in proof) request = { ...about, tokenHash: tokenHash(env, proof.token) };
+  else {
+    const { email, code } = proof;
+    const { data: salt, error } = await database.rpc("recovery_code_salt", { of_email: email });
+    if (error || typeof salt !== "string") return null;
+    request = { ...about, email, codeHash: codeHash(env, { code, salt }) };
+  }
+  const { data, error } = await database.rpc("consume_recovery_credential", { request });
+  const parsed = answer.safeParse(data);
+  return error || !parsed.success ? null : parsed.data;
+}
+
+async function enter(
+  context: AppLoadContext,
+  { credentialId, overrideId, email, banned, confirmed, waitMs, ...known }: z.infer<typeof consumed>,
+  method: "link" | "code",
+): Promise<AccountRecovery> {
+  const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
+  if (userId && known.userId) await liftBlocks(context, { userId, email, overrideId, banned, confirmed });
+  // A session counts from the second after the boundary on.
+  await new Promise((resolve) => setTimeout(resolve, waitMs));
+  const minted = userId ? await mintSession(context, { userId }) : null;
+  if (minted?.status === "minted") {
+    context.session.store(minted.session);
+    const sessionId = minted.claims.session_id;
+    await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
+    return { outcome: "recovered" };
+  }
+  if (minted?.status !== "unknown") {
+    const { error } = await createServiceClient(context.env)
+      .schema("private")
+      .rpc("release_recovery_credential", { credential_id: credentialId });
+    if (!error) return failed(503, unavailable);
+  }
+  console.error(`error request=${context.requestId} a recovery was used and no session came of it`);
+  return failed(503, usedUp);
+}
+
+const wrongCode =
+  "That email and code do not work. Check both. A code works for 15 minutes, and after several wrong ones only the link does.";
+const unavailable = "We could not sign you in right now, and nothing was used up. Try again in a moment.";
+const usedUp = "We could not sign you in, and your link may be used up. Ask the administrator for a new mail.";
+
+function failed(status: 400 | 403 | 410 | 429 | 503, message: string): AccountRecovery {
+  return { outcome: "failed", status, message };
+}

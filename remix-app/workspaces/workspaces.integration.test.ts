@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { bearer, send, service, signInAgain } from "../../scripts/test/apps.ts";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  query,
+  type SignedInBrowser,
+  signedInLongAgo,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { workspacePermissions } from "./permission.ts";
+
+const { base, supabase } = readStack();
+
+/** Somebody with a browser, and a token for the API. */
+interface Visitor extends Person {
+  browser: SignedInBrowser;
+  token: string;
+}
+let [owner, manager, stranger] = [{} as Visitor, {} as Visitor, {} as Visitor];
+
+async function createVisitor(): Promise<Visitor> {
+  const person = await createPerson();
+  return { ...person, browser: await signIn(person), token: (await signInAgain(person)).accessToken };
+}
+
+beforeAll(async () => {
+  [owner, manager, stranger] = await Promise.all([createVisitor(), createVisitor(), createVisitor()]);
+});
+afterAll(() => Promise.all([owner, manager, stranger].map(deletePerson)));
+
+/** A workspace of the owner's, with the manager in it as what the permissions say. */
+async function found({ permissions = ["manage_members"] }: { permissions?: string[] } = {}) {
+  const [workspace] = await query<{ id: string }>(
+    "insert into public.workspaces (name, created_by) values ('Orbit', $1) returning id",
+    [owner.id],
+  );
+  const id = workspace?.id ?? "";
+  const [role] = await query<{ id: string }>(
+    `insert into public.workspace_roles (workspace_id, name, permissions)
+     values ($1, 'Managers', $2::public.workspace_permission[]) returning id`,
+    [id, `{${permissions.join()}}`],
+  );
+  await query("insert into public.workspace_members (workspace_id, user_id, role_id) values ($1, $2, $3)", [
+    id,
+    manager.id,
+    role?.id,
+  ]);
+  const roles = await query<{ id: string; name: string }>(
+    "select id, name from public.workspace_roles where workspace_id = $1",
+    [id],
+  );
+  return { id, roleId: (name: string) => roles.find((one) => one.name === name)?.id ?? "", path: `/workspaces/${id}` };
+}
+
+const stateOf = async (id: string) =>
+  JSON.stringify(
+    await query(
+      `select w.name, w.deleted_at,
+         (select jsonb_agg(m order by m.user_id) from public.workspace_members m where m.workspace_id = w.id) as members,
+         (select jsonb_agg(r order by r.id) from public.workspace_roles r where r.workspace_id = w.id) as roles,
+         (select count(*) from public.workspace_invitations i where i.workspace_id = w.id) as invitations
+       from public.workspaces w where w.id = $1`,
+      [id],
+    ),
+  );
+
+describe("a workspace of others", () => {
+  test("is not there for anybody else: pages, forms and API, in one answer", async () => {
+    const { id, path, roleId } = await found();
+    const before = await stateOf(id);
+    const pages = ["", "/members", "/roles", `/roles/${roleId("viewer")}`, "/settings", "/activity"];
+    for (const page of pages) expect((await stranger.browser.get(`${path}${page}`)).status).toBe(404);
+    const forms: [string, Record<string, string>][] = [
+      ["/members", { intent: "invite", email: stranger.email, roleId: roleId("viewer") }],
+      ["/members", { intent: "change_role", userId: manager.id, roleId: roleId("viewer") }],
+      ["/members", { intent: "remove", userId: manager.id }],
+      ["/roles", { intent: "create", name: "Mine" }],
+      [`/roles/${roleId("viewer")}`, { intent: "delete" }],
+      ["/settings", { intent: "rename", name: "Taken" }],
+      ["/settings", { intent: "transfer", userId: stranger.id }],
+      ["/settings", { intent: "delete", confirmation: "Orbit" }],
+    ];
+    for (const [page, fields] of forms) {
+      expect((await stranger.browser.post(`${path}${page}`, fields)).status).toBe(404);
+    }
+    const calls = [
+      ["GET", `/api/v1/workspaces/${id}`],
+      ["PATCH", `/api/v1/workspaces/${id}`],
+      ["DELETE", `/api/workspaces/${id}`],
+    ] as const;
+    for (const [method, address] of calls) {
+      const body = method === "PATCH" ? { body: { name: "Taken" } } : {};
+      const answer = await send(address, { method, ...body, headers: bearer(stranger.token) });
+      const none = await send(address.replace(id, crypto.randomUUID()), {
+        method,
+        ...body,
+        headers: bearer(stranger.token),
+      });
+      expect([answer.status, (answer.body as { code: string }).code]).toEqual([404, "NOT_FOUND"]);
+      expect({ ...(answer.body as object), requestId: "" }).toEqual({ ...(none.body as object), requestId: "" });
+    }
+    expect(await stateOf(id)).toBe(before);
+  });
+
+  test("lends nothing to one's own: neither its roles, nor its members, nor its invitations", async () => {
+    const [mine, theirs] = [await found(), await found()];
+    const before = await stateOf(theirs.id);
+    const invite = { intent: "invite", email: "someone@integration.gatehouse.test", roleId: theirs.roleId("viewer") };
+    expect((await owner.browser.post(`${mine.path}/members`, invite)).status).toBe(403);
+    const give = { intent: "change_role", userId: manager.id, roleId: theirs.roleId("viewer") };
+    expect((await owner.browser.post(`${mine.path}/members`, give)).status).toBe(403);
+    const foreign = `${mine.path}/roles/${theirs.roleId("viewer")}`;
+    expect((await owner.browser.get(foreign)).status).toBe(404);
+    expect((await owner.browser.post(foreign, { intent: "delete" })).status).toBe(404);
+    const transfer = { intent: "transfer", userId: stranger.id };
+    expect((await owner.browser.post(`${mine.path}/settings`, transfer)).words).toContain("no longer a member");
+    expect(await stateOf(theirs.id)).toBe(before);
+  });
+});
+
+describe("a role with fewer permissions", () => {
+  test("manages within its reach, and never above itself", async () => {
+    const { id, path, roleId } = await found();
+    const before = await stateOf(id);
+    const attempts: [string, Record<string, string>, number][] = [
+      ["/members", { intent: "change_role", userId: manager.id, roleId: roleId("admin") }, 403],
+      ["/members", { intent: "change_role", userId: manager.id, roleId: roleId("owner") }, 403],
+      ["/members", { intent: "change_role", userId: owner.id, roleId: roleId("viewer") }, 404],
+      ["/members", { intent: "remove", userId: owner.id }, 404],
+      ["/members", { intent: "invite", email: stranger.email, roleId: roleId("admin") }, 403],
+      ["/roles", { intent: "create", name: "Keys", manage_ai_keys: "on" }, 403],
+      [`/roles/${roleId("Managers")}`, { intent: "save", name: "Managers", manage_ai_keys: "on" }, 403],
+      [`/roles/${roleId("admin")}`, { intent: "save", name: "admin" }, 403],
+      [`/roles/${roleId("owner")}`, { intent: "delete" }, 403],
+      ["/settings", { intent: "rename", name: "Taken" }, 403],
+      ["/settings", { intent: "transfer", userId: manager.id }, 403],
+      ["/settings", { intent: "delete", confirmation: "Orbit" }, 403],
+    ];
+    for (const [page, fields, status] of attempts) {
+      const answer = await manager.browser.post(`${path}${page}`, fields);
+      expect([page, fields, answer.status]).toEqual([page, fields, status]);
+    }
+    expect((await manager.browser.get(`${path}/activity`)).status).toBe(403);
+    expect(await stateOf(id)).toBe(before);
+    const own = await manager.browser.post(`${path}/roles`, {
+      intent: "create",
+      name: "Helpers",
+      manage_members: "on",
+    });
+    expect([own.status, own.location]).toEqual([303, `${path}/roles?done=created`]);
+  });
+
+  test("straight at the Data API is held by the same rules", async () => {
+    const { id, roleId } = await found();
+    const before = await stateOf(id);
+    const table = (name: string) => `${supabase.url}/rest/v1/${name}`;
+    const headers = {
+      apikey: supabase.publishableKey,
+      authorization: `Bearer ${manager.token}`,
+      "content-type": "application/json",
+    };
+    const attempts: [string, string, object][] = [
+      ["PATCH", `workspace_members?workspace_id=eq.${id}&user_id=eq.${manager.id}`, { role_id: roleId("owner") }],
+      ["PATCH", `workspace_roles?id=eq.${roleId("Managers")}`, { permissions: workspacePermissions }],
+      ["PATCH", `workspace_roles?id=eq.${roleId("Managers")}`, { is_owner: true }],
+      ["PATCH", `workspaces?id=eq.${id}`, { name: "Taken" }],
+      ["PATCH", `workspaces?id=eq.${id}`, { deleted_at: null }],
+      ["POST", "workspace_members", { workspace_id: id, user_id: stranger.id, role_id: roleId("viewer") }],
+      ["POST", "workspace_audit_log", { workspace_id: id, action: "member.left" }],
+      ["POST", "rpc/transfer_workspace_ownership", { workspace_id: id, new_owner_id: manager.id }],
+      ["POST", "rpc/delete_workspace", { workspace_id: id }],
+    ];
+    for (const [method, address, body] of attempts) {
+      const answer = await fetch(table(address), { method, headers, body: JSON.stringify(body) });
+      expect([address, answer.ok ? await answer.text() : ""]).toEqual([address, ""]);
+    }
+    expect(await stateOf(id)).toBe(before);
+  });
+});
+
+describe("what cannot be taken back", () => {
+  test("asks for a fresh sign-in where the last one is long ago", async () => {
+    const { id, path } = await found();
+    const before = await stateOf(id);
+    const stale = await signedInLongAgo(owner, { secondsAgo: 11 * 60 });
+    const changes: Record<string, string>[] = [
+      { intent: "transfer", userId: manager.id },
+      { intent: "delete", confirmation: "Orbit" },
+    ];
+    for (const fields of changes) {
+      const answer = await stale.post(`${path}/settings`, fields);
+      expect([answer.status >= 300 && answer.status < 400, answer.location ?? ""]).toEqual([
+        true,
+        expect.stringMatching(/^\/(step-up|login)\?/),
+      ]);
+    }
+    expect(await stateOf(id)).toBe(before);
+  });
+
+  test("is asked about first, and only about who is there", async () => {
+    const { path } = await found();
+    const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
+    expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access at once");
+    expect(await asked(`/members?remove=${stranger.id}`)).not.toContain("lose access");
+    expect(await asked(`/settings?heir=${manager.id}`)).toContain("the owner of Orbit?");
+    expect(await asked(`/settings?heir=${stranger.id}`)).not.toContain("the owner of Orbit?");
+    expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("the owner of Orbit?");
+  });
+
+  test("takes no request from elsewhere, and no other method", async () => {
+    const { id, path } = await found();
+    const before = await stateOf(id);
+    const cookie = owner.browser.cookie();
+    for (const headers of [
+      { origin: "https://evil.example" },
+      { "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "cross-site" },
+      {},
+    ] as Record<string, string>[]) {
+      const init = { method: "POST", redirect: "manual", headers: { cookie, ...headers } } as const;
+      const body = new URLSearchParams({ intent: "remove", userId: manager.id });
+      for (const page of ["members", "members.data"]) {
+        expect((await fetch(`${base}${path}/${page}`, { ...init, body })).status).toBe(403);
+      }
+      const deletion = { method: "DELETE", headers: { cookie, ...headers } };
+      expect((await fetch(`${base}/api/workspaces/${id}`, deletion)).status).toBe(403);
+    }
+    for (const method of ["GET", "HEAD", "POST", "PATCH", "PUT"]) {
+      const answer = await fetch(`${base}/api/workspaces/${id}`, { method, headers: bearer(owner.token) });
+      expect([method, answer.status, answer.headers.get("allow")]).toEqual([method, 405, "DELETE"]);
+    }
+    expect(await stateOf(id)).toBe(before);
+    expect((await send(`/api/workspaces/${id}`, { method: "DELETE", headers: bearer(owner.token) })).status).toBe(204);
+    expect((await owner.browser.get(path)).status).toBe(404);
+  });
+
+  test("of 50 owners' hand-overs and departures at once leaves one owner", async () => {
+    const { id } = await found();
+    const client = { apikey: supabase.publishableKey, "content-type": "application/json" };
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        index % 2 === 0
+          ? fetch(`${supabase.url}/rest/v1/rpc/transfer_workspace_ownership`, {
+              method: "POST",
+              headers: { ...client, ...bearer(owner.token) },
+              body: JSON.stringify({ workspace_id: id, new_owner_id: manager.id }),
+            })
+          : fetch(`${supabase.url}/rest/v1/workspace_members?workspace_id=eq.${id}&user_id=eq.${owner.id}`, {
+              method: "DELETE",
+              headers: { ...client, ...bearer(owner.token) },
+            }),
+      ),
+    );
+    expect(answers.filter(({ status }) => status >= 500)).toEqual([]);
+    const owners = await query(
+      `select m.user_id from public.workspace_members m join public.workspace_roles r on r.id = m.role_id
+       where m.workspace_id = $1 and r.is_owner`,
+      [id],
+    );
+    expect(owners).toHaveLength(1);
+  });
+});
+
+describe("invitations", () => {
+  test("fill nobody's mailbox: five in a quarter of an hour to one address, and not one more", async () => {
+    const { path, roleId } = await found();
+    const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+    const invite = () => owner.browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
+    for (let sent = 0; sent < 5; sent += 1) expect((await invite()).status).toBe(200);
+    const refused = await invite();
+    expect([refused.status, refused.words]).toEqual([429, expect.stringContaining("Too many attempts. Try again in")]);
+    const open = await service.from("workspace_invitations").select("email").eq("email", email);
+    expect(open.data).toHaveLength(1);
+  });
+});

@@ -1,3 +1,4 @@
+import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
 import { sessionCall } from "./ai-callers.ts";
@@ -18,6 +19,49 @@ describe("budgets", () => {
       expect(await books(db, tenant)).toMatchObject({ open: 5, reserved: "10.00000000" });
       const other = await addKey(db, tenant);
       expect(await begin(db, chatCall({ ...tenant, keyHash: other.hash }))).not.toHaveProperty("refused");
+    } finally {
+      await close();
+    }
+  });
+
+  test("a rotated key and its successor share one budget, one minute and their idempotency keys", async () => {
+    const { db, close } = openPool(20);
+    try {
+      const tenant = await createTenant(db, {
+        credits: "100000",
+        prices: { input: "1", output: "1" },
+        key: { monthlyBudgetUsd: "0.001", requestsPerMinute: 1000 },
+      });
+      const successor = createHash("sha256").update(tenant.keyHash).digest("hex");
+      const [rotated] = await db.query("select ai.rotate_key($1, $2, $3, 3600, $5, $4) ->> 'outcome' as outcome", [
+        tenant.ownerId,
+        tenant.workspaceId,
+        tenant.keyId,
+        successor,
+        randomBytes(6).toString("hex"),
+      ]);
+      expect(rotated).toEqual({ outcome: "issued" });
+      const both = [tenant.keyHash, successor].map((keyHash) => ({ ...tenant, keyHash }));
+      const calls = Array.from({ length: 60 }, (_, n) => begin(db, chatCall(both[n % 2] ?? tenant)));
+      const answers = await Promise.all(calls);
+      expect(answers.filter(({ refused }) => !refused)).toHaveLength(5);
+      const described = both.map((each) =>
+        one<{ answer: { limits: unknown; budgets: unknown } }>(db, {
+          sql: "select ai.describe_credential($1) as answer",
+          values: [JSON.stringify(chatCall(each))],
+        }),
+      );
+      const [before, after] = (await Promise.all(described)).map(({ answer }) => answer.budgets);
+      expect(after).toEqual(before);
+      expect(after).toMatchObject([{ scope: "key", limitUsd: 0.001, reservedUsd: 0.001, remainingUsd: 0 }]);
+
+      await db.query("update ai.budgets set limit_usd = 1 where subject_id = $1", [tenant.keyId]);
+      const keyed = { idempotency_key: "k", fingerprint: "ab".repeat(32) };
+      const verdicts = await Promise.all(
+        Array.from({ length: 50 }, (_, n) => begin(db, chatCall(both[n % 2] ?? tenant, keyed))),
+      );
+      expect(verdicts.filter(({ refused }) => !refused)).toHaveLength(1);
+      expect(new Set(verdicts.map(({ refused }) => refused))).toEqual(new Set([undefined, "request_in_progress"]));
     } finally {
       await close();
     }

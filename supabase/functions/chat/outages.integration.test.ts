@@ -3,6 +3,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createMember } from "../../tests/gateway-callers.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
 
 let tenant: GatewayTenant;
@@ -146,4 +147,21 @@ describe("Postgres that is gone", () => {
     );
     expect(entries).toEqual([{ amount: `-${run.billed_credits}` }]);
   });
+});
+
+test("an identity backend that is gone is 503 for sessions, who are refused until it is back, and nothing to keys", async () => {
+  const { accessToken } = await createMember(tenant);
+  const alone = await openGateway({ SUPABASE_URL: "http://127.0.0.1:9" });
+  const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
+  const session = alone.clientOf(accessToken, workspace);
+  await expect(session.chat.completions.create(chat())).rejects.toMatchObject({ status: 401 });
+  const issued = JSON.parse(Buffer.from(accessToken.split(".")[1] ?? "", "base64url").toString());
+  const claims = Buffer.from(JSON.stringify({ ...issued, iss: "http://127.0.0.1:9/auth/v1" })).toString("base64url");
+  const asThere = accessToken.replace(/\.[^.]+\./, `.${claims}.`);
+  await expect(alone.clientOf(asThere, workspace).chat.completions.create(chat())).rejects.toMatchObject({
+    status: 503,
+    code: "AUTH_UNAVAILABLE",
+  });
+  expect((await alone.clientOf(tenant.key).chat.completions.create(chat())).choices).toHaveLength(1);
+  await alone.close();
 });

@@ -196,6 +196,43 @@ describe("a switch", () => {
   });
 });
 
+describe("a row that cannot be opened", () => {
+  const damage: [string, string][] = [
+    ["with a bit flipped", "translate(sealed, 'abcdefghij', 'bcdefghija')"],
+    ["that was cut", "substr(sealed, 1, 60)"],
+    ["of a key that is not listed any more", "sealed, key_id = 'gone'"],
+    ["of another user", "(select o.sealed from private.account_vault_entries o where o.user_id = $2 limit 1)"],
+  ];
+
+  test.each(damage)("%s is dropped: its account asks for a sign-in, the others stay", async (_, value) => {
+    const browser = await browserWith(ada, bob);
+    const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];
+    await query(`update private.account_vault_entries set sealed = ${value} where user_id = $1`, values);
+    const refused = await switchTo(browser, ada);
+    expect([refused.status, JSON.parse(refused.text)]).toMatchObject([401, { requiresReauth: true }]);
+    expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([bob.id]);
+    expect((await whoIs(browser))?.user.id).toBe(bob.id);
+    expect((await add(browser, ada)).location).toBe("/");
+  });
+
+  test("of another device is dropped", async () => {
+    const [browser, other] = [await browserWith(ada, bob), await signIn(ada)];
+    await query(
+      `update private.account_vault_entries e set sealed = o.sealed, key_id = o.key_id
+       from private.account_vault_entries o
+       where e.user_id = $1 and o.user_id = $1 and e.device_id <> o.device_id`,
+      [ada.id],
+    );
+    expect((await switchTo(browser, ada)).status).toBe(401);
+    // The active one's is looked at when the browser has lost its cookie.
+    const device = /gh_device=[^;]+/.exec(other.cookie())?.[0] ?? "";
+    const bare = openBrowser(base, { cookie: device });
+    expect(await whoIs(bare)).toBeNull();
+    expect(await list(bare)).toEqual({ activeAccountId: null, accounts: [] });
+    expect((await bare.get("/")).location).toBe("/login");
+  });
+});
+
 describe("what the cookies say", () => {
   test("of who is active counts for nothing against the device: a late answer of A's stays B's", async () => {
     const browser = await browserWith(ada, bob);

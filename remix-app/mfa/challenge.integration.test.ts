@@ -1,6 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
@@ -106,8 +106,17 @@ describe("a code", () => {
   test("brought 50 times at once by one session counts once", async () => {
     const browser = await signIn(person);
     const code = codeOf(phone);
+    const verified = async () =>
+      (
+        await query("select from auth.mfa_challenges where factor_id = $1 and verified_at is not null", [
+          phone.factorId,
+        ])
+      ).length;
+    const before = await verified();
     const answers = await Promise.all(Array.from({ length: 50 }, () => browser.post("/mfa", answerWith(phone, code))));
-    expect(answers.filter(({ status }) => status === 302)).toHaveLength(1);
+    expect(await verified()).toBe(before + 1);
+    // Once the session has proved it, whoever comes with its older cookie goes on as well.
+    expect(answers.map(({ status }) => status)).toContain(302);
     for (const { status } of answers) expect([302, 400, 429]).toContain(status);
   });
 

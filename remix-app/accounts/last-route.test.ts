@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { lastRoute } from "./last-route.ts";
+
+const origin = "https://app.example.com";
+
+test.each(["/", "/workspaces?tab=1#members", "/loginx", "/accounts", "/apis", "/settings/security"])(
+  "%s is a place to come back to",
+  (path) => {
+    expect(lastRoute(path, { origin })).toBe(path);
+  },
+);
+
+test.each([
+  "/login",
+  "/login/passkey",
+  "/LOGIN",
+  "/login?returnUrl=/",
+  "/add-account",
+  "/add-account#x",
+  "/logout",
+  "/auth/callback?code=1",
+  "/api/v1/auth/session",
+  "/x/../login",
+  "//evil.example",
+  "https://evil.example/",
+  "/\\evil.example",
+  `/${"a".repeat(2_048)}`,
+  "",
+  null,
+  7,
+])("%j is none", (input) => {
+  expect(lastRoute(input, { origin })).toBeNull();
+});

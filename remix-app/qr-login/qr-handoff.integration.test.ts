@@ -228,6 +228,32 @@ describe("a challenge is begun", () => {
     expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
   });
 
+  test("20 times in 15 minutes, and not a 21st", async () => {
+    const { person, browser } = await own();
+    await query(
+      `insert into private.login_challenges (kind, user_id, session_id, secret_hash, created_at, expires_at)
+       select 'qr', $1, gen_random_uuid(), sha256('x'), now() - interval '5 minutes', now() - interval '3 minutes'
+       from generate_series(1, 19)`,
+      [person.id],
+    );
+    expect((await browser.postJson(challenges, {})).status).toBe(201);
+    const response = await fetch(new URL(challenges, base), {
+      method: "POST",
+      headers: { cookie: browser.cookie(), "sec-fetch-site": "same-origin" },
+    });
+    expect([response.status, await response.json()]).toMatchObject([429, { code: "RATE_LIMITED" }]);
+    const seconds = Number(response.headers.get("retry-after"));
+    expect(seconds).toBeGreaterThan(590);
+    expect(seconds).toBeLessThanOrEqual(600);
+    expect((await browser.post("/qr", { intent: "create" })).words).toContain("too many codes");
+  });
+
+  test("by no account without an email", async () => {
+    const { person, browser } = await own();
+    await query("update auth.users set email = null where id = $1", [person.id]);
+    expect(await browser.postJson(challenges, {})).toMatchObject({ status: 409 });
+  });
+
   test("by no session that owes its second factor", async () => {
     const { person, browser } = await own();
     await requireMfa(person);

@@ -1,14 +1,14 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { requireUser } from "../identity/user.ts";
-import { beginChallenge } from "../login-challenges/begin-challenge.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
+import { beginHandoff } from "../qr-login/begin-handoff.ts";
 import { challengeLink } from "../qr-login/challenge-link.ts";
 
 /** `POST /api/v1/auth/qr-login/challenges` (api.md): a signed-in browser asks its account's phone for a fresh session. */
 export async function action({ request, context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await requireUser(context, request);
-  const begun = await beginChallenge(context, { kind: "qr", user });
+  const begun = await beginHandoff(context, user);
   const { id, secret, expiresAt } = begun;
   return Response.json({ id, secret, payload: challengeLink(begun, context), expiresAt }, { status: 201 });
 }

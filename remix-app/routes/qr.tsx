@@ -6,11 +6,11 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { detour } from "../identity/detour.ts";
 import { requireUser } from "../identity/user.ts";
-import { beginChallenge } from "../login-challenges/begin-challenge.ts";
 import { readChallenge } from "../login-challenges/challenge.ts";
 import { forgetChallenge, type Keeping, keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
 import { qrCodeOf } from "../mfa/qr-code.ts";
+import { beginHandoff } from "../qr-login/begin-handoff.ts";
 import { challengeLink } from "../qr-login/challenge-link.ts";
 import { consumeChallenge } from "../qr-login/consume.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -50,7 +50,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const destination = destinationOf(request, context.origin);
   const here = detour("/qr", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
-    keepChallenge(context, { keeping, key: await beginChallenge(context, { kind: "qr", user }) });
+    keepChallenge(context, { keeping, key: await beginHandoff(context, user) });
     throw redirect(here, 303);
   }
   const key = keptChallenge(context, keeping);

@@ -1,6 +1,8 @@
 import { Form } from "@remix-run/react";
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
+import { detour } from "../identity/detour.ts";
+import { securityPath } from "../mfa/security-path.ts";
 import type { AccountSession } from "../sessions/account-sessions.ts";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
@@ -44,6 +46,13 @@ export function SessionsCard({
           <SessionLine key={session.id} session={session} />
         ))}
       </ul>
+      <p className="text-muted">
+        Signed in on a phone too?{" "}
+        <a className="link" href={detour("/qr", securityPath)}>
+          Renew this session with it
+        </a>
+        .
+      </p>
     </Card>
   );
 }

@@ -64,6 +64,10 @@ export default [
   route("workspaces/:workspaceId/ai/keys/new", "routes/studio.keys.new.tsx"),
   route("invitation", "routes/invitation.tsx"),
 
+  route("admin", "routes/admin.tsx"),
+  route("admin/users/:userId", "routes/admin.user.tsx"),
+  route("admin/users/:userId/mfa/:step", "routes/admin.user.mfa.tsx"),
+
   route("api/v1/auth/session", "routes/api.session.ts"),
   route("api/v1/auth/qr-login/challenges", "routes/api.qr-challenges.ts"),
   route("api/v1/auth/qr-login/challenges/:id", "routes/api.qr-challenge.ts"),

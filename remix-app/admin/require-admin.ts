@@ -17,7 +17,7 @@ export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;
 export async function requireInfrastructureAdmin(
   context: AppLoadContext,
   request: Request,
-): Promise<InfrastructureAdmin> {
+): Promise<InfrastructureAdmin & Pick<User, "displayName">> {
   const user = await requireUser(context, request);
   const { requestId } = context;
   if (!user.infrastructureAdmin) {
@@ -28,6 +28,6 @@ export async function requireInfrastructureAdmin(
     if (!isPage) throw problem("MFA_REQUIRED", { requestId });
     throw redirect(detour(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", destinationOf(request, context.origin)));
   }
-  const { id, email, sessionId } = await requireFreshUser(context, request);
-  return { id, email, sessionId };
+  const { id, email, sessionId, displayName } = await requireFreshUser(context, request);
+  return { id, email, sessionId, displayName };
 }

@@ -2,6 +2,7 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireUser } from "../identity/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
+import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
 import { WorkspaceList } from "../ui/workspace-list.tsx";
@@ -12,12 +13,12 @@ export const meta: MetaFunction = () => [{ title: "Home · Gatehouse" }];
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const workspaces = await listWorkspaces(user, context);
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspaces, gatewayUrl: `${context.env.AI_URL}/v1` };
+  const { email, displayName, infrastructureAdmin } = user;
+  return { user: { email, displayName }, infrastructureAdmin, workspaces, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export default function HomePage() {
-  const { user, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
+  const { user, infrastructureAdmin, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
   return (
     <AppPage user={user} title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
@@ -30,6 +31,18 @@ export default function HomePage() {
         >
           <GatewayGuide baseUrl={gatewayUrl} />
         </Card>
+        {infrastructureAdmin ? (
+          <Card
+            title="Console"
+            lead="You look after this service: its accounts, apps and models. It asks for your authenticator's code."
+            action={
+              // Its pages are not hydrated, so the browser itself goes there.
+              <a href="/admin" className={buttonClass("secondary")}>
+                Open the console
+              </a>
+            }
+          />
+        ) : null}
       </div>
     </AppPage>
   );

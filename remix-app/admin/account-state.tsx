@@ -1,0 +1,65 @@
+import type { ReactNode } from "react";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { Account } from "./accounts.ts";
+import { count } from "./count.ts";
+import type { AccountPolicy } from "./mfa-policy.ts";
+import { policyWords } from "./policy-words.ts";
+
+/** What is the case with an account now. */
+export function AccountState({
+  account,
+  policy,
+}: {
+  account: Account;
+  policy: Pick<AccountPolicy, "state" | "generation">;
+}) {
+  const { methods, factors, sessions } = account;
+  const ways = [
+    methods.password ? "password" : "",
+    methods.passkeys > 0 ? count(methods.passkeys, "passkey") : "",
+    ...methods.identities.map(({ provider }) => provider),
+  ].filter(Boolean);
+  const verified = factors.filter((factor) => factor.verified).length;
+  return (
+    <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2 lg:grid-cols-4">
+      <Fact label="MFA">
+        {policyWords[policy.state]}
+        {policy.generation > 0 ? <span className="text-muted"> (change {policy.generation})</span> : null}
+      </Fact>
+      <Fact label="Authenticators">{verified === 0 ? "None" : verified}</Fact>
+      <Fact label="Sessions">{sessions.length === 0 ? "None" : sessions.length}</Fact>
+      <Fact label="Ban">
+        {account.bannedUntil ? (
+          <span className="text-bad">
+            Banned, ends <RelativeTime at={account.bannedUntil} />
+          </span>
+        ) : (
+          "None"
+        )}
+      </Fact>
+      <Fact label="Signs in by">{ways.length === 0 ? "Nothing that works" : ways.join(", ")}</Fact>
+      <Fact label="Email">
+        {account.confirmedAt ? (
+          <>
+            Confirmed <RelativeTime at={account.confirmedAt} />
+          </>
+        ) : (
+          "Not confirmed"
+        )}
+      </Fact>
+      <Fact label="Last sign-in">{account.lastSignInAt ? <RelativeTime at={account.lastSignInAt} /> : "Never"}</Fact>
+      <Fact label="Created">
+        <RelativeTime at={account.createdAt} />
+      </Fact>
+    </dl>
+  );
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-muted text-small">{label}</dt>
+      <dd className="font-medium">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,124 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { deviceName } from "../activity/device-name.ts";
+import { type Position, readCursor, writeCursor } from "../http/position-cursor.ts";
+import { problem } from "../http/problem.ts";
+import { readConsole } from "./read-console.ts";
+
+/** What an account's policy may be, as {@link AccountPolicy} has it. */
+const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);
+export type PolicyState = z.infer<typeof policyState>;
+
+const foundSchema = z.array(
+  z.object({
+    id: z.uuid(),
+    email: z.string().nullable(),
+    displayName: z.string().nullable(),
+    policy: policyState,
+    banned: z.boolean(),
+    authenticators: z.number(),
+    lastSignInAt: z.string().nullable(),
+    createdAt: z.string(),
+  }),
+);
+export type FoundAccount = z.infer<typeof foundSchema>[number];
+
+const accountSchema = z.object({
+  id: z.uuid(),
+  email: z.string().nullable(),
+  displayName: z.string().nullable(),
+  createdAt: z.string(),
+  confirmedAt: z.string().nullable(),
+  lastSignInAt: z.string().nullable(),
+  bannedUntil: z.string().nullable(),
+  infrastructureAdmin: z.boolean(),
+  methods: z.object({
+    password: z.boolean(),
+    passkeys: z.number(),
+    identities: z.array(z.object({ id: z.uuid(), provider: z.string(), email: z.string().nullable() })),
+  }),
+  factors: z.array(
+    z.object({
+      id: z.uuid(),
+      name: z.string().nullable(),
+      type: z.string(),
+      verified: z.boolean(),
+      createdAt: z.string(),
+      lastUsedAt: z.string().nullable(),
+    }),
+  ),
+  sessions: z.array(
+    z.object({
+      id: z.uuid(),
+      createdAt: z.string(),
+      lastSeenAt: z.string(),
+      ip: z.string().nullable(),
+      device: z
+        .string()
+        .nullable()
+        .transform((agent) => deviceName(agent ?? "")),
+      method: z.string().nullable(),
+      aal: z.string().nullable(),
+    }),
+  ),
+});
+/** An account as the console shows it. */
+export type Account = z.infer<typeof accountSchema>;
+
+const timelineSchema = z.array(
+  z.object({
+    id: z.uuid(),
+    /** `event`: of the owner's own log. `audit`: what an admin did. */
+    source: z.enum(["event", "audit"]),
+    kind: z.string(),
+    method: z.string().nullable(),
+    device: z.string().nullable(),
+    ip: z.string().nullable(),
+    reason: z.string().nullable(),
+    actorEmail: z.string().nullable(),
+    createdAt: z.string(),
+  }),
+);
+export type TimelineEntry = z.infer<typeof timelineSchema>[number];
+
+const accountsShown = 50;
+const entriesShown = 30;
+
+/**
+ * Accounts whose email or name contains a text, or whose id it is.
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export async function searchAccounts(
+  context: AppLoadContext,
+  term: string,
+): Promise<{ accounts: FoundAccount[]; more: boolean }> {
+  const args = { term, page_size: accountsShown + 1 };
+  const found = await readConsole(context, { name: "search_accounts", args, schema: foundSchema });
+  return { accounts: found.slice(0, accountsShown), more: found.length > accountsShown };
+}
+
+/**
+ * An account with its ways in, factors and sessions; null where there is none.
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export async function readAccount(context: AppLoadContext, subjectId: string): Promise<Account | null> {
+  const args = { subject_id: subjectId };
+  return readConsole(context, { name: "account_overview", args, schema: accountSchema.nullable() });
+}
+
+/**
+ * A page of what happened to an account, newest first.
+ * @throws Response 400 INVALID_REQUEST where the cursor is none
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export async function readTimeline(
+  context: AppLoadContext,
+  { subjectId, cursor }: { subjectId: string; cursor: string | null },
+): Promise<{ entries: TimelineEntry[]; nextCursor: string | null }> {
+  const before: Position | null = cursor === null ? null : readCursor(cursor);
+  if (cursor !== null && before === null) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const args = { subject_id: subjectId, before, page_size: entriesShown + 1 };
+  const found = await readConsole(context, { name: "account_timeline", args, schema: timelineSchema });
+  const last = found.length > entriesShown ? found[entriesShown - 1] : undefined;
+  return { entries: found.slice(0, entriesShown), nextCursor: last ? writeCursor(last) : null };
+}

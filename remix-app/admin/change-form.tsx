@@ -1,0 +1,89 @@
+import { Form } from "@remix-run/react";
+import type { ReactNode } from "react";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+import { Field } from "../ui/field.tsx";
+import type { FailedChange } from "./change-answer.ts";
+
+/**
+ * The form of every change that the console makes: what will happen, to whom and since when, then the reason, and what
+ * it is done to, typed once more.
+ */
+export function ChangeForm({
+  effects,
+  confirm,
+  failed,
+  submit,
+  cancelTo,
+  children,
+  hidden = {},
+}: {
+  /** One sentence each. */
+  effects: readonly string[];
+  /** What to type, and what it is: "the account's email". */
+  confirm: { text: string; what: string };
+  failed: FailedChange | undefined;
+  submit: string;
+  cancelTo: string;
+  /** Fields of this change alone, before the reason. */
+  children?: ReactNode;
+  hidden?: Record<string, string | number>;
+}) {
+  const labelled = ["reason", "confirmation"].flatMap((name) => {
+    const message = failed?.fields[name]?.[0];
+    return message ? [{ fieldId: name, message }] : [];
+  });
+  const others = Object.entries(failed?.fields ?? {}).flatMap(([name, messages]) =>
+    name === "reason" || name === "confirmation" || !messages?.[0] ? [] : [{ fieldId: name, message: messages[0] }],
+  );
+  return (
+    <Form method="post" noValidate data-once className="space-y-5">
+      <ErrorSummary
+        id="change-error"
+        form={failed?.message ? [failed.message] : undefined}
+        fields={[...others, ...labelled]}
+      />
+      <ul aria-label="What will happen" className="list-disc space-y-1 pl-5">
+        {effects.map((effect) => (
+          <li key={effect}>{effect}</li>
+        ))}
+      </ul>
+      {Object.entries(hidden).map(([name, value]) => (
+        <input key={name} type="hidden" name={name} value={value} />
+      ))}
+      <div className="max-w-120 space-y-4">
+        {children}
+        <Field
+          id="reason"
+          name="reason"
+          label="Reason"
+          hint="It goes into the audit log, for good."
+          maxLength={500}
+          required
+          autoComplete="off"
+          defaultValue={failed?.typed.reason}
+          errorId="reason-error"
+          errors={failed?.fields.reason}
+        />
+        <Field
+          id="confirmation"
+          name="confirmation"
+          label={`Type ${confirm.text} to confirm`}
+          hint={`It is ${confirm.what}.`}
+          required
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          errorId="confirmation-error"
+          errors={failed?.fields.confirmation}
+        />
+        <div className="flex flex-wrap gap-3">
+          <Button variant="danger">{submit}</Button>
+          <a href={cancelTo} className={buttonClass("secondary")}>
+            Cancel
+          </a>
+        </div>
+      </div>
+    </Form>
+  );
+}

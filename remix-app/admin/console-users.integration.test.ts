@@ -1,0 +1,106 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+
+let admin: ConsoleAdmin;
+let other: ConsoleAdmin;
+let person: Person;
+
+beforeAll(async () => {
+  [admin, other] = await Promise.all([createConsoleAdmin(), createConsoleAdmin()]);
+});
+afterAll(() => Promise.all([deletePerson(admin), deletePerson(other)]));
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(() => deletePerson(person));
+
+const page = () => `/admin/users/${person.id}`;
+const step = (name: string) => `${page()}/mfa/${name}`;
+const filled = (more: Record<string, string> = {}) => ({
+  generation: "0",
+  reason: "Asked by phone",
+  confirmation: person.email,
+  ...more,
+});
+const stateOf = async (id = person.id) =>
+  (
+    await query<{ state: string }>(
+      "select private.required_mfa_state(raw_app_meta_data) as state from auth.users where id = $1",
+      [id],
+    )
+  )[0]?.state;
+
+describe("the console's search", () => {
+  test("finds an account by a part of its email and by its id, and leads to its page", async () => {
+    const part = person.email.slice(0, 7).toUpperCase();
+    for (const term of [part, person.id]) {
+      const { status, words, text } = await admin.browser.get(`/admin?q=${encodeURIComponent(term)}`);
+      expect([status, words]).toEqual([200, expect.stringContaining(person.email)]);
+      expect(text).toContain(page());
+    }
+    expect((await admin.browser.get("/admin?q=nobody%25is%25so")).words).toContain("No account matches");
+  });
+
+  test("is for admins alone, with their own second factor", async () => {
+    const stranger = await signIn(person);
+    for (const path of ["/admin", page(), step("require")]) expect((await stranger.get(path)).status).toBe(403);
+    expect((await stranger.post(step("require"), filled())).status).toBe(403);
+    const oneFactor = await signIn(admin);
+    expect((await oneFactor.get("/admin")).location).toBe("/mfa?returnUrl=%2Fadmin");
+    expect((await oneFactor.post(step("require"), filled())).location).toMatch(/^\/mfa\?/);
+    expect(await stateOf()).toBe("optional");
+  });
+});
+
+describe("an account's page", () => {
+  test("shows its state, its sessions, and what was done to it, by whom and why", async () => {
+    await signIn(person);
+    await admin.browser.post(step("require"), filled());
+    const { words } = await admin.browser.get(page());
+    for (const shown of ["Required (change 1)", "Signed in", "Required MFA", `${admin.email}: Asked by phone`]) {
+      expect(words).toContain(shown);
+    }
+    expect((await admin.browser.get("/admin/users/nobody")).status).toBe(404);
+    expect((await admin.browser.get(`/admin/users/${crypto.randomUUID()}`)).status).toBe(404);
+  });
+
+  test("offers nothing on oneself, and says so", async () => {
+    const own = `/admin/users/${admin.id}`;
+    expect((await admin.browser.get(own)).words).toContain("Nobody changes their own account here");
+    expect((await admin.browser.get(`${own}/mfa/reset`)).text).not.toContain('name="confirmation"');
+    for (const name of ["require", "reset"]) {
+      const { status } = await admin.browser.post(`${own}/mfa/${name}`, filled({ confirmation: admin.email }));
+      expect(status).toBe(403);
+    }
+    expect(await stateOf(admin.id)).toBe("optional");
+  });
+});
+
+describe("a change of an account's second factor", () => {
+  test("needs a reason and the account's email, and keeps what was typed", async () => {
+    expect((await admin.browser.get(step("require"))).words).toContain("has never been changed");
+    const unexplained = await admin.browser.post(step("require"), filled({ reason: " " }));
+    expect([unexplained.status, unexplained.words]).toEqual([400, expect.stringContaining("Say why")]);
+    const other = await admin.browser.post(step("require"), filled({ confirmation: "yes" }));
+    expect([other.status, other.words]).toEqual([400, expect.stringContaining("is not this account")]);
+    expect(other.text).toContain('value="Asked by phone"');
+    expect((await admin.browser.post(step("destroy"), filled())).status).toBe(404);
+    expect(await stateOf()).toBe("optional");
+  });
+
+  test("leads back to the account, whose page says what was done", async () => {
+    const done = await admin.browser.post(step("require"), filled());
+    expect(done.location).toBe(`${page()}?done=require`);
+    expect((await admin.browser.get(done.location ?? "")).words).toContain("MFA is required of this account");
+    expect((await admin.browser.get(step("make-optional"))).words).toContain(`${admin.email} changed it last`);
+    const back = await admin.browser.post(step("make-optional"), filled({ generation: "1" }));
+    expect([back.location, await stateOf()]).toEqual([`${page()}?done=make-optional`, "optional"]);
+  });
+
+  test("that comes second says who came first", async () => {
+    await other.browser.post(step("require"), filled());
+    const late = await admin.browser.post(step("reset"), filled());
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it at`)]);
+  });
+});

@@ -1,0 +1,106 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { type Account, readAccount } from "./accounts.ts";
+import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { count } from "./count.ts";
+import {
+  type AccountPolicy,
+  changePolicy,
+  type PolicyChange,
+  readAccountPolicy,
+  resetAuthenticators,
+} from "./mfa-policy.ts";
+import { policyWords } from "./policy-words.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+/** The changes of an account's second factor, by their last part of the address. */
+export const policySteps = {
+  require: { title: "Require MFA", done: "MFA is required of this account from now on." },
+  "make-optional": { title: "Make MFA optional", done: "MFA is optional for this account. Its authenticators stay." },
+  reset: { title: "Reset authenticators", done: "The authenticators are removed, and every session is ended." },
+} as const;
+export type PolicyStep = keyof typeof policySteps;
+
+/** The form of such a change; the generation is of the policy that the admin saw. */
+export const policyChangeSchema = confirmedChangeSchema.extend({ generation: z.coerce.number().int().min(0) });
+
+/** What of the three can be asked for now, in the order of the page. */
+export function openSteps({ state, locks }: Pick<AccountPolicy, "state" | "locks">): PolicyStep[] {
+  const policy: PolicyStep[] =
+    locks.policy || state === "recovery_in_progress" ? [] : [state === "required" ? "make-optional" : "require"];
+  return locks.reset ? policy : [...policy, "reset"];
+}
+
+/**
+ * The account that a page of the console is about, and its policy.
+ * @throws Response 404 where there is none
+ */
+export async function requireSubject(
+  context: AppLoadContext,
+  { admin, subjectId }: { admin: InfrastructureAdmin; subjectId: string | undefined },
+): Promise<{ account: Account; policy: AccountPolicy }> {
+  const id = z.uuid().safeParse(subjectId);
+  if (id.success) {
+    const [account, policy] = await Promise.all([
+      readAccount(context, id.data),
+      readAccountPolicy(context, { admin, subjectId: id.data }),
+    ]);
+    if (account && policy) return { account, policy };
+  }
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such account." });
+}
+
+/** Makes one of the changes. */
+export function takePolicyStep(
+  context: AppLoadContext,
+  { step, ...change }: PolicyChange & { admin: InfrastructureAdmin; step: PolicyStep },
+): Promise<ConsoleChange> {
+  if (step === "reset") return resetAuthenticators(context, change);
+  return changePolicy(context, { ...change, step: step === "require" ? "require" : "make_optional" });
+}
+
+/** What a change will do, to whom, and what has been the case until now. */
+export function effectsOf(
+  step: PolicyStep,
+  { account, policy }: { account: Account; policy: AccountPolicy },
+): string[] {
+  const who = account.email ?? account.id;
+  const apps = count(policy.authenticators, "authenticator");
+  const sessions = count(account.sessions.length, "session");
+  switch (step) {
+    case "require":
+      return [
+        `From the moment you confirm, ${who} needs a second factor everywhere. Proofs from before it do not count.`,
+        policy.authenticators > 0
+          ? `They have ${apps}: each of their ${sessions} must give a code again.`
+          : `They have no authenticator: each of their ${sessions} leads to setting one up, and to nothing else.`,
+        since(policy),
+      ];
+    case "make-optional":
+      return [
+        `From the moment you confirm, ${who} may remove their authenticators and sign in without.`,
+        policy.authenticators > 0
+          ? `Their ${apps} ${policy.authenticators === 1 ? "stays" : "stay"} enrolled, and codes are still asked for.`
+          : "They have no authenticator, so that one factor is enough at once.",
+        since(policy),
+      ];
+    case "reset":
+      return [
+        `${who} is signed out everywhere (${sessions} now), and ${apps} ${policy.authenticators === 1 ? "is" : "are"} removed for good.`,
+        "The account is closed until all of them are gone. If this stops half-way, it stays closed: begin it again.",
+        policy.state === "optional"
+          ? "They can sign in with one factor after it, since MFA is optional for them."
+          : "They must sign in anew and set up an authenticator before anything else.",
+        "They get a mail that says so.",
+        since(policy),
+      ];
+  }
+}
+
+function since({ state, lastChange }: AccountPolicy): string {
+  const now = `MFA is ${policyWords[state].toLowerCase()} now`;
+  if (!lastChange) return `${now}, and has never been changed.`;
+  const at = lastChange.at.toISOString().slice(0, 16).replace("T", " ");
+  return `${now}; ${lastChange.actorEmail ?? "somebody"} changed it last, on ${at} UTC.`;
+}

@@ -1,0 +1,20 @@
+import { type AuthenticatorApp, codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { createPerson, type Person, query, type SignedInBrowser, signIn } from "./people.ts";
+import { readStack } from "./stack.ts";
+
+/** An infrastructure admin in a browser that has just given a code. */
+export interface ConsoleAdmin extends Person {
+  browser: SignedInBrowser;
+  app: AuthenticatorApp;
+}
+
+/** Makes one. Deleted like any other person. */
+export async function createConsoleAdmin(): Promise<ConsoleAdmin> {
+  const person = await createPerson();
+  await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);
+  const [app] = await enrollApps(readStack().supabase, { ...person, names: ["Phone"] });
+  if (!app) throw new Error("no app");
+  const browser = await signIn(person);
+  await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
+  return { ...person, browser, app };
+}

@@ -1,0 +1,136 @@
+-- What the console reads of accounts. Who may read it is decided before: only our server calls these, for an
+-- infrastructure admin.
+
+-- Definer: accounts are the identity backend's, which the service role cannot read.
+create function private.search_accounts(term text, page_size integer default 50) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', u.display_name,
+    'policy', private.required_mfa_state(u.raw_app_meta_data),
+    'banned', coalesce(u.banned_until > now(), false),
+    'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+    'lastSignInAt', u.last_sign_in_at,
+    'createdAt', u.created_at
+  ) order by u.email, u.id), '[]')
+  from (
+    select a.id, a.email, p.display_name, a.raw_app_meta_data, a.banned_until, a.last_sign_in_at, a.created_at
+    from auth.users a
+    left join public.profiles p on p.id = a.id
+    where a.deleted_at is null
+      and (
+        position(lower(term) in lower(a.email)) > 0
+        or position(lower(term) in lower(p.display_name)) > 0
+        or a.id::text = lower(term)
+      )
+    order by a.email, a.id
+    limit page_size
+  ) u
+$$;
+comment on function private.search_accounts(text, integer) is
+  'Accounts whose email or name contains a text, or whose id it is: [{ id, email, displayName, policy, banned, '
+  'authenticators, lastSignInAt, createdAt }].';
+revoke execute on function private.search_accounts(text, integer) from public, anon, authenticated;
+grant execute on function private.search_accounts(text, integer) to service_role;
+
+-- Definer: as above.
+create function private.account_overview(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'createdAt', u.created_at,
+    'confirmedAt', u.email_confirmed_at,
+    'lastSignInAt', u.last_sign_in_at,
+    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'methods', private.sign_in_methods(u.id),
+    'factors', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id,
+        'name', f.friendly_name,
+        'type', f.factor_type,
+        'verified', f.status = 'verified',
+        'createdAt', f.created_at,
+        'lastUsedAt', f.last_challenged_at
+      ) order by f.created_at, f.id), '[]')
+      from auth.mfa_factors f
+      where f.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id,
+        'createdAt', s.created_at,
+        'lastSeenAt', s.last_seen_at,
+        'ip', s.ip,
+        'device', coalesce(s.device, s.user_agent),
+        'method', s.method,
+        'aal', s.aal
+      ) order by s.last_seen_at desc, s.id), '[]')
+      from private.account_sessions(u.id) s
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
+comment on function private.account_overview(uuid) is
+  'An account as the console shows it: { id, email, displayName, createdAt, confirmedAt, lastSignInAt, bannedUntil, '
+  'infrastructureAdmin, methods (private.sign_in_methods), factors, sessions }; null where there is none. No secret.';
+revoke execute on function private.account_overview(uuid) from public, anon, authenticated;
+grant execute on function private.account_overview(uuid) to service_role;
+
+-- Definer: as above, for the admins' addresses.
+create function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', t.id,
+    'source', t.source,
+    'kind', t.kind,
+    'method', t.method,
+    'device', t.device,
+    'ip', host(t.ip),
+    'reason', t.reason,
+    'actorEmail', (select a.email from auth.users a where a.id = t.actor_id),
+    'createdAt', t.created_at
+  ) order by t.created_at desc, t.id desc), '[]')
+  from (
+    select m.*
+    from (
+      (
+        select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id, e.created_at
+        from public.security_events e
+        where e.user_id = subject_id
+      )
+      union all
+      (
+        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.created_at
+        from private.admin_audit_log l
+        where l.target_user_id = subject_id
+      )
+    ) m
+    where before is null
+      or (m.created_at, m.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+    order by m.created_at desc, m.id desc
+    limit page_size
+  ) t
+$$;
+comment on function private.account_timeline(uuid, jsonb, integer) is
+  'What an account''s owner did and what admins did to it, newest first: [{ id, source: event | audit, kind, method, '
+  'device, ip, reason, actorEmail, createdAt }]. before is { createdAt, id } of the last one of the page before.';
+revoke execute on function private.account_timeline(uuid, jsonb, integer) from public, anon, authenticated;
+grant execute on function private.account_timeline(uuid, jsonb, integer) to service_role;

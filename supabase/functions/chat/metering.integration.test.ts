@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
 import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { expectTruth } from "../../tests/ai-gateway-truth.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
@@ -41,6 +43,16 @@ async function account(asked: Asked): Promise<Account> {
   const requestId = newId();
   await (await post(asked, requestId)).text();
   return tenant.accountOf(requestId);
+}
+
+/** Leaves as soon as the provider has the call. */
+async function leaveOnceAsked(requestId: string, leaving: AbortController): Promise<void> {
+  const asked = async () => {
+    const truth = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
+    return ((await truth.json()) as { calls: unknown[] }).calls.length;
+  };
+  while ((await asked()) === 0) await sleep(20);
+  leaving.abort();
 }
 
 /** A guess is charged, and never beyond what was reserved for it. */
@@ -95,14 +107,29 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
 });
 
 describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
-  const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=12 pace=25]]" };
+  const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=10 pace=80]]" };
   const last = path === "/responses" ? "output_text.done" : '"finish_reason":"stop"';
 
   test.for([
     ["at its first byte", ""],
-    ["in its middle", "word5"],
-    ["at its end", last],
+    ["in its middle", "word3"],
   ])("%s is charged by a guess, and its provider's call is cancelled", async ([, until = ""]) => {
+    const metered = await leaveAt(until);
+    expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+    expectGuess(metered);
+    expect(metered.truth).toMatchObject([{ aborted: true }]);
+    // As much as had been written, give or take what was on its way.
+    expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
+  });
+
+  test("at its end, where its usage may be on its way, is charged by that or by a guess", async () => {
+    const metered = await leaveAt(last);
+    expect(metered.run.usage_source).toBe(metered.run.status === "succeeded" ? "provider" : "estimated_partial");
+    if (metered.run.status === "succeeded") expectTruth(metered);
+    else expectGuess(metered);
+  });
+
+  async function leaveAt(until: string): Promise<Account> {
     const requestId = newId();
     const leaving = new AbortController();
     const response = await post(paced, requestId, leaving.signal);
@@ -112,19 +139,15 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
       if (text !== "" && text.includes(until)) break;
     }
     leaving.abort();
-    const metered = await tenant.accountOf(requestId);
-    expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
-    expectGuess(metered);
-    expect(metered.truth).toMatchObject([{ aborted: true }]);
-    // As much as had been written, give or take what was on its way.
-    expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
-  });
+    return tenant.accountOf(requestId);
+  }
 
   test("before its first byte is charged for what was asked", async () => {
     const requestId = newId();
     const leaving = new AbortController();
-    setTimeout(() => leaving.abort(), 150);
-    await expect(post({ ...paced, prompt: "[[first=3000]]" }, requestId, leaving.signal)).rejects.toThrow();
+    const call = post({ ...paced, prompt: "[[first=5000]]" }, requestId, leaving.signal);
+    leaveOnceAsked(requestId, leaving);
+    await expect(call).rejects.toThrow();
     const metered = await tenant.accountOf(requestId);
     expect(metered.run).toMatchObject({ status: "cancelled", usage_source: "estimated_partial", output_tokens: 0 });
     expectGuess(metered);
@@ -135,8 +158,8 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
 describe("a client that leaves where the provider is paid for all of it", () => {
   test.for([
     [true, "[[words=12 pace=10]]"],
-    [true, "[[first=300]]"],
-    [false, "[[first=300]]"],
+    [true, "[[first=1500]]"],
+    [false, "[[first=1500]]"],
   ] as const)("is charged to the last digit: streamed %s, %s", async ([stream, content]) => {
     const requestId = newId();
     const leaving = new AbortController();
@@ -145,7 +168,7 @@ describe("a client that leaves where the provider is paid for all of it", () => 
       { model: "demo-paced", messages: [{ role: "user", content }], stream },
       { headers: { "x-request-id": requestId }, signal: leaving.signal },
     );
-    if (content.includes("first")) setTimeout(() => leaving.abort(), 100);
+    if (content.includes("first")) leaveOnceAsked(requestId, leaving);
     const left = call.then(async (answer) => {
       if (Symbol.asyncIterator in answer) for await (const _ of answer) leaving.abort();
     });

@@ -1,0 +1,252 @@
+import fc from "fast-check";
+import { afterAll, describe, expect, test as pooled } from "vitest";
+import { bindKey } from "./ai-callers.ts";
+import { type Begun, begin, chatCall, createTenant, openPool, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+/** Moments around which days, months, years and partitions change, from now, oldest first. */
+const edgesSql = `
+  select array_agg(to_char(e.edge at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') order by e.edge) as edges
+  from (
+    select t.moment + o.shift as edge
+    from unnest(array[
+      date_trunc('year', now(), 'UTC'), date_trunc('month', now(), 'UTC') - interval '62 days',
+      date_trunc('month', now() - interval '10 days', 'UTC'), date_trunc('month', now(), 'UTC'),
+      date_trunc('day', now(), 'UTC') - interval '24 hours', date_trunc('day', now(), 'UTC')
+    ]) as t (moment)
+    cross join unnest(array['-1 microsecond', '0', '11 hours']::interval[]) as o (shift)
+  ) as e
+  where e.edge <= now()`;
+
+type Spec = { edge: number; model: string; feature: string; app: boolean };
+
+/** Inserts an open run as ai.begin_run would have at another time. */
+async function insertRun(
+  db: Database,
+  { at, tenant, spec, appId }: { at: string; tenant: Tenant; spec: Spec; appId: string },
+) {
+  return one<Begun>(db, {
+    sql: `insert into ai.runs (
+            id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature,
+            request_id, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits
+          )
+          select
+            ai.run_id($1), $1, $2, case when $5 then $6::uuid end, $3, $3, 'key', 'background', $4, 'test', $7,
+            '[{"position": 1, "provider": "demo", "model": "m",
+               "prices": [{"min_input_tokens": 0, "input": "0.123457", "output": "0.7"}]}]',
+            1.1, $5, a.id, 0, 0
+          from ai.credit_accounts a where a.workspace_id = $2
+          returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
+    values: [at, tenant.workspaceId, tenant.keyId, spec.feature, spec.app, appId, spec.model],
+  });
+}
+
+const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode";
+const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), sum(output_tokens), sum(cost_usd),
+  sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
+
+/** Groups in which the summed windows and the runs themselves differ: there must be none. */
+async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly string[]): Promise<unknown[]> {
+  return db.query(
+    `with cuts as (select c.value::timestamptz as cut, c.ordinality as n from jsonb_array_elements_text($2) with ordinality c),
+     reported as (
+       select ${keys}, ${sums}
+       from cuts a join cuts b on b.n = a.n + 1 and b.cut > a.cut
+       cross join lateral ai.usage_between($1, a.cut, b.cut) u
+       group by ${keys}
+     ), counted as (
+       select ${keys}, ${sums}
+       from ai.sum_usage($1, (select min(cut) from cuts), (select max(cut) from cuts)) u
+       group by ${keys}
+     )
+     (select 'reported', * from (select * from reported except all select * from counted) x)
+     union all
+     (select 'counted', * from (select * from counted except all select * from reported) x)`,
+    [workspaceId, JSON.stringify(cuts)],
+  );
+}
+
+/** What ledger and runs say of a window, and what the report says of the app's part of it. */
+async function books(db: Database, { keyHash, workspaceId }: Tenant, [from, to]: readonly [string, string]) {
+  const call = { credential: { source: "key", hash: keyHash }, workspace: workspaceId, from, to };
+  return one(db, {
+    sql: `with report as (select ai.report_usage($1)::jsonb as r),
+          app_rows as (select x.value as v from report, jsonb_array_elements(r -> 'rows') x),
+          runs as (select * from ai.runs where workspace_id = $2 and created_at >= $3 and created_at < $4)
+          select
+            (select coalesce(sum(billed_credits), 0) from ai.usage_between($2, $3, $4))
+              = (select coalesce(-sum(l.amount), 0) from ai.credit_ledger l where l.run_id in (select id from runs))
+              as ledger,
+            (select coalesce(sum((v ->> 'amountUsd')::numeric), 0) from app_rows)
+              = (select coalesce(sum(cost_usd), 0) from runs where app_id is not null) as cost,
+            (select coalesce(sum((v ->> 'unmeteredCredits')::numeric), 0) from app_rows)
+              = (select coalesce(sum(unmetered_credits), 0) from runs where app_id is not null) as unmetered,
+            (select coalesce(sum((v ->> 'requests')::bigint), 0) from app_rows)
+              = (select count(*) from runs where app_id is not null) as requests,
+            (select count(*) = count(distinct (v ->> 'day', v ->> 'model', v ->> 'feature', v ->> 'executionMode'))
+             from app_rows) as distinct_keys,
+            (select (r ->> 'previous' is not null) = exists (
+               select from ai.runs where workspace_id = $2 and app_id is not null and created_at < $3
+             ) from report) as previous`,
+    values: [JSON.stringify(call), workspaceId, from, to],
+  });
+}
+const agree = { ledger: true, cost: true, unmetered: true, requests: true, distinct_keys: true, previous: true };
+
+const spec = fc.record({
+  edge: fc.nat(),
+  model: fc.constantFrom("m-1", "m-2"),
+  feature: fc.constantFrom("chat", "Summaries"),
+  app: fc.boolean(),
+});
+const step = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("begin" as const), spec }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("settle" as const),
+      run: fc.nat(),
+      failed: fc.boolean(),
+      tokens: fc.nat({ max: 100_000 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("seal" as const), daysAgo: fc.nat({ max: 25 }) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("rollUp" as const), days: fc.integer({ min: 1, max: 80 }) }) },
+);
+
+describe("the usage report", () => {
+  test("over any history is the ledger and the sum of runs, in adjacent windows, while runs settle", { timeout: 30_000 }, async ({ db }) => {
+    const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
+    const history = fc.array(step, { minLength: 4, maxLength: 24 });
+    const windows = fc.array(fc.nat(), { minLength: 2, maxLength: 6 });
+    const edgeOf = (n: number) => edges[n % edges.length] ?? "";
+    await fc.assert(
+      fc.asyncProperty(history, windows, async (steps, cuts) => {
+        await db.query("savepoint history");
+        const tenant = await createTenant(db, { credits: "1000000" });
+        const { id: appId } = await bindKey(db, tenant);
+        const runs: Begun[] = [];
+        for (const each of steps) {
+          if (each.do === "begin") {
+            runs.push(await insertRun(db, { at: edgeOf(each.spec.edge), tenant, spec: each.spec, appId }));
+          } else if (each.do === "settle") {
+            const run = runs[each.run % Math.max(runs.length, 1)];
+            const status = each.failed ? "failed" : "succeeded";
+            const usage = { input_tokens: each.tokens, output_tokens: 7 };
+            if (run) await settle(db, [outcome(run, { status, usage })]);
+          } else if (each.do === "seal") {
+            // As if the days since then were not summed yet.
+            await db.query(
+              `with since as (update ai.usage_sealed
+                 set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before)
+               delete from ai.usage_daily u using since where u.workspace_id = $2 and u.day >= since.before`,
+              [each.daysAgo, tenant.workspaceId],
+            );
+          } else await db.query("select ai.roll_up_usage($1)", [each.days]);
+        }
+        const inOrder = [edges[0] ?? "", ...cuts.map(edgeOf), "2999-01-01T00:00:00Z"].sort();
+        expect(await differences(db, tenant, inOrder)).toEqual([]);
+        const [from, to] = cuts.slice(0, 2).map(edgeOf).sort() as [string, string];
+        if (from !== to) expect(await books(db, tenant, [from, to])).toEqual(agree);
+        await db.query("rollback to savepoint history; release savepoint history");
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test("reads sums where they are, and runs where they changed since", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const { id: appId } = await bindKey(db, tenant);
+    const { at, day } = await one<{ at: string; day: string }>(db, {
+      sql: `select to_char(moment, 'YYYY-MM-DD"T"12:00:00"Z"') as at, to_char(moment, 'YYYY-MM-DD') as day
+            from (select now() at time zone 'UTC' - interval '40 days' as moment) m`,
+    });
+    const run = await insertRun(db, { at, tenant, spec: { edge: 0, model: "m", feature: "chat", app: true }, appId });
+    const requests = async () =>
+      (
+        await one<{ sum: string | null }>(db, {
+          sql: "select sum(requests)::text from ai.usage_between($1, $2::date, $2::date + 1)",
+          values: [tenant.workspaceId, day],
+        })
+      ).sum;
+    expect(await requests()).toBe("1");
+    expect(await one(db, { sql: "select ai.roll_up_usage(1000) > 0 as summed" })).toEqual({ summed: true });
+    // A sum that is wrong shows that it is what is read.
+    const falsify = () =>
+      db.query("update ai.usage_daily set requests = 1000 where workspace_id = $1", [tenant.workspaceId]);
+    await falsify();
+    expect(await requests()).toBe("1000");
+    await settle(db, [outcome(run)]);
+    expect(await requests()).toBe("1");
+    await db.query("select ai.roll_up_usage(1000)");
+    expect(await requests()).toBe("1");
+    expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
+  });
+
+  test("names an older window as long as there is anything older, and then none", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const { id: appId } = await bindKey(db, tenant);
+    const spec = { edge: 0, model: "m", feature: "chat", app: true };
+    for (const at of ["2021-12-31T23:59:59.999999Z", "2026-01-01T00:00:00Z"]) {
+      await insertRun(db, { at, tenant, spec, appId });
+    }
+    const read = async (window: object) => {
+      const call = {
+        credential: { source: "key", hash: tenant.keyHash },
+        workspace: tenant.workspaceId,
+        ...window,
+      };
+      const { report } = await one<{ report: { previous: object | null; rows: { day: string }[] } }>(db, {
+        sql: "select ai.report_usage($1) as report",
+        values: [JSON.stringify(call)],
+      });
+      return report;
+    };
+    const days: string[] = [];
+    let window: object | null = { from: "2026-01-01T00:00:00Z", to: "2027-01-01T00:00:00Z" };
+    let pages = 0;
+    while (window) {
+      const report = await read(window);
+      days.push(...report.rows.map(({ day }) => day));
+      window = report.previous;
+      pages += 1;
+    }
+    expect(days).toEqual(["2026-01-01", "2021-12-31"]);
+    expect(pages).toBe(6);
+  });
+});
+
+const pool = openPool(8);
+afterAll(pool.close);
+
+pooled("every report is the sum of the runs it sees, while runs settle and days are summed", async () => {
+  const { db } = pool;
+  const tenant = await createTenant(db, { credits: "100000" });
+  const calls = Array.from({ length: 60 }, () => begin(db, chatCall(tenant)));
+  const begun = await Promise.all(calls);
+  // Half of them began in days that are over; an open run of another day is another row.
+  const moved = await Promise.all(
+    begun.slice(0, 30).map((run, n) =>
+      one<Begun>(db, {
+        sql: `update ai.runs set created_at = created_at - $2 * interval '1 day' where id = $1
+              returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
+        values: [run.run_id, 1 + (n % 5)],
+      }),
+    ),
+  );
+  const open = [...moved, ...begun.slice(30)];
+  const isTrue = () =>
+    one(db, {
+      sql: `select
+              (select (sum(requests), sum(cost_usd), sum(billed_credits)) from ai.usage_between($1, now() - interval '9 days', now() + interval '1 day'))
+              = (select (count(*)::numeric, sum(cost_usd), sum(billed_credits)) from ai.runs where workspace_id = $1) as agree`,
+      values: [tenant.workspaceId],
+    });
+  const settling = Promise.all(open.map((run) => settle(db, [outcome(run)])));
+  const summing = Promise.all(Array.from({ length: 8 }, () => db.query("select ai.roll_up_usage()")));
+  const reports = await Promise.all(Array.from({ length: 40 }, isTrue));
+  await Promise.all([settling, summing]);
+  expect(reports).toEqual(reports.map(() => ({ agree: true })));
+  await db.query("select ai.roll_up_usage(1000)");
+  expect(await isTrue()).toEqual({ agree: true });
+});

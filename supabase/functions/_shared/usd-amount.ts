@@ -3,6 +3,18 @@ export const amountLimits = { decimals: 12, significantDigits: 15, wholeDigits: 
 
 const shape = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?$/;
 
+/** A decimal's text without an exponent, if it is one: `1.5e-3` is `0.0015`. The exponent is held within ±99. */
+export function readDecimalText(text: string): string | null {
+  const [, sign, whole, fraction = "", exponent = "0"] = shape.exec(text) ?? [];
+  if (whole === undefined || Math.abs(Number(exponent)) > 99) return null;
+  const decimals = fraction.length - Number(exponent);
+  const digits = `${whole}${fraction}`;
+  const padded = digits.padStart(decimals + 1, "0");
+  const value =
+    decimals <= 0 ? digits + "0".repeat(-decimals) : `${padded.slice(0, -decimals)}.${padded.slice(-decimals)}`;
+  return `${sign}${value}`;
+}
+
 /**
  * The exact decimal of a JSON number's text, without an exponent or needless zeros. Digits count by value: 1.50 has one
  * decimal and two significant digits.

@@ -1,0 +1,41 @@
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { z } from "zod";
+import type { Bookmarks } from "./import-openai-costs.ts";
+
+const kept = z.record(z.string(), z.iso.date());
+
+/**
+ * Bookmarks in a file, written whole at each step.
+ * @param options.scope what they are of: another workspace has its own
+ * @throws Error where the file is there and is no such file
+ */
+export function fileBookmarks(path: string, { scope }: { scope: string }): Bookmarks {
+  const all = readAll(path);
+  return {
+    read: (project) => all[`${scope} ${project}`],
+    write(project, through) {
+      const before = all[`${scope} ${project}`];
+      // An older range that is imported again takes nothing back.
+      if (before !== undefined && before > through) return;
+      all[`${scope} ${project}`] = through;
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(`${path}.new`, `${JSON.stringify(all, null, 2)}\n`, { mode: 0o600 });
+      renameSync(`${path}.new`, path);
+    },
+  };
+}
+
+function readAll(path: string): Record<string, string> {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch {
+    return {};
+  }
+  try {
+    return kept.parse(JSON.parse(text));
+  } catch {
+    throw new Error(`${path} does not hold how far costs were imported. Move it away to begin anew.`);
+  }
+}

@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+const attempts = 5;
+const firstWaitMs = 500;
+const longestWaitMs = 30_000;
+const timeoutMs = 60_000;
+
+/** What answered, and how to ask it. */
+type Asked = { whom: string; headers: Record<string, string>; body?: string };
+
+/**
+ * Asks until there is an answer, waiting longer each time where the other side is busy, down or out of reach.
+ * @returns the body of a good answer
+ * @throws Error in a sentence for people: what was refused, or that it stayed unavailable
+ */
+export async function request(url: URL, { whom, headers, body }: Asked): Promise<string> {
+  let waitMs = firstWaitMs;
+  for (let attempt = 1; ; attempt++) {
+    const answer = await ask(url, { headers, body });
+    if (answer.status === 200) return answer.text;
+    const passing = answer.status === 0 || answer.status === 429 || answer.status >= 500;
+    if (!passing || attempt === attempts) throw new Error(`${whom} ${sayOf(answer)}`);
+    await sleep(Math.min(longestWaitMs, answer.retryAfterMs ?? waitMs));
+    waitMs *= 2;
+  }
+}
+
+type Answer = { status: number; text: string; retryAfterMs?: number | undefined };
+
+async function ask(url: URL, { headers, body }: Omit<Asked, "whom">): Promise<Answer> {
+  try {
+    const response = await fetch(url, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      ...(body === undefined ? {} : { body }),
+      redirect: "error",
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
+    return {
+      status: response.status,
+      text: await response.text(),
+      retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
+    };
+  } catch {
+    return { status: 0, text: "" };
+  }
+}
+
+function sayOf({ status, text }: Answer): string {
+  switch (status) {
+    case 0:
+      return "cannot be reached.";
+    case 401:
+      return "refuses the key (401).";
+    case 403:
+      return `does not allow this with the key (403${codeOf(text)}).`;
+    case 429:
+      return "asks to slow down (429). Try again later: what was imported stays.";
+    default:
+      return status >= 500
+        ? `is unavailable (${status}). Try again later: what was imported stays.`
+        : `refuses the request (${status}${codeOf(text)}).`;
+  }
+}
+
+/** An error's code, where the body has one of the shape that both sides use. */
+function codeOf(text: string): string {
+  try {
+    const { error } = JSON.parse(text) as { error?: { code?: unknown } };
+    return typeof error?.code === "string" ? `, ${error.code.slice(0, 64)}` : "";
+  } catch {
+    return "";
+  }
+}

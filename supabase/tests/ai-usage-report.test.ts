@@ -115,7 +115,9 @@ const step = fc.oneof(
 );
 
 describe("the usage report", () => {
-  test("over any history is the ledger and the sum of runs, in adjacent windows, while runs settle", { timeout: 30_000 }, async ({ db }) => {
+  test("over any history is the ledger and the sum of runs, in adjacent windows, while runs settle", {
+    timeout: 30_000,
+  }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
     const history = fc.array(step, { minLength: 4, maxLength: 24 });
     const windows = fc.array(fc.nat(), { minLength: 2, maxLength: 6 });

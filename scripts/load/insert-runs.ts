@@ -1,0 +1,66 @@
+import type pg from "pg";
+import type { LoadTenant } from "./load-tenant.ts";
+
+/**
+ * Inserts settled runs of the days up to now, and what the ledger says of them: most are the app's, which pays no
+ * credits; the others are billed.
+ */
+export async function insertRuns(
+  client: pg.Client,
+  { workspaceId, appId, keyId }: LoadTenant,
+  { runs, days }: { runs: number; days: number },
+): Promise<void> {
+  await client.query(insertSql, [workspaceId, appId, keyId, runs, days]);
+}
+
+const insertSql = `
+  with drawn as (
+    select
+      now() - random() * $5::integer * interval '24 hours' as created_at,
+      random() < 0.7 as of_app,
+      (array['demo-chat', 'demo-reasoning', 'demo-small', 'demo-large'])[1 + floor(random() * 4)::integer] as model,
+      (array['chat', 'responses', 'embeddings', 'Summaries', 'Search'])[1 + floor(random() * 5)::integer] as feature,
+      random() < 0.03 as failed,
+      floor(50 + 3000 * random() * random())::bigint as input,
+      floor(20 + 1200 * random() * random())::bigint as output,
+      floor(200 + 4000 * random() * random())::integer as latency
+    from generate_series(1, $4::integer)
+  ), priced as (
+    select d.*, p.markup, a.id as account_id, a.balance,
+      d.input * 0.00000015 + d.output * 0.0000006 as cost,
+      ai.usd_to_credits(d.input * 0.00000015 + d.output * 0.0000006, p.markup) as credits
+    from drawn d
+    cross join public.workspaces w
+    join ai.plans p on p.id = w.plan_id
+    join ai.credit_accounts a on a.workspace_id = w.id
+    where w.id = $1
+  ), made as (
+    insert into ai.runs (
+      id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
+      model_id, routes, route, markup, status, http_status, usage_source, input_tokens, output_tokens, cost_usd,
+      billed_credits, unmetered_credits, exempt, account_id, reserved_usd, reserved_credits, latency_ms, settled_at
+    )
+    select
+      ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
+      'load', model,
+      '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
+      1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
+      input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,
+      account_id, 0, 0, latency, created_at + latency * interval '1 millisecond'
+    from priced
+    returning id, created_at, account_id, billed_credits
+  ), paid as (
+    update ai.credit_accounts a set balance = a.balance - due.credits
+    from (select account_id, sum(billed_credits) as credits from made group by account_id) as due
+    where a.id = due.account_id
+    returning a.id, a.balance + due.credits as balance_before
+  )
+  insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id, created_at)
+  select
+    m.account_id, 'usage', -m.billed_credits,
+    p.balance_before - sum(m.billed_credits) over (partition by m.account_id order by m.id),
+    m.created_at, m.id, m.created_at
+  from made m
+  join paid p on p.id = m.account_id
+  where m.billed_credits > 0
+  order by m.id`;

@@ -185,6 +185,55 @@ describe("a server of its own", () => {
     }
   }, 60_000);
 
+  test.each([
+    ["the identity backend", "/auth/v1/token"],
+    ["the database", "activate_account"],
+  ])(
+    "that does not reach %s answers 503, and keeps every account",
+    async (_, call) => {
+      const browser = await browserWithBoth();
+      const web = await start({ UNREACHABLE: call });
+      try {
+        const tab = openBrowser(web.base, { cookie: browser.cookie() });
+        const answer = await switchTo(tab, ada);
+        expect([answer.status, JSON.parse(answer.text).code]).toEqual([503, "AUTH_UNAVAILABLE"]);
+        const form = await tab.post("/accounts", { accountId: ada.id });
+        expect([form.status, form.words]).toEqual([503, expect.stringContaining("Nobody was signed out.")]);
+        expect(await whoIs(tab)).toBe(bob.id);
+      } finally {
+        await web.stop();
+      }
+      await expectBothUsable(browser);
+    },
+    60_000,
+  );
+
+  test("with a new secret keeps whoever is signed in, and seals anew, while it lists the old one", async () => {
+    const browser = await browserWithBoth();
+    const keyOf = async ({ id }: Person) =>
+      (await query<{ key_id: string }>("select key_id from private.account_vault_entries where user_id = $1", [id]))[0]
+        ?.key_id;
+    const before = await keyOf(bob);
+    const fresh = "a secret that has just been put in the old one's place";
+    const { WEB_MULTI_ACCOUNT_SESSION_SECRET: old = "" } = vaultSettings();
+    const rotated = await start({
+      WEB_MULTI_ACCOUNT_SESSION_SECRET: fresh,
+      WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: old,
+    });
+    const without = await start({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "one that has nothing to do with any other here" });
+    try {
+      expect(await whoIs(openBrowser(without.base, { cookie: browser.cookie() }))).toBeNull();
+      const tab = openBrowser(rotated.base, { cookie: browser.cookie() });
+      expect(await whoIs(tab)).toBe(bob.id);
+      expect(await keyOf(bob)).not.toBe(before);
+      expect((await switchTo(tab, ada)).status).toBe(200);
+      expect(await keyOf(ada)).toBe(await keyOf(bob));
+      expect(await whoIs(tab)).toBe(ada.id);
+    } finally {
+      await Promise.all([rotated.stop(), without.stop()]);
+    }
+  }, 60_000);
+
   test.each(["begin_account_switch", "keep_account_session", "/auth/v1/token", "activate_account"])(
     "that is killed after %s loses no account",
     async (step) => {

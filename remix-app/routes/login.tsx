@@ -42,7 +42,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const adding = isAddAccount(request);
   if (!adding) {
     await redirectSignedIn(context, returnUrl || null);
-    redirectToChooser(context, returnUrl);
+    // What has just happened to an account is told first.
+    if (!searchParams.has("accountDeleted")) redirectToChooser(context, returnUrl);
   }
   allowProviderPages(context);
   return {

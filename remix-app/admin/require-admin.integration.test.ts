@@ -14,7 +14,7 @@ import {
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
-import type { Browser } from "../testing/browser.ts";
+import { accessTokenOf, type Browser } from "../testing/browser.ts";
 import { requireInfrastructureAdmin } from "./require-admin.ts";
 
 const stack = readStack();
@@ -90,6 +90,7 @@ describe("the console's door", () => {
     const waiting = await signIn(person);
     expect(await knock(waiting)).toBe("/mfa?returnUrl=%2Fadmin");
 
+    const accessToken = accessTokenOf(waiting);
     const { sessionId } = await waiting.session();
     await query(
       `insert into private.login_challenges (
@@ -101,10 +102,10 @@ describe("the console's door", () => {
        )`,
       [person.id, sessionId, app.factorId],
     );
-    expect(await waiting.session()).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
-    expect(await knock(waiting)).toBe("/step-up?returnUrl=%2Fadmin");
-    const api = await openContext({ ...stack, cookie: waiting.cookie(), env: vaultSettings() });
-    const refused = requireInfrastructureAdmin({ ...api, surface: "api" }, new Request(new URL("/api/x", stack.base)));
+    const authorization = `Bearer ${accessToken}`;
+    const phone = await openContext({ ...stack, authorization });
+    expect(await phone.session.state()).toMatchObject({ facts: { aal: "aal1", policy: { satisfied: true } } });
+    const refused = requireInfrastructureAdmin(phone, new Request(new URL("/admin", stack.base)));
     await expect(refused.catch((problem: Response) => problem.json())).resolves.toMatchObject({ code: "MFA_REQUIRED" });
 
     const prove = { factorId: app.factorId, code: codeOf(app, 1) };

@@ -7,9 +7,9 @@ import { dataTimeoutMs } from "./limits.ts";
  * The Data API as our server itself: the secret key, which passes row-level security by. For `.schema("private")` and
  * its functions. Whoever calls has verified the user; nothing that a visitor sent may name one.
  */
-export function createServiceClient(env: Env): SupabaseClient {
+export function createServiceClient(env: Env, { timeoutMs = dataTimeoutMs } = {}): SupabaseClient {
   return createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
-    global: { fetch: fetchWithin(dataTimeoutMs) },
+    global: { fetch: fetchWithin(timeoutMs) },
   });
 }

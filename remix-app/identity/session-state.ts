@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Device } from "../accounts/device-cookie.ts";
 import { type DeviceView, deviceView } from "../accounts/device-view.ts";
-import { dataTimeoutMs } from "./limits.ts";
+import { policyTimeoutMs } from "./limits.ts";
 
 const facts = z.object({
   sessionId: z.uuid(),
@@ -88,7 +88,7 @@ async function ask(
         Accept: "application/json",
       },
       body: JSON.stringify(args),
-      signal: AbortSignal.timeout(dataTimeoutMs),
+      signal: AbortSignal.timeout(policyTimeoutMs),
     });
     if (response.status === 401) return "refused";
     if (!response.ok) return "unavailable";

@@ -1,75 +1,45 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  type Person,
+  requireMfa,
+  type SignedInBrowser,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import routes from "../routes.ts";
 import { enrollApps } from "../testing/authenticator-app.ts";
+import { accessTokenOf } from "../testing/browser.ts";
+import { newAddress } from "../testing/visitor.ts";
 
-const { supabase } = readStack();
-let person: Person;
-let browser: SignedInBrowser;
-
-// One session for all: nothing that it may do changes anything.
-beforeAll(async () => {
-  person = await createPerson();
-  await enrollApps(supabase, { ...person, names: ["Phone"] });
-  browser = await signIn(person);
-});
-afterAll(() => deletePerson(person));
-
+const { base, supabase } = readStack();
+const people: Person[] = [];
 const toChallenge = /^\/mfa(\?returnUrl=|$)/;
+const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
 
-/** What a session that has yet to prove its second factor may open, and what it gets there. */
-const open: Record<string, string> = {
-  mfa: "the challenge itself",
-  "mfa/app": "the challenge itself, on a phone",
-  "api/v1/auth/mfa/mobile/challenges": "the challenge itself, on a phone",
-  "api/v1/auth/mfa/mobile/challenges/:id": "the challenge itself, on a phone",
-  "api/v1/auth/qr-login/challenges/:id": "how a request of its own stands; to consume one is more",
-  "qr/open": "the same for everyone",
-  "mfa/recovery": "the way out for who lost the app",
-  login: "to be somebody else",
-  "login/passkey": "to be somebody else",
-  "login/passkey/options": "to be somebody else",
-  "add-account": "to be somebody else",
-  "add-account/new": "to be somebody else",
-  accounts: "to be somebody else",
-  "api/v1/auth/accounts": "to be somebody else; the browser's own secret opens it",
-  "api/v1/auth/accounts/switch": "to be somebody else; the browser's own secret opens it",
-  "api/v1/auth/accounts/logout": "the way out",
-  "api/v1/auth/accounts/logout-all": "the way out",
-  "auth/oauth/:provider": "to be somebody else",
-  "auth/callback": "its code is the credential",
-  logout: "the way out",
-  signup: "to be somebody else",
-  "signup/check-mail": "asks for a mail, and knows no session",
-  "forgot-password": "asks for a mail, and knows no session",
-  "auth/confirm": "its link is the credential",
-  "auth/recovery": "its link or code is the credential",
-  theme: "appearance",
-  "api/v1/auth/cross-app-tokens/validate": "an app's own credential",
-  "api/v1/auth/app-sessions/introspect": "an app's own credential",
-  "api/v1/auth/app-sessions/refresh": "an app's own credential",
-  "api/v1/auth/app-sessions/revoke": "an app's own credential",
-  "api/v1/auth/app-token/exchange": "an app's own credential",
-  "api/ai/generate": "the gateway's own credentials; no cookie counts",
-  ".well-known/passkey-endpoints": "the same for everyone",
-  "api/v1/auth/session": "says that a second step is due",
-  satellite: "not of the platform",
-  "w/:workspaceId": "not of the platform",
-  "sign-in": "not of the platform",
-  "sign-out": "not of the platform",
-  "verify-token": "not of the platform",
-  "api/auth/verify-app-token": "not of the platform",
-  "*": "nothing is there",
-};
+// One session each for all routes: nothing that it may do changes anything.
+async function arrive({ required }: { required: boolean }): Promise<SignedInBrowser> {
+  const person = await createPerson();
+  people.push(person);
+  await enrollApps(supabase, { ...person, names: ["Phone"] });
+  if (required) await requireMfa(person);
+  return signIn(person);
+}
+afterAll(async () => {
+  for (const person of people) await deletePerson(person);
+});
 
-describe("a session that has yet to prove its second factor", () => {
-  const paths = routes.map((route) => ({ route: route.index ? "" : (route.path ?? "") }));
+describe.each([
+  ["who enrolled an authenticator by choice", { required: false }],
+  ["of whom MFA is required", { required: true }],
+])("the session of somebody %s, that has yet to prove it,", (_, account) => {
+  let browser: SignedInBrowser;
+  beforeAll(async () => {
+    browser = await arrive(account);
+  });
 
-  test.each(paths.filter(({ route }) => !(route in open)))("opens nothing at /$route", async ({ route }) => {
-    const path = `/${route.replace(":provider", "github").replaceAll(/:\w+/g, () => crypto.randomUUID())}`;
-    // Scripts post a passkey there, and read the answer.
-    const api = path.startsWith("/api/") || path === "/step-up/passkey";
+  test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {
     let answer = await browser.get(path);
     // An address may merely stand for another one, whose answer counts then.
     for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
@@ -77,15 +47,53 @@ describe("a session that has yet to prove its second factor", () => {
     }
     for (const { status, location, text } of [answer, await browser.post(path, {})]) {
       if (status === 405) continue;
-      if (api) expect([status, JSON.parse(text).code]).toEqual([403, "MFA_REQUIRED"]);
+      if (answersJson(path)) expect([status, JSON.parse(text).code]).toEqual([403, "MFA_REQUIRED"]);
       else expect([status, location]).toEqual([302, expect.stringMatching(toChallenge)]);
     }
   });
 
-  test.each(Object.keys(open).filter((route) => open[route] === "not of the platform"))(
+  test("opens no page's data either", async () => {
+    const pages = closed.filter(({ path }) => !answersJson(path));
+    const answers = await Promise.all(pages.map(({ path }) => browser.get(`${path === "/" ? "/_root" : path}.data`)));
+    for (const { status, text } of answers) {
+      // Single fetch says of a redirect where it leads, and of a route without data that there is nothing.
+      expect(status === 202 ? /\/mfa/.test(text) || /\/login|\/settings/.test(text) : [404, 405].includes(status)).toBe(
+        true,
+      );
+    }
+  });
+});
+
+describe("the token of an account of which MFA is required, as a bearer's,", () => {
+  let accessToken: string;
+  beforeAll(async () => {
+    accessToken = accessTokenOf(await arrive({ required: true }));
+  });
+
+  test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {
+    const call = (method: string) =>
+      fetch(new URL(path, base), {
+        method,
+        redirect: "manual",
+        headers: { authorization: `Bearer ${accessToken}`, "x-forwarded-for": newAddress() },
+      });
+    const answers = await Promise.all(["GET", "POST", "PATCH", "DELETE"].map(call));
+    const opened = answers.filter(({ status }) => ![302, 403, 405].includes(status));
+    expect(opened).toEqual([]);
+    for (const { status, headers } of answers) {
+      if (status === 302) expect(headers.get("location")).toMatch(/^\/(mfa|login|settings)/);
+      // A bearer's session is nobody's cookie.
+      expect(headers.getSetCookie()).toEqual([]);
+    }
+  });
+});
+
+describe("a session of the platform", () => {
+  test.concurrent.each(Object.keys(openRoutes).filter((route) => openRoutes[route] === "not of the platform"))(
     "finds nothing at /%s, which is a satellite's",
     async (route) => {
-      expect((await browser.get(`/${route.replace(":workspaceId", crypto.randomUUID())}`)).status).toBe(404);
+      const path = everyRoute.find((known) => known.route === route)?.path ?? "";
+      expect((await fetch(new URL(path, base), { redirect: "manual" })).status).toBe(404);
     },
   );
 });

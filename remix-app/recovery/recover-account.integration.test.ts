@@ -77,18 +77,21 @@ describe("a recovery link", () => {
     expect((await stranger().post(page, { token })).location).toBe("/");
   });
 
-  test("says whom it would replace, and ends that session once it did", async () => {
+  test("says whom it is beside, and joins that account in the browser", async () => {
     const other = await createPerson();
     try {
       const { path, token } = await help();
       const browser = await signIn(other);
-      const copy = openBrowser(stack.base, { cookie: browser.cookie() });
       const { words } = await browser.get(path);
       expect(words).toContain(`You are signed in as ${other.email}`);
       expect(words).toContain(`Continue as ${person.email}`);
       await browser.post(page, { token });
       expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id } });
-      expect((await copy.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+      const { accounts } = JSON.parse((await browser.get("/api/v1/auth/accounts")).text);
+      expect(accounts).toMatchObject([
+        { id: person.id, active: true },
+        { id: other.id, active: false },
+      ]);
     } finally {
       await deletePerson(other);
     }

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { policyTimeoutMs } from "../identity/limits.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { retryAfterOutageSeconds } from "./limits.ts";
 
@@ -19,7 +20,9 @@ export async function callAppFunction<Schema extends z.ZodType>(
   context: CallContext,
   { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
-  const { data, error } = await createServiceClient(context.env).schema("private").rpc(name, args);
+  const { data, error } = await createServiceClient(context.env, { timeoutMs: policyTimeoutMs })
+    .schema("private")
+    .rpc(name, args);
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
   console.error(`error request=${context.requestId} private.${name} failed: ${error?.code ?? "unexpected answer"}`);

@@ -57,6 +57,12 @@ export function openBrowser(
   };
 }
 
+/** The access token of the session that a browser holds. */
+export function accessTokenOf(browser: Pick<Browser, "cookie">): string {
+  const [, value = ""] = /-auth-token=base64-([\w-]+)/.exec(browser.cookie()) ?? [];
+  return JSON.parse(Buffer.from(value, "base64url").toString()).access_token;
+}
+
 function splitPair(pair: string): [string, string] {
   const at = pair.indexOf("=");
   return [pair.slice(0, at), pair.slice(at + 1)];

@@ -37,7 +37,7 @@ export interface IdentityBackend {
   /** What becomes of a link from a mail. */
   verify: Behaviour;
   logout: Behaviour;
-  state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "unsatisfied" | "enrolled";
+  state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "nonsense" | "unsatisfied" | "enrolled";
   /** Whether attempts can be counted, and what is answered about each. */
   attempts: Behaviour | "nonsense" | object;
   /** What every table holds, or how reading one fails. */
@@ -156,6 +156,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     } else if (path === "/rest/v1/rpc/session_state") {
       if (backend.state === "refused") send(401, { code: "PGRST301" });
       else if (backend.state === "over") send(200, { alive: false });
+      else if (backend.state === "nonsense") response.writeHead(200, { "Content-Type": "application/json" }).end("{");
       else if (!fail(backend.state)) send(200, factsAs(backend.state));
     } else if (path === "/rest/v1/rpc/device_session_state") {
       const { device_id } = (await bodyOf(request)) as { device_id: string };
@@ -164,6 +165,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       });
       if (backend.state === "refused") send(401, { code: "PGRST301" });
       else if (backend.state === "over") send(200, { alive: false, device });
+      else if (backend.state === "nonsense") response.writeHead(200, { "Content-Type": "application/json" }).end("{");
       else if (!fail(backend.state)) send(200, { ...factsAs(backend.state), device });
     } else if (backend.vault.answers(path)) {
       if (backend.vault.down) send(500, { code: "XX000", message: "internal text" });

@@ -12,12 +12,21 @@ export interface ContextOptions {
   mail?: { smtp: string };
   /** As a browser's Cookie header has it; of one that the stack itself signed in, with the vault's settings. */
   cookie?: string;
+  /** The Authorization header, for a caller of the API. */
+  authorization?: string;
   /** Further settings of the server. */
   env?: Record<string, string>;
 }
 
 /** What a loader or an action of ours gets, for functions that have no page to try them on. */
-export async function openContext({ base, supabase, mail, cookie = "", env: more = {} }: ContextOptions) {
+export async function openContext({
+  base,
+  supabase,
+  mail,
+  cookie = "",
+  authorization,
+  env: more = {},
+}: ContextOptions) {
   const env = parseEnv({
     NODE_ENV: "test",
     BASE_URL: base,
@@ -31,7 +40,14 @@ export async function openContext({ base, supabase, mail, cookie = "", env: more
   const jar: CookieJar = createCookieJar(cookie);
   const clientAddress = newAddress();
   const services = await openSessionServices(env);
-  const session = await openRequestSession({ env, services, jar, origin: base, authorization: null, clientAddress });
+  const session = await openRequestSession({
+    env,
+    services,
+    jar,
+    origin: base,
+    authorization: authorization ?? null,
+    clientAddress,
+  });
   const context: AppLoadContext = {
     env,
     requestId: crypto.randomUUID(),
@@ -39,7 +55,7 @@ export async function openContext({ base, supabase, mail, cookie = "", env: more
     clientAddress,
     userAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     origin: base,
-    surface: "page",
+    surface: authorization ? "api" : "page",
     jar,
     session,
     refusal: null,

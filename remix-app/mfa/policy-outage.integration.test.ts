@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
+import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
+import { visitorHeaders } from "../testing/visitor.ts";
+import { startWeb, type WebProcess } from "../testing/web-process.ts";
+
+/** Two seconds for the lookup, and a little for a busy machine to answer them all at once. */
+const boundMs = 3_500;
+let backend: IdentityBackend;
+let web: WebProcess;
+
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await startWeb(backend.url);
+});
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+});
+beforeEach(() => {
+  backend.state = "ok";
+});
+
+/** Beside what knows no session: what asks a session who it is, and lets nobody in by it. */
+const asksSession = ["mfa", "mfa/recovery", "login", "auth/recovery", "api/v1/auth/session"];
+const judged = everyRoute.filter(({ route }) => !(route in openRoutes) || asksSession.includes(route));
+const judgedPaths = new Set(judged.map(({ path }) => path));
+
+async function answerOf(path: string, init: RequestInit) {
+  const started = performance.now();
+  const response = await web.fetch(path, init);
+  const text = await response.text();
+  return { path, status: response.status, text, headers: response.headers, ms: performance.now() - started };
+}
+
+describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a policy lookup that is %s", (fault) => {
+  test("is 503 at every route within two seconds, for cookies and bearers, and no page is half there", async () => {
+    backend.state = fault;
+    const session = await backend.session();
+    const cookie = await backend.vault.cookieOf(session);
+    const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
+    const bearer = { ...visitorHeaders(), authorization: `Bearer ${session.access_token}` };
+    const answers = await Promise.all(
+      judged.flatMap(({ path }) => [
+        answerOf(path, { headers: pages }),
+        ...(answersJson(path) ? [answerOf(path, { headers: bearer })] : []),
+      ]),
+    );
+    const wrong = answers.filter(({ status, text, headers, ms }) => {
+      if (status === 405) return false;
+      // An address that merely stands for another one, whose answer is among these.
+      if (status === 302) return !judgedPaths.has(headers.get("location")?.split(/[?#]/)[0] ?? "");
+      const whole = headers.get("content-type")?.startsWith("application/problem+json")
+        ? JSON.parse(text).code === "AUTH_UNAVAILABLE"
+        : text.match(/<h1/g)?.length === 1 &&
+          text.includes("We cannot check your sign-in right now") &&
+          text.includes("</main>");
+      return !(status === 503 && whole && headers.getSetCookie().length === 0 && ms < boundMs);
+    });
+    expect(wrong.map(({ path, status, ms }) => ({ path, status, ms }))).toEqual([]);
+    expect(answers.length).toBeGreaterThan(60);
+  });
+});
+
+describe("where MFA is required", () => {
+  test("a rotated cookie is kept beside the refusal, and a page leads into the challenge with it", async () => {
+    backend.state = "unsatisfied";
+    for (const [path, status] of [
+      ["/api/v1/users/me/sessions", 403],
+      ["/workspaces", 302],
+    ] as const) {
+      const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: 30 }));
+      const { headers, ...answer } = await answerOf(path, { headers: { ...visitorHeaders(), cookie } });
+      expect(answer.status).toBe(status);
+      expect(headers.getSetCookie()).toEqual([
+        expect.stringMatching(/^sb-127-auth-token=base64-[\w-]+;.*Max-Age=34560000/),
+      ]);
+    }
+  });
+
+  test("no credential of a request borrows another's strength", async () => {
+    const strong = await backend.vault.cookieOf(await backend.session());
+    backend.state = "unsatisfied";
+    const weak = await backend.accessToken();
+    const headers = { ...visitorHeaders(), cookie: strong, authorization: `Bearer ${weak}` };
+    const both = await answerOf("/api/v1/users/me/sessions", { headers });
+    expect([both.status, JSON.parse(both.text).code]).toEqual([403, "MFA_REQUIRED"]);
+    backend.state = "ok";
+    const bad = {
+      ...visitorHeaders(),
+      cookie: strong,
+      authorization: `Bearer ${await backend.accessToken({ foreignKey: true })}`,
+    };
+    expect((await answerOf("/api/v1/users/me/sessions", { headers: bad })).status).toBe(401);
+  });
+});

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import { begin, chatCall, createTenant, openPool } from "../../supabase/tests/ai-fixtures.ts";
+import type { Env } from "../env.server.ts";
+import { sweepContent } from "./sweep-content.ts";
+
+const { supabase } = readStack();
+
+test("what was said is gone once its days are over, though nobody calls", async () => {
+  const { db, close } = openPool(1);
+  try {
+    const tenant = await createTenant(db, { credits: "1000" });
+    await db.query("insert into ai.workspace_policies (workspace_id, content_capture) values ($1, true)", [
+      tenant.workspaceId,
+    ]);
+    const { run_id: id, created_at } = await begin(db, chatCall(tenant));
+    await db.query("select ai.keep_content($1)", [JSON.stringify({ id, created_at, prompt: "{}" })]);
+    await db.query("update ai.run_content set run_created_at = now() - interval '31 days' where run_id = $1", [id]);
+
+    const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey } as Env;
+    const kept = async () => {
+      // The stack's own server may be sweeping at this moment: then this one finds nothing to do.
+      await sweepContent(env).run(AbortSignal.timeout(5_000));
+      return (await db.query("select from ai.run_content where run_id = $1", [id])).length;
+    };
+    await expect.poll(kept, { timeout: 10_000 }).toBe(0);
+  } finally {
+    await close();
+  }
+});

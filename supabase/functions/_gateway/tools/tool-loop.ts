@@ -47,7 +47,7 @@ export type ToolDialect<Request extends Asked> = {
 /** Reads one step's stream; afterwards it knows what the model said. */
 export type StepReader = StreamReader & { turn: () => Turn };
 
-/** A model that calls more tools at once is told no further results. */
+/** A model that calls more tools at once is told that there are no more, and nothing of that is traced. */
 const maxToolCallsAStep = 32;
 
 /**
@@ -105,8 +105,9 @@ function createLoop<Request extends Asked>(
     const results = turn.toolCalls.map((toolCall, index) => {
       const began = gateway.now();
       const time = new Date(Date.parse(open.run.created_at) + gateway.now() - startedAt);
-      const offered = index < maxToolCallsAStep ? tools : [];
-      const { succeeded, content } = runTool({ ...toolCall, offered }, { time });
+      const beyond = index >= maxToolCallsAStep;
+      const { succeeded, content } = runTool({ ...toolCall, offered: beyond ? [] : tools }, { time });
+      if (beyond) return dialect.toolResult(toolCall, content);
       open.content.noteTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
       // A name that the model made up says nothing, and could say anything.
       const name = tools.find((tool) => tool === toolCall.name) ?? "unknown";

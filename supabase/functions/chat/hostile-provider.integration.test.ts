@@ -1,0 +1,154 @@
+import { randomUUID } from "node:crypto";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+
+type Body = { messages: { role: string; content: unknown }[]; stream?: boolean };
+
+/** What the provider does next with a call. */
+let answer: (body: Body, response: ServerResponse) => void;
+const provider = createServer(async (request, response) => {
+  let text = "";
+  for await (const chunk of request) text += chunk;
+  answer(JSON.parse(text), response);
+});
+
+let tenant: GatewayTenant;
+let gateway: InProcessGateway;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  tenant = await createGatewayTenant();
+  const { port } = provider.address() as AddressInfo;
+  gateway = await openGateway({ AI_PROVIDER_DEMO_BASE_URL: `http://127.0.0.1:${port}/v1` });
+});
+afterAll(async () => {
+  await gateway.close();
+  await tenant.close();
+  provider.closeAllConnections();
+  provider.close();
+});
+
+const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+const completion = (message: object) => ({
+  id: "c",
+  object: "chat.completion",
+  created: 1,
+  model: "m",
+  choices: [
+    { index: 0, message: { role: "assistant", refusal: null, ...message }, finish_reason: "stop", logprobs: null },
+  ],
+  usage,
+});
+const json = (response: ServerResponse, body: object) =>
+  response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
+
+type Outcome = {
+  value?: { platform: { steps: { type: string }[]; billed_credits: number; usage_source: string } };
+  error?: { status: number; code: string; message: string };
+};
+
+async function ask(fields: object = {}) {
+  const requestId = `it-${randomUUID()}`;
+  const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
+  const call = gateway
+    .clientOf(tenant.key)
+    .chat.completions.create(body as never, { headers: { "x-request-id": requestId } });
+  const outcome = await (call as Promise<unknown>).then(
+    (value): Outcome => ({ value: value as Outcome["value"] }),
+    (error): Outcome => ({ error }),
+  );
+  return { ...outcome, account: await tenant.accountOf(requestId) };
+}
+
+describe("a provider that misbehaves", () => {
+  test.for([
+    [32, 32],
+    [33, 32],
+    [5_000, 32],
+  ])(
+    "by calling %i tools at once has %i of them run and traced, and each of them answered",
+    async ([called = 0, traced = 0]) => {
+      let results = 0;
+      answer = ({ messages }, response) => {
+        results = messages.filter(({ role }) => role === "tool").length;
+        const tool_calls = Array.from({ length: called }, (_, at) => ({
+          id: `t${at}`,
+          type: "function",
+          function: { name: "calculator", arguments: '{"expression":"1+1"}' },
+        }));
+        json(response, completion(results > 0 ? { content: "done" } : { content: null, tool_calls }));
+      };
+      const { value, account } = await ask({ platform: { tools: ["calculator"] } });
+      expect(results).toBe(called);
+      expect(value?.platform.steps.map(({ type }) => type)).toEqual(["model", ...Array(traced).fill("tool"), "model"]);
+      expect(account.run).toMatchObject({
+        status: "succeeded",
+        usage_source: "provider",
+        input_tokens: 6,
+        output_tokens: 4,
+      });
+      expect(account.steps).toHaveLength(traced + 2);
+    },
+  );
+
+  test("by names, ids and arguments that are anything has its run traced in our words alone", async () => {
+    answer = ({ messages }, response) => {
+      const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({
+        id: "",
+        type: "function",
+        function: { name, arguments: "\u0000{" },
+      }));
+      const answered = messages.some(({ role }) => role === "tool");
+      json(response, completion(answered ? { content: "done" } : { content: null, tool_calls: calls }));
+    };
+    const { account } = await ask({ platform: { tools: ["calculator"] } });
+    const failed = { type: "tool", name: "unknown", status: "failed" };
+    expect(account.steps.slice(1, 5)).toMatchObject([failed, failed, failed, failed]);
+    expect(account.run.status).toBe("succeeded");
+  });
+
+  test("by claiming our own metadata is not believed", async () => {
+    answer = (_, response) =>
+      json(response, {
+        ...completion({ content: "x" }),
+        platform: { billed_credits: -1, run_id: "forged", steps: [] },
+      });
+    const { value, account } = await ask();
+    expect(value?.platform).toMatchObject({
+      billed_credits: Number(account.run.billed_credits),
+      usage_source: "provider",
+    });
+    expect(JSON.stringify(value)).not.toContain("forged");
+  });
+
+  test.for<[string, object]>([
+    ["less than nothing", { prompt_tokens: -1, completion_tokens: 2 }],
+    ["fractions", { prompt_tokens: 1.5, completion_tokens: 2 }],
+    ["more than there is", { prompt_tokens: 1e15, completion_tokens: 2 }],
+    ["texts", { prompt_tokens: "3", completion_tokens: 2 }],
+    ["more cached than asked", { ...usage, prompt_tokens_details: { cached_tokens: 9_999 } }],
+  ])("by counting %s is charged within the reservation", async ([, stated]) => {
+    answer = (_, response) => json(response, { ...completion({ content: "x" }), usage: stated });
+    const { account } = await ask();
+    expect(account.run.status).toBe("succeeded");
+    expect(Number(account.charged)).toBeGreaterThanOrEqual(0);
+    expect(Number(account.charged)).toBeLessThanOrEqual(Number(account.run.reserved_credits));
+  });
+
+  test.for<[string, (response: ServerResponse) => void]>([
+    ["an answer of another kind", (response) => json(response, { object: "list", data: [] })],
+    ["a page", (response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>secret</html>")],
+    ["bytes that are no text", (response) => response.writeHead(200).end(Buffer.from([0x7b, 0xc3, 0x28, 0x7d]))],
+    ["its own error under 200", (response) => json(response, { error: { message: "secret" } })],
+    ["nothing", (response) => response.writeHead(200).end()],
+    ["an error with its words", (response) => response.writeHead(500).end('{"error":{"message":"secret"}}')],
+  ])("by sending %s is a 502 in our words", async ([, send]) => {
+    answer = (_, response) => void send(response);
+    const { error, account } = await ask();
+    expect(error).toMatchObject({ status: 502, code: "provider_error" });
+    expect(error?.message).not.toContain("secret");
+    expect(account.run).toMatchObject({ status: "failed", usage_source: "unavailable" });
+  });
+});

@@ -1,0 +1,73 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createCookieJar } from "../http/cookies.ts";
+import { clearApprovalCookie, heldApproval, writeApprovalCookie } from "./approval-cookie.ts";
+
+const now = Date.parse("2026-11-21T12:00:00Z");
+const validUntil = new Date(now + 12 * 3_600_000).toISOString();
+const sessionId = "0b0b0b0b-0b0b-4b0b-8b0b-0b0b0b0b0b0b";
+const env = { SUPABASE_SECRET_KEY: "a secret of the server's own", PARENT_DOMAIN: "example.com" };
+const origin = "https://web.example.com";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const contextOf = (cookie: string | null) => ({ env, origin, jar: createCookieJar(cookie) });
+
+function written(): { value: string; header: string } {
+  const context = contextOf(null);
+  writeApprovalCookie(context, { sessionId, validUntil });
+  const [header = ""] = context.jar.setCookieHeaders();
+  return { header, value: /^ttr_mfa_mobile_approval=([^;]*)/.exec(header)?.[1] ?? "" };
+}
+
+const held = (value: string, session = sessionId) =>
+  heldApproval(contextOf(`ttr_mfa_mobile_approval=${value}`), session);
+
+test("it is for this host alone, closed to scripts, and lasts as long as the approval", () => {
+  expect(written().header).toMatch(/; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+});
+
+test("it is held by the session that it was made for, until its very end", () => {
+  const { value } = written();
+  expect(held(value)).toBe("held");
+  vi.setSystemTime(now + 12 * 3_600_000 - 1);
+  expect(held(value)).toBe("held");
+  vi.setSystemTime(now + 12 * 3_600_000);
+  expect(held(value)).toBe("stale");
+});
+
+test.each([
+  ["another session's", (value: string) => held(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
+  ["one that was made to last", (value: string) => held(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
+  ["one with a character less", (value: string) => held(value.slice(0, -1))],
+  ["one with another signature", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
+  ["an empty one", () => held("")],
+  [
+    "another server's",
+    (value: string) =>
+      heldApproval(
+        { ...contextOf(`ttr_mfa_mobile_approval=${value}`), env: { ...env, SUPABASE_SECRET_KEY: "another" } },
+        sessionId,
+      ),
+  ],
+])("%s is stale", (_, look) => {
+  expect(look(written().value)).toBe("stale");
+});
+
+test("no cookie is none", () => {
+  expect(heldApproval(contextOf(null), sessionId)).toBe("none");
+});
+
+test("clearing it expires it for this host, and what a sibling set for the whole domain", () => {
+  const context = contextOf(`ttr_mfa_mobile_approval=${written().value}`);
+  clearApprovalCookie(context);
+  const headers = context.jar.setCookieHeaders();
+  expect(headers).toHaveLength(2);
+  for (const header of headers) expect(header).toMatch(/^ttr_mfa_mobile_approval=; Max-Age=0;/);
+  expect(headers.filter((header) => header.includes("Domain=example.com"))).toHaveLength(1);
+  expect(heldApproval(context, sessionId)).toBe("none");
+});

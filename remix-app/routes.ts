@@ -67,6 +67,11 @@ export default [
   route("admin", "routes/admin.tsx"),
   route("admin/users/:userId", "routes/admin.user.tsx"),
   route("admin/users/:userId/mfa/:step", "routes/admin.user.mfa.tsx"),
+  route("admin/recovery", "routes/admin.recovery.tsx"),
+  route("admin/recovery/new", "routes/admin.recovery.new.tsx"),
+  route("admin/recovery/:overrideId/:step", "routes/admin.recovery.override.tsx"),
+  route("admin/audit", "routes/admin.audit.tsx"),
+  route("admin/audit.csv", "routes/admin.audit-csv.ts"),
 
   route("api/v1/auth/session", "routes/api.session.ts"),
   route("api/v1/auth/qr-login/challenges", "routes/api.qr-challenges.ts"),

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { providerLabel } from "../identity/oauth-providers.ts";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { Account } from "./accounts.ts";
 import { count } from "./count.ts";
@@ -17,7 +18,7 @@ export function AccountState({
   const ways = [
     methods.password ? "password" : "",
     methods.passkeys > 0 ? count(methods.passkeys, "passkey") : "",
-    ...methods.identities.map(({ provider }) => provider),
+    ...methods.identities.flatMap(({ provider }) => (provider === "email" ? [] : [providerLabel(provider)])),
   ].filter(Boolean);
   const verified = factors.filter((factor) => factor.verified).length;
   return (

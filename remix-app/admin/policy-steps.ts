@@ -59,8 +59,8 @@ export function effectsOf(
       return [
         `From the moment you confirm, ${who} needs a second factor everywhere. Proofs from before it do not count.`,
         policy.authenticators > 0
-          ? `They have ${apps}: each of their ${sessions} must give a code again.`
-          : `They have no authenticator: each of their ${sessions} leads to setting one up, and to nothing else.`,
+          ? `They have ${apps}. Wherever they are signed in (${sessions} now), they must give a code again.`
+          : `They have no authenticator. Wherever they are signed in (${sessions} now), they must set one up first.`,
         since(policy),
       ];
     case "make-optional":

@@ -1,9 +1,13 @@
 import type { ReactNode } from "react";
 import { AppPage, type AppPageProps } from "./app-page.tsx";
 
-const sections = [{ to: "/admin", label: "Users", section: "users" }] as const;
+const sections = [
+  { to: "/admin", label: "Users", section: "users" },
+  { to: "/admin/recovery", label: "Recovery", section: "recovery" },
+  { to: "/admin/audit", label: "Audit log", section: "audit" },
+] as const;
 
-export type ConsoleSection = (typeof sections)[number]["section"];
+type ConsoleSection = (typeof sections)[number]["section"];
 
 /** The frame of the console's pages: its sections, and what the page is about. Its pages are not hydrated. */
 export function ConsolePage({

@@ -1,0 +1,60 @@
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { AuditLine } from "./audit-log.ts";
+import { actionLabel } from "./audit-words.ts";
+
+/** Lines of the audit log: what was done to whom, by whom and why, and, unfolded, what it was before and after. */
+export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
+  return (
+    <ol className="divide-y divide-line">
+      {lines.map(
+        ({ id, actorEmail, action, targetUserId, target, reason, before, after, requestId, ip, createdAt }) => (
+          <li key={id} className="space-y-1 py-3 first:pt-0 last:pb-0">
+            <div className="flex flex-wrap justify-between gap-x-6 gap-y-0.5">
+              <p className="min-w-0 font-medium">
+                {actionLabel(action)}:{" "}
+                {targetUserId ? (
+                  <a className="link break-all" href={`/admin/users/${targetUserId}`}>
+                    {target ?? targetUserId}
+                  </a>
+                ) : (
+                  <span className="break-all">{target}</span>
+                )}
+              </p>
+              <p className="text-muted">
+                <RelativeTime at={createdAt} />
+              </p>
+            </div>
+            <p className="text-muted">
+              {actorEmail ?? "The operator"}: {reason}
+            </p>
+            <details>
+              <summary className="w-fit cursor-pointer rounded-button text-muted text-small hover:text-ink">
+                Details
+              </summary>
+              <dl className="mt-2 space-y-1.5 text-small">
+                <Detail label="Action" value={action} />
+                <Detail label="Before" value={before} />
+                <Detail label="After" value={after} />
+                <Detail label="Address" value={ip} />
+                <Detail label="Request id" value={requestId} />
+                <Detail label="Time" value={createdAt} />
+              </dl>
+            </details>
+          </li>
+        ),
+      )}
+    </ol>
+  );
+}
+
+function Detail({ label, value }: { label: string; value: unknown }) {
+  if (value === null || value === undefined) return null;
+  return (
+    <div>
+      <dt className="text-muted">{label}</dt>
+      <dd className="whitespace-pre-wrap break-all font-mono">
+        {typeof value === "string" ? value : JSON.stringify(value, null, 2)}
+      </dd>
+    </div>
+  );
+}

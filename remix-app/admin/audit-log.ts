@@ -1,0 +1,110 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readCursor, writeCursor } from "../http/position-cursor.ts";
+import { problem } from "../http/problem.ts";
+import { readConsole } from "./read-console.ts";
+
+const lineSchema = z.array(
+  z.object({
+    id: z.uuid(),
+    actorEmail: z.string().nullable(),
+    action: z.string(),
+    targetUserId: z.uuid().nullable(),
+    target: z.string().nullable(),
+    reason: z.string(),
+    before: z.unknown(),
+    after: z.unknown(),
+    requestId: z.string().nullable(),
+    ip: z.string().nullable(),
+    createdAt: z.string(),
+  }),
+);
+export type AuditLine = z.infer<typeof lineSchema>[number];
+
+const day = z
+  .string()
+  .regex(/^\d{4}-\d{2}-\d{2}$/)
+  .refine((text) => !Number.isNaN(Date.parse(text)));
+const text = z.string().trim().max(320);
+
+/** The filters of the audit log, as they stand in the address; what nobody can read is left out. Days are UTC's. */
+const filterSchema = z.object({
+  actor: text.catch(""),
+  target: text.catch(""),
+  action: text.regex(/^[a-z_.]*$/).catch(""),
+  from: day.or(z.literal("")).catch(""),
+  to: day.or(z.literal("")).catch(""),
+});
+export type AuditFilters = z.infer<typeof filterSchema>;
+
+const linesShown = 50;
+/** The most that one file holds; more is fetched by narrower filters. */
+export const csvLineLimit = 5_000;
+
+/** Reads the filters off an address. */
+export function readAuditFilters(url: URL): AuditFilters {
+  const of = (name: string) => (url.searchParams.get(name) ?? "").replaceAll("\0", "");
+  const names = ["actor", "target", "action", "from", "to"];
+  return filterSchema.parse(Object.fromEntries(names.map((name) => [name, of(name)])));
+}
+
+/** The filters as an address has them. */
+export function writeAuditFilters(filters: AuditFilters): URLSearchParams {
+  return new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== ""));
+}
+
+/**
+ * A page of the audit log, newest first.
+ * @throws Response 400 INVALID_REQUEST where the cursor is none
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export async function readAuditLog(
+  context: AppLoadContext,
+  { filters, cursor, limit = linesShown }: { filters: AuditFilters; cursor: string | null; limit?: number },
+): Promise<{ lines: AuditLine[]; nextCursor: string | null }> {
+  const before = cursor === null ? null : readCursor(cursor);
+  if (cursor !== null && before === null) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const { actor, target, action, from, to } = filters;
+  const args = {
+    filters: {
+      ...(actor ? { actor } : {}),
+      ...(target ? { target } : {}),
+      ...(action ? { action } : {}),
+      ...(from ? { from: `${from}T00:00:00Z` } : {}),
+      ...(to ? { to: dayAfter(to) } : {}),
+    },
+    before,
+    page_size: limit + 1,
+  };
+  const found = await readConsole(context, { name: "search_audit_log", args, schema: lineSchema });
+  const last = found.length > limit ? found[limit - 1] : undefined;
+  return { lines: found.slice(0, limit), nextCursor: last ? writeCursor(last) : null };
+}
+
+/** The last day is meant whole. */
+function dayAfter(day: string): string {
+  return new Date(Date.parse(`${day}T00:00:00Z`) + 24 * 60 * 60 * 1000).toISOString();
+}
+
+/** Lines as a file for spreadsheets (RFC 4180). */
+export function auditCsv(lines: readonly AuditLine[]): string {
+  const header = ["time", "actor", "action", "target", "reason", "before", "after", "ip", "request_id"];
+  const rows = lines.map((line) => [
+    line.createdAt,
+    line.actorEmail ?? "",
+    line.action,
+    line.target ?? line.targetUserId ?? "",
+    line.reason,
+    line.before === null || line.before === undefined ? "" : JSON.stringify(line.before),
+    line.after === null || line.after === undefined ? "" : JSON.stringify(line.after),
+    line.ip ?? "",
+    line.requestId ?? "",
+  ]);
+  return [header, ...rows].map((row) => `${row.map(csvField).join(",")}\r\n`).join("");
+}
+
+/** What begins as a formula would be run by a spreadsheet, so that it is led by an apostrophe. */
+function csvField(value: string): string {
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

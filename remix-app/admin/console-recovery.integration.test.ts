@@ -1,0 +1,122 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+
+let admin: ConsoleAdmin;
+let person: Person;
+
+beforeAll(async () => {
+  admin = await createConsoleAdmin();
+});
+afterAll(() => deletePerson(admin));
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(() => deletePerson(person));
+
+const of = (email: string) => new URLSearchParams({ email });
+const page = (email = person.email) => `/admin/recovery?${of(email)}`;
+const makePage = (email = person.email) => `/admin/recovery/new?${of(email)}`;
+const filled = (more: Record<string, string> = {}) => ({
+  reason: "Called, and proved who they are",
+  confirmation: person.email,
+  normalLogin: "on",
+  recoveryEmail: "on",
+  lifetimeDays: "7",
+  ...more,
+});
+const overrides = () =>
+  query<{ id: string; normal_login: boolean; revoked_at: Date | null; seconds: number }>(
+    `select id, normal_login, revoked_at, extract(epoch from expires_at - created_at)::integer as seconds
+     from private.recovery_overrides where email = $1`,
+    [person.email],
+  );
+const stepPage = async (step: string) => `/admin/recovery/${(await overrides())[0]?.id}/${step}?${of(person.email)}`;
+
+describe("a recovery override in the console", () => {
+  test("is made with its switches and days, sends a mail whose link and code nobody sees, and is revoked", async () => {
+    expect((await admin.browser.get(page())).words).toContain("No override was ever made");
+    const { normalLogin: _, ...without } = filled({ lifetimeDays: "30" });
+    expect((await admin.browser.post(makePage(), without)).location).toBe(`${page()}&done=new`);
+    expect(await overrides()).toMatchObject([{ normal_login: false, seconds: 30 * 24 * 60 * 60 }]);
+
+    expect((await admin.browser.post(await stepPage("send"), filled({ confirmation: "no" }))).status).toBe(400);
+    expect((await admin.browser.post(await stepPage("send"), filled())).location).toBe(`${page()}&done=send`);
+    const mails = async () => (await mailsTo(person.email)).map(({ text }) => text).join();
+    await expect.poll(mails, { timeout: 10_000 }).toContain("/auth/recovery?token=");
+    const [, token = "none"] = /token=([\w-]{43})/.exec(await mails()) ?? [];
+    const [, code = "none"] = /with your email: (\d{6})/.exec(await mails()) ?? [];
+    const shown = await admin.browser.get(page());
+    expect(shown.words).toContain("Recovery mail (issued)");
+    expect(shown.text).not.toContain(token);
+    expect(shown.text).not.toContain(code);
+
+    expect((await admin.browser.post(await stepPage("revoke"), filled({ reason: "" }))).status).toBe(400);
+    expect((await admin.browser.post(await stepPage("revoke"), filled())).location).toBe(`${page()}&done=revoke`);
+    expect((await overrides())[0]?.revoked_at).not.toBeNull();
+    expect((await admin.browser.post(await stepPage("revoke"), filled())).status).toBe(409);
+  });
+
+  test.each([
+    ["without a reason", { reason: " " }, "Say why"],
+    ["without the email typed once more", { confirmation: "yes" }, "not that email"],
+    ["for no day", { lifetimeDays: "0" }, "at least 1 day"],
+    ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],
+  ])("is not made %s", async (_, more, words) => {
+    const answer = await admin.browser.post(makePage(), filled(more));
+    expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
+    expect(await overrides()).toEqual([]);
+  });
+
+  test("is made once: who comes second is told of the first", async () => {
+    await admin.browser.post(makePage(), filled());
+    const late = await admin.browser.post(makePage(), filled());
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining("There is an active override")]);
+  });
+
+  test("is none for oneself, for others than admins, or with one factor", async () => {
+    const own = filled({ confirmation: admin.email });
+    expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
+    expect((await admin.browser.get(page(admin.email))).words).toContain("Nobody recovers their own account");
+    const stranger = await signIn(person);
+    expect((await stranger.get(page())).status).toBe(403);
+    expect((await stranger.post(makePage(), filled())).status).toBe(403);
+    expect((await (await signIn(admin)).post(makePage(), filled())).location).toMatch(/^\/mfa\?/);
+    expect(await overrides()).toEqual([]);
+  });
+});
+
+describe("the audit log", () => {
+  test("is found by its filters, on the page and in a file, and no field of it runs in a spreadsheet", async () => {
+    const reason = '=HYPERLINK("x"), said they';
+    await admin.browser.post(makePage(), filled({ reason }));
+    const filters = new URLSearchParams({ target: person.email, action: "recovery." });
+    const { words } = await admin.browser.get(`/admin/audit?${filters}`);
+    expect(words).toContain("Made a recovery override");
+    expect(words).toContain(person.email);
+    expect((await admin.browser.get(`/admin/audit?target=${person.email}&action=app.`)).words).toContain(
+      "No line matches",
+    );
+    const { status, text } = await admin.browser.get(`/admin/audit.csv?${filters}`);
+    expect([status, text]).toEqual([200, expect.stringContaining(`"'=HYPERLINK(""x""), said they"`)]);
+    expect(text.trimEnd().split("\r\n")).toHaveLength(2);
+    const stranger = await signIn(person);
+    for (const path of ["/admin/audit", "/admin/audit.csv"]) expect((await stranger.get(path)).status).toBe(403);
+  });
+
+  test("is read page by page, each line once", async () => {
+    const target = `test ${crypto.randomUUID()}`;
+    await query(
+      `insert into private.admin_audit_log (action, target, reason)
+       select 'test.line', $1, 'line ' || n from generate_series(1, 51) n`,
+      [target],
+    );
+    const first = await admin.browser.get(`/admin/audit?${new URLSearchParams({ target })}`);
+    const older = /href="(\/admin\/audit\?[^"]*cursor=[^"]*)"/.exec(first.text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+    const second = await admin.browser.get(older);
+    const read = `${first.words} ${second.words}`.match(/line \d+/g) ?? [];
+    expect([read.length, new Set(read).size]).toEqual([51, 51]);
+    expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
+  });
+});

@@ -1,0 +1,147 @@
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import type { RecoveryOverview } from "./recovery.ts";
+import { counterSentence, recoveryEventLabel } from "./recovery-words.ts";
+
+const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
+
+/** What stands between somebody with this email and their account. */
+export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
+  const { account, codes, counters } = overview;
+  const full = (counter: RecoveryOverview["counters"][number]) => counter.used >= counter.attempts;
+  return (
+    <Card
+      title="Blocks and counters"
+      lead={
+        account ? (
+          <a className="link" href={`/admin/users/${account.id}`}>
+            Open the account
+          </a>
+        ) : (
+          "No account has this email. Recovering under an override makes one."
+        )
+      }
+    >
+      <ul className="divide-y divide-line">
+        {account?.bannedUntil ? (
+          <li className={row}>
+            <span className="font-medium text-bad">The account is banned</span>
+            <span className="text-muted">
+              ends <RelativeTime at={account.bannedUntil} />
+            </span>
+          </li>
+        ) : null}
+        {account && !account.confirmedAt ? <li className={row}>The email is not confirmed.</li> : null}
+        {codes?.lockedUntil ? (
+          <li className={row}>
+            <span className="font-medium text-bad">Codes of recovery mails are locked</span>
+            <span className="text-muted">
+              ends <RelativeTime at={codes.lockedUntil} />
+            </span>
+          </li>
+        ) : codes && codes.wrong > 0 ? (
+          <li className={row}>{codes.wrong} wrong codes of recovery mails</li>
+        ) : null}
+        {counters.map((counter) => (
+          <li key={`${counter.action} ${counter.scope}`} className={row}>
+            <span className={full(counter) ? "font-medium text-bad" : "min-w-0"}>{counterSentence(counter)}</span>
+            <span className="text-muted">
+              free again <RelativeTime at={counter.fullAt} />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {account?.bannedUntil || (account && !account.confirmedAt) || codes || counters.length > 0 ? null : (
+        <p className="text-muted">Nothing blocks this email now.</p>
+      )}
+    </Card>
+  );
+}
+
+/** The overrides of an email, and what can be done with those that hold. */
+export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; lock: string | null }) {
+  const { email, overrides } = overview;
+  const query = new URLSearchParams({ email });
+  const active = overrides.some((override) => override.active);
+  return (
+    <Card
+      title="Overrides"
+      lead={
+        lock ??
+        "One lets a person past what blocks their email, for some days. It never replaces their password or second factor."
+      }
+      action={
+        active || lock ? null : (
+          <a href={`/admin/recovery/new?${query}`} className={buttonClass("primary")}>
+            Make an override
+          </a>
+        )
+      }
+    >
+      {overrides.length === 0 ? <p className="text-muted">No override was ever made of this email.</p> : null}
+      <ul className="divide-y divide-line">
+        {overrides.map((override) => (
+          <li key={override.id} className="space-y-2 py-3 first:pt-0 last:pb-0">
+            <div className="flex flex-wrap justify-between gap-x-6 gap-y-0.5">
+              <p className="min-w-0 font-medium">
+                {override.reason} <span className="font-normal text-muted">· {stateOf(override)}</span>
+              </p>
+              <p className="text-muted">
+                made <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
+                {override.active ? (
+                  <>
+                    , ends <RelativeTime at={override.expiresAt} />
+                  </>
+                ) : null}
+              </p>
+            </div>
+            <p className="text-muted">
+              Normal login {override.normalLogin ? "on" : "off"} · recovery mail {override.recoveryEmail ? "on" : "off"}
+            </p>
+            {override.active && !lock ? (
+              <div className="flex flex-wrap gap-3">
+                {override.recoveryEmail ? (
+                  <a href={`/admin/recovery/${override.id}/send?${query}`} className={buttonClass("secondary")}>
+                    Send recovery mail
+                  </a>
+                ) : null}
+                <a href={`/admin/recovery/${override.id}/revoke?${query}`} className={buttonClass("danger")}>
+                  Revoke override
+                </a>
+              </div>
+            ) : null}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): string {
+  if (active) return "holds";
+  return revokedAt ? "revoked" : "over";
+}
+
+/** What happened in the recovery of an email. */
+export function RecoveryEventsCard({ events }: Pick<RecoveryOverview, "events">) {
+  return (
+    <Card title="Events" lead="Newest first. Links and codes are shown to nobody.">
+      {events.length === 0 ? <p className="text-muted">Nothing has happened yet.</p> : null}
+      <ol className="divide-y divide-line">
+        {events.map((event) => (
+          <li key={event.id} className={row}>
+            <div className="min-w-0">
+              <p className="font-medium">{recoveryEventLabel(event)}</p>
+              {event.actor ? <p className="text-muted">by {event.actor}</p> : null}
+            </div>
+            <p className="text-muted">
+              <RelativeTime at={event.createdAt} />
+              {event.ip ? ` · ${event.ip}` : ""}
+            </p>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}

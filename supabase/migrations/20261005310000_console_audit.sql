@@ -1,0 +1,90 @@
+-- The audit log: how the console's own functions write it, and how it is read.
+
+create function private.record_admin_act(change jsonb, act jsonb) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.admin_audit_log (actor_id, action, target, reason, before, after, request_id, ip)
+  values (
+    (change ->> 'actor')::uuid, act ->> 'action', act ->> 'target', change ->> 'reason',
+    nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+  )
+$$;
+comment on function private.record_admin_act(jsonb, jsonb) is
+  'One line of the audit log: change { actor, reason, requestId, ip }, act { action, target, before, after }. In the '
+  'transaction of what it tells.';
+revoke execute on function private.record_admin_act(jsonb, jsonb) from public, anon, authenticated;
+grant execute on function private.record_admin_act(jsonb, jsonb) to service_role;
+
+-- Definer: admins' addresses are the identity backend's, which the service role cannot read.
+create function private.last_admin_act(of_target text) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'actorEmail', (select u.email from auth.users u where u.id = l.actor_id),
+    'at', l.created_at
+  )
+  from private.admin_audit_log l
+  where l.target = of_target
+  order by l.created_at desc, l.id desc
+  limit 1
+$$;
+comment on function private.last_admin_act(text) is
+  'Who did the last thing to a target, and when: { actorEmail, at }. For whoever lost a race to them.';
+revoke execute on function private.last_admin_act(text) from public, anon, authenticated;
+grant execute on function private.last_admin_act(text) to service_role;
+create index admin_audit_log_target_idx on private.admin_audit_log (target, created_at desc);
+
+-- Definer: as above.
+create function private.search_audit_log(filters jsonb, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', l.id,
+    'actorEmail', l.actor_email,
+    'action', l.action,
+    'targetUserId', l.target_user_id,
+    'target', l.target,
+    'reason', l.reason,
+    'before', l.before,
+    'after', l.after,
+    'requestId', l.request_id,
+    'ip', host(l.ip),
+    'createdAt', l.created_at
+  ) order by l.created_at desc, l.id desc), '[]')
+  from (
+    select a.*, u.email as actor_email
+    from private.admin_audit_log a
+    left join auth.users u on u.id = a.actor_id
+    where (filters ->> 'action' is null or starts_with(a.action, filters ->> 'action'))
+      and (filters ->> 'actor' is null or position(lower(filters ->> 'actor') in lower(u.email)) > 0)
+      and (
+        filters ->> 'target' is null
+        or position(lower(filters ->> 'target') in lower(a.target)) > 0
+        or a.target_user_id::text = lower(filters ->> 'target')
+      )
+      and (filters ->> 'from' is null or a.created_at >= (filters ->> 'from')::timestamptz)
+      and (filters ->> 'to' is null or a.created_at < (filters ->> 'to')::timestamptz)
+      and (
+        search_audit_log.before is null
+        or (a.created_at, a.id)
+          < ((search_audit_log.before ->> 'createdAt')::timestamptz, (search_audit_log.before ->> 'id')::uuid)
+      )
+    order by a.created_at desc, a.id desc
+    limit page_size
+  ) l
+$$;
+comment on function private.search_audit_log(jsonb, jsonb, integer) is
+  'A page of the audit log, newest first. filters: action (how it begins), actor and target (parts of an email or name; '
+  'for a target the id of a user too), from and to (excluded). before is { createdAt, id } of the last line before it.';
+revoke execute on function private.search_audit_log(jsonb, jsonb, integer) from public, anon, authenticated;
+grant execute on function private.search_audit_log(jsonb, jsonb, integer) to service_role;

@@ -6,6 +6,7 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { ChevronRight } from "lucide-react";
 import { z } from "zod";
 import { accountProblem, entryPath } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
@@ -106,8 +107,11 @@ export default function AccountsPage() {
           Add another account
         </a>
       )}
-      <details className="border-line border-t pt-4">
-        <summary className="min-h-9 cursor-pointer rounded-button font-medium text-accent">Sign out</summary>
+      <details className="group border-line border-t pt-4">
+        <summary className="flex min-h-10 cursor-pointer items-center gap-1.5 rounded-button font-medium text-accent">
+          <ChevronRight aria-hidden="true" className="size-4 group-open:rotate-90" />
+          Sign out
+        </summary>
         <ul className="space-y-2 pt-2">
           {accounts.map(({ id, email }) => (
             <li key={id}>

@@ -1,4 +1,5 @@
 import { Form } from "@remix-run/react";
+import { Check } from "lucide-react";
 import { detour } from "../identity/detour.ts";
 
 /** An account of this browser, as its lists show it. */
@@ -7,6 +8,7 @@ export interface ListedAccount {
   email: string | null;
   displayName: string | null;
   requiresReauth: boolean;
+  active?: boolean;
 }
 
 const row =
@@ -39,12 +41,23 @@ export function AccountChoices({
               <button type="submit" className={row}>
                 <Initial account={account} />
                 <Names account={account} verb={verb} />
+                {account.active ? <ActiveMark /> : null}
               </button>
             </Form>
           )}
         </li>
       ))}
     </ul>
+  );
+}
+
+/** Beside the account that is the active one. */
+export function ActiveMark() {
+  return (
+    <>
+      <Check aria-hidden="true" className="size-4 shrink-0 text-accent" />
+      <span className="sr-only">Active</span>
+    </>
   );
 }
 

@@ -1,6 +1,6 @@
 import { Form, useLocation } from "@remix-run/react";
-import { Check, ChevronDown, Plus } from "lucide-react";
-import { Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
+import { ChevronDown, Plus } from "lucide-react";
+import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -44,8 +44,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
             <li className="flex items-center gap-2.5 px-2.5 py-1.5" aria-current="true">
               <Initial account={user} />
               <Names account={user} />
-              <Check aria-hidden="true" className="size-4 shrink-0 text-accent" />
-              <span className="sr-only">Active</span>
+              <ActiveMark />
             </li>
             {others.map((account) => (
               <li key={account.id}>

@@ -46,7 +46,7 @@ export function SessionsCard({
           <SessionLine key={session.id} session={session} />
         ))}
       </ul>
-      <p className="text-muted">
+      <p className="mt-4 text-muted">
         Signed in on a phone too?{" "}
         <a className="link" href={detour("/qr", securityPath)}>
           Renew this session with it

@@ -145,32 +145,25 @@ begin
         'from', ai.exact_text(asked.window_from - (asked.window_to - asked.window_from)),
         'to', ai.exact_text(asked.window_from)
       ) end,
-      'rows', coalesce(json_agg(
-        json_build_object(
-          'day', d.day,
-          'model', d.model_id,
-          'feature', d.feature,
-          'executionMode', d.execution_mode,
-          'amountUsd', trim_scale(d.cost_usd),
-          'requests', d.requests,
-          'failed', d.failed,
-          'inputTokens', d.input_tokens,
-          'outputTokens', d.output_tokens,
-          'billedCredits', trim_scale(d.billed_credits),
-          'unmeteredCredits', trim_scale(d.unmetered_credits)
-        )
-        order by d.day, d.model_id collate "C", d.feature collate "C", d.execution_mode collate "C"
-      ), '[]')
+      'rows', coalesce(json_agg(d), '[]')
     )
     from (
       select
-        u.day, u.model_id, u.feature, u.execution_mode,
-        sum(u.requests) as requests, sum(u.failed) as failed,
-        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens,
-        sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits, sum(u.unmetered_credits) as unmetered_credits
+        u.day,
+        u.model_id as model,
+        u.feature,
+        u.execution_mode as "executionMode",
+        trim_scale(sum(u.cost_usd)) as "amountUsd",
+        sum(u.requests) as requests,
+        sum(u.failed) as failed,
+        sum(u.input_tokens) as "inputTokens",
+        sum(u.output_tokens) as "outputTokens",
+        trim_scale(sum(u.billed_credits)) as "billedCredits",
+        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
       from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
       where u.app_id = caller.app_id
       group by u.day, u.model_id, u.feature, u.execution_mode
+      order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
     ) as d
   );
 end

@@ -93,11 +93,9 @@ begin
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
         ] as key,
-        ai.usage_sums(
-          sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens),
-          case when visible then sum(u.cost_usd) end, sum(u.billed_credits), sum(u.unmetered_credits),
-          sum(u.latency_ms), sum(u.timed)
-        ) as sums
+        sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
+        sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
+        sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed
       from parts u
       group by 1
     )
@@ -124,7 +122,10 @@ begin
       ),
       'rows', (
         select coalesce(jsonb_agg(
-          p.sums || jsonb_build_object(
+          ai.usage_sums(
+            p.requests, p.failed, p.input_tokens, p.output_tokens, case when visible then p.cost_usd end,
+            p.billed_credits, p.unmetered_credits, p.latency_ms, p.timed
+          ) || jsonb_build_object(
             'day', nullif(p.key[1], ''),
             'model', nullif(p.key[2], ''),
             'feature', nullif(p.key[3], ''),
@@ -184,21 +185,6 @@ begin
     with accounts as materialized (
       select a.*, case when a.workspace_id is null then 'member' else 'workspace' end as payer
       from ai.credit_accounts_of(member_id, workspace) a
-    ), entries as (
-      -- A member's balance pays in each of their free workspaces: only this one's runs belong here.
-      select l.*, a.payer
-      from accounts a
-      join ai.credit_ledger l on l.account_id = a.id
-      where l.created_at >= asked.window_from
-        and l.created_at < asked.window_to
-        and (
-          a.payer = 'workspace'
-          or l.run_id is null
-          or exists (
-            select from ai.runs r
-            where r.created_at = l.run_created_at and r.id = l.run_id and r.workspace_id = workspace
-          )
-        )
     ), runs as (
       select coalesce(sum(u.billed_credits), 0) as billed, coalesce(sum(u.unmetered_credits), 0) as unmetered
       from ai.usage_between(workspace, asked.window_from, asked.window_to) u
@@ -229,7 +215,11 @@ begin
           'usedCredits', trim_scale(r.billed + o.credits)::text,
           'unmeteredCredits', trim_scale(r.unmetered)::text,
           'addedCredits', trim_scale((
-            select coalesce(sum(e.amount), 0) from entries e where e.run_id is null and e.amount > 0
+            select coalesce(sum(l.amount), 0)
+            from accounts a
+            join ai.credit_ledger l on l.account_id = a.id
+            where l.run_id is null and l.amount > 0
+              and l.created_at >= asked.window_from and l.created_at < asked.window_to
           ))::text
         )
         from runs r cross join others o
@@ -249,7 +239,29 @@ begin
           order by p.id desc
         ), '[]')
         from (
-          select * from entries e where before_id is null or e.id < before_id order by e.id desc limit page_size
+          select a.payer, e.*
+          from accounts a
+          cross join lateral (
+            select *
+            from ai.credit_ledger l
+            where l.account_id = a.id
+              and l.created_at >= asked.window_from
+              and l.created_at < asked.window_to
+              and (before_id is null or l.id < before_id)
+              -- A member's balance pays in each of their free workspaces: only this one's runs belong here.
+              and (
+                a.payer = 'workspace'
+                or l.run_id is null
+                or exists (
+                  select from ai.runs r
+                  where r.created_at = l.run_created_at and r.id = l.run_id and r.workspace_id = workspace
+                )
+              )
+            order by l.id desc
+            limit page_size
+          ) as e
+          order by e.id desc
+          limit page_size
         ) p
       )
     )
@@ -261,4 +273,4 @@ comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint
   'which is what runs were billed and what was deducted without one. By default the last 30 days.';
 revoke execute on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer) from public, anon, authenticated;
 grant execute on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer) to service_role;
-create index credit_ledger_account_id_created_at_idx on ai.credit_ledger (account_id, created_at);
+create index credit_ledger_unlinked_idx on ai.credit_ledger (account_id, created_at) where run_id is null;

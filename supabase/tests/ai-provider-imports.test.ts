@@ -89,6 +89,24 @@ describe("ai.import_provider_costs", () => {
   });
 });
 
+describe("while a table is not there yet", () => {
+  test.for([
+    ["costs", "drop table ai.external_provider_costs cascade", "ai.import_provider_costs"],
+    ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
+    ["sums", "drop table ai.usage_sealed cascade", "ai.report_usage"],
+  ] as const)("%s are an error of the statement, which the gateway answers as 503", async ([, sql, name], { db }) => {
+    const tenant = await createTenant(db);
+    await bindKey(db, tenant);
+    await db.query(sql);
+    const call = {
+      ...callOf(tenant),
+      records: [costOf()],
+      record: costOf({ issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" }),
+    };
+    await expect(db.query(`select ${name}($1)`, [JSON.stringify(call)])).rejects.toMatchObject({ code: "42P01" });
+  });
+});
+
 const pool = openPool(25);
 afterAll(pool.close);
 /** Its owner does what the service role would. */

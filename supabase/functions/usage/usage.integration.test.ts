@@ -47,7 +47,7 @@ describe("GET /v1/usage", () => {
         },
       ],
     });
-    expect(text).toContain(`"amountUsd" : ${run.cost_usd.replace(/0+$/, "")},`);
+    expect(text).toContain(`"amountUsd":${run.cost_usd.replace(/0+$/, "")},`);
     const { from, to } = body as unknown as { from: string; to: string };
     expect(Date.parse(to) - Date.parse(from)).toBe(yearMs);
     expect(Math.abs(Date.parse(to) - Date.now())).toBeLessThan(60_000);

@@ -108,7 +108,7 @@ comment on column ai.run_content.prompt is 'The body as it came. Null where it i
 comment on column ai.run_content.tools is 'JSON: the calls of server tools, in order, each with its arguments and its result.';
 comment on column ai.run_content.answer is
   'The JSON that the client got; of a stream, what it would have got without one. Null where it did not come whole.';
-create index run_content_workspace_id_idx on ai.run_content (workspace_id);
+create index run_content_workspace_id_idx on ai.run_content (workspace_id, run_created_at);
 
 create function ai.run_id(moment timestamptz) returns uuid
   language sql

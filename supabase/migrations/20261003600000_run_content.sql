@@ -10,6 +10,7 @@ as $$
   insert into ai.run_content as c (run_created_at, run_id, workspace_id, prompt, tools, answer)
   select r.created_at, r.id, r.workspace_id, content ->> 'prompt', content ->> 'tools', content ->> 'answer'
   from ai.runs r
+  join public.workspaces s on s.id = r.workspace_id and s.deleted_at is null
   -- Asked of this moment: whoever has just switched it off means what is under way, too.
   join ai.workspace_policies w on w.workspace_id = r.workspace_id and w.content_capture
   where r.created_at = (content ->> 'created_at')::timestamptz and r.id = (content ->> 'id')::uuid
@@ -38,16 +39,33 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_content', 0)) then
     return 0;
   end if;
-  delete from ai.run_content c
-  where (c.run_created_at, c.run_id) in (
-    select o.run_created_at, o.run_id
-    from ai.run_content o
-    left join ai.workspace_policies w on w.workspace_id = o.workspace_id
-    -- Without a policy there is none that would keep it.
-    where o.run_created_at < now() - make_interval(days => coalesce(w.content_retention_days, 0))
-    order by o.run_created_at
+  with recursive owners as (
+    (select c.workspace_id from ai.run_content c order by c.workspace_id limit 1)
+    union all
+    select (
+      select c.workspace_id from ai.run_content c where c.workspace_id > o.workspace_id order by c.workspace_id limit 1
+    )
+    from owners o
+    where o.workspace_id is not null
+  ), over as (
+    select c.run_created_at, c.run_id
+    from owners o
+    left join public.workspaces s on s.id = o.workspace_id and s.deleted_at is null
+    left join ai.workspace_policies w on w.workspace_id = s.id
+    cross join lateral (
+      select c.run_created_at, c.run_id
+      from ai.run_content c
+      where c.workspace_id = o.workspace_id
+        -- A workspace that is closed keeps nothing, nor does one without a policy that would.
+        and c.run_created_at < coalesce(now() - make_interval(days => w.content_retention_days), 'infinity')
+      order by c.run_created_at
+      limit most
+    ) as c
     limit most
-  );
+  )
+  delete from ai.run_content c
+  using over o
+  where c.run_created_at = o.run_created_at and c.run_id = o.run_id;
   get diagnostics swept = row_count;
   delete from ai.idempotency_keys i
   where (i.workspace_id, i.principal_id, i.key) in (
@@ -62,8 +80,9 @@ begin
 end
 $$;
 comment on function ai.sweep_content(integer) is
-  'Deletes content whose days are over, by the policy of this moment, and idempotency keys past their 24 hours: so many of '
-  'each at a time. Returns how many runs'' content it deleted. One sweeper at a time; others return 0.';
+  'Deletes content whose days are over, by the policy of this moment, or whose workspace is closed, and idempotency keys '
+  'past their 24 hours: so many of each at a time. Returns how many runs'' content it deleted. One sweeper at a time; '
+  'others return 0.';
 revoke execute on function ai.sweep_content(integer) from public, anon, authenticated;
 grant execute on function ai.sweep_content(integer) to service_role;
 

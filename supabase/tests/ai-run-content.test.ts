@@ -92,7 +92,10 @@ describe("content", () => {
     await sweep(db);
     expect(await contentOf(db, run)).toEqual([]);
     await keep(db, run);
-    await db.query("delete from public.workspaces where id = $1", [tenant.workspaceId]);
+    await db.query("update public.workspaces set deleted_at = now() where id = $1", [tenant.workspaceId]);
+    await sweep(db);
+    expect(await contentOf(db, run)).toEqual([]);
+    await keep(db, run);
     expect(await contentOf(db, run)).toEqual([]);
   });
 

@@ -63,11 +63,16 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function AccountRecoveryPage() {
-  const { next, signedInAs, link, dead } = useLoaderData<typeof loader>();
+  const { next: wanted, signedInAs, link, dead } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
-  const [form, { email, code }] = useForm<{ email: string; code: string }>({ id: "recovery", lastResult });
+  const [form, { email, code, next }] = useForm<{ email: string; code: string; next: string }>({
+    id: "recovery",
+    lastResult,
+    defaultValue: { next: wanted },
+  });
   const errors = dead && !lastResult ? [deadLink] : form.errors;
-  const nextField = next ? <input type="hidden" name="next" value={next} /> : null;
+  // The form posts without the query: after it, only what it carried knows.
+  const nextField = next.initialValue ? <input type="hidden" name={next.name} value={next.initialValue} /> : null;
   return (
     <EntryPage
       title="Get back into your account"

@@ -1,0 +1,90 @@
+import { codeOf, enrollApps } from "../remix-app/testing/authenticator-app.ts";
+import { query, requireMfa } from "../scripts/test/people.ts";
+import { createHelper, type Helper } from "../scripts/test/recovery-help.ts";
+import { readStack } from "../scripts/test/stack.ts";
+import { linkOfMail } from "./mailbox.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+
+let helper: Helper;
+
+test.beforeAll(async () => {
+  helper = await createHelper();
+});
+test.afterAll(() => helper.leave());
+
+const idOf = async (email: string) =>
+  (await query<{ id: string }>("select id from auth.users where email = $1", [email]))[0]?.id ?? "";
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled });
+
+    test("a banned member gets back in by the link of a mail, which works once", async ({ page, member }) => {
+      await query("update auth.users set banned_until = now() + interval '1 day' where email = $1", [member.email]);
+      await signIn(page, member);
+      await expect(page.getByRole("alert")).toContainText("do not match an account");
+
+      await helper.send(member.email, await helper.override(member.email, { normalLogin: false }));
+      const link = await linkOfMail(member.email, "Get back into your account");
+      await page.goto(link);
+      const goOn = page.getByRole("button", { name: `Continue as ${member.email}` });
+      await expect(goOn).toBeVisible();
+      if (javaScriptEnabled) await expectAccessible(page);
+      await expectFitsSmallScreens(page);
+      await goOn.click();
+      await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+
+      await page.context().clearCookies();
+      await page.goto(link);
+      await expect(page.getByRole("alert")).toContainText("This link no longer works");
+      await signIn(page, member);
+      await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+    });
+  });
+}
+
+test("a member of whom MFA is required comes back by code, proves the authenticator, and gets a mail", async ({
+  page,
+  member,
+}) => {
+  const [app] = await enrollApps(readStack().supabase, { ...member, names: ["Phone"] });
+  await requireMfa({ id: await idOf(member.email) });
+  const { code } = await helper.send(member.email, await helper.override(member.email));
+  await page.goto("/auth/recovery?next=%2Fworkspaces");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await page.getByLabel("Email").fill(member.email);
+  await page.getByLabel("6-digit code").fill(code === "000000" ? "000001" : "000000");
+  await page.getByLabel("6-digit code").press("Enter");
+  await expect(page.getByRole("alert")).toBeFocused();
+  await expect(page.getByRole("alert")).toContainText("That email and code do not work");
+  await expect(page.getByLabel("Email")).toHaveValue(member.email);
+  await expect(page.getByLabel("6-digit code")).toHaveValue("");
+  await expectAccessible(page);
+
+  await page.getByLabel("6-digit code").fill(code);
+  await page.getByLabel("6-digit code").press("Enter");
+  await expect(page.getByRole("heading", { name: "Enter your code" })).toBeVisible();
+  if (!app) throw new Error("no app");
+  await page.getByLabel("6-digit code").fill(codeOf(app, 1));
+  await page.getByRole("button", { name: "Verify" }).click();
+  await expect(page).toHaveURL(/\/workspaces$/);
+  expect(await linkOfMail(member.email, "Your account was recovered")).toContain("/forgot-password");
+});
+
+test("somebody without an account gets one, and a member beside whom they come back stays", async ({
+  page,
+  newcomer,
+  member,
+}) => {
+  await signIn(page, member);
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  const { path } = await helper.send(newcomer.email, await helper.override(newcomer.email));
+  await page.goto(path);
+  await expect(page.getByText(`You are signed in as ${member.email}`)).toBeVisible();
+  await page.getByRole("button", { name: `Continue as ${newcomer.email}` }).click();
+  await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
+  const { activeAccountId } = await page.evaluate(async () => (await fetch("/api/v1/auth/accounts")).json());
+  expect(activeAccountId).toBe(await idOf(newcomer.email));
+});

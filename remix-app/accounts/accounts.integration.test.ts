@@ -2,7 +2,9 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import { parseEnv } from "../env.server.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
+import { sweepDevices } from "./sweep-devices.ts";
 
 const { base, supabase } = readStack();
 const api = "/api/v1/auth/accounts";
@@ -356,6 +358,31 @@ describe("signing out", () => {
       expect(response.headers.getSetCookie().join("\n")).toMatch(/^ttr_mfa_mobile_approval=;.*Max-Age=0/m);
     }
   });
+});
+
+test("the schedule ends what lay idle, with our server's key and no other", async () => {
+  const browser = await browserWith(ada, bob);
+  await query(
+    "update private.account_vault_entries set last_active_at = now() - interval '31 days' where user_id = $1",
+    [ada.id],
+  );
+  const env = (SUPABASE_SECRET_KEY: string) =>
+    parseEnv({
+      NODE_ENV: "test",
+      BASE_URL: base,
+      SUPABASE_URL: supabase.url,
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY,
+    });
+  const within = AbortSignal.timeout(10_000);
+  await expect(sweepDevices(env(supabase.publishableKey)).run(within)).rejects.toThrow(/permission denied/);
+  await sweepDevices(env(supabase.secretKey)).run(within);
+  expect(await sessionsOf(ada)).toEqual([]);
+  expect(await sessionsOf(bob)).toHaveLength(1);
+  expect((await list(browser)).accounts.map(({ id, requiresReauth }) => [id, requiresReauth])).toEqual([
+    [bob.id, false],
+    [ada.id, true],
+  ]);
 });
 
 test("a bearer has its own account alone, and no other to go to", async () => {

@@ -135,8 +135,10 @@ describe("50 at once, after which every account still works:", () => {
 });
 
 describe("a server of its own", () => {
-  const start = (env: Record<string, string> = {}): Promise<WebProcess> =>
-    startWeb(supabase.url, {
+  const callsOf = (web: WebProcess) => [...web.output().matchAll(/^call (\S+)$/gm)].map(([, path]) => path ?? "");
+
+  async function start(env: Record<string, string> = {}): Promise<WebProcess> {
+    const web = await startWeb(supabase.url, {
       nodeOptions: watched,
       env: {
         SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
@@ -145,7 +147,10 @@ describe("a server of its own", () => {
         ...env,
       },
     });
-  const callsOf = (web: WebProcess) => [...web.output().matchAll(/^call (\S+)$/gm)].map(([, path]) => path ?? "");
+    // What it looks at once as it starts is no request's.
+    await expect.poll(() => callsOf(web), { timeout: 10_000 }).toContain("/auth/v1/passkeys/authentication/options");
+    return web;
+  }
 
   test("asks one thing for a signed-in page, and the identity backend for nothing", async () => {
     const browser = await browserWithBoth();

@@ -52,6 +52,8 @@ as $$
 declare
   held private.account_vault_entries;
 begin
+  -- The device first, as everything here that takes both.
+  perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
   select e.* into held
   from private.account_vault_entries e
   where e.device_id = (entry ->> 'deviceId')::uuid and e.user_id = (entry ->> 'userId')::uuid

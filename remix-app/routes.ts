@@ -70,6 +70,12 @@ export default [
   route("admin/recovery", "routes/admin.recovery.tsx"),
   route("admin/recovery/new", "routes/admin.recovery.new.tsx"),
   route("admin/recovery/:overrideId/:step", "routes/admin.recovery.override.tsx"),
+  route("admin/apps", "routes/admin.apps.tsx"),
+  route("admin/apps/new", "routes/admin.apps.new.tsx"),
+  route("admin/apps/:name", "routes/admin.app.tsx"),
+  route("admin/apps/:name/:step", "routes/admin.app.change.tsx"),
+  route("admin/workspaces", "routes/admin.workspaces.tsx"),
+  route("admin/workspaces/:workspaceId/:step", "routes/admin.workspaces.approval.tsx"),
   route("admin/audit", "routes/admin.audit.tsx"),
   route("admin/audit.csv", "routes/admin.audit-csv.ts"),
 

@@ -9,6 +9,18 @@ const words: Record<string, string> = {
   "recovery.create": "Made a recovery override",
   "recovery.send": "Sent a recovery mail",
   "recovery.revoke": "Revoked a recovery override",
+  "ai_keys.approve": "Approved keys",
+  "ai_keys.withdraw": "Withdrew the approval of keys",
+  "app.register": "Registered an app",
+  "app.edit": "Edited an app",
+  "app.enable": "Enabled an app",
+  "app.disable": "Disabled an app",
+  "app.link_workspace": "Linked an app to a workspace",
+  "app.unlink_workspace": "Unlinked an app from a workspace",
+  "app.rotate_secret": "Rotated an app's secret",
+  "model.enable": "Enabled a model",
+  "model.disable": "Disabled a model",
+  "model.add_price": "Added a price",
 };
 
 /** What an action of the audit log is called, also where it is of a version of tomorrow. */

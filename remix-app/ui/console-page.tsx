@@ -4,6 +4,8 @@ import { AppPage, type AppPageProps } from "./app-page.tsx";
 const sections = [
   { to: "/admin", label: "Users", section: "users" },
   { to: "/admin/recovery", label: "Recovery", section: "recovery" },
+  { to: "/admin/apps", label: "Apps", section: "apps" },
+  { to: "/admin/workspaces", label: "Key approvals", section: "workspaces" },
   { to: "/admin/audit", label: "Audit log", section: "audit" },
 ] as const;
 

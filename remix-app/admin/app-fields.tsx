@@ -1,0 +1,67 @@
+import { CheckBox } from "../ui/check-box.tsx";
+import { Field } from "../ui/field.tsx";
+import { appScopes } from "./app-scopes.ts";
+import type { FailedChange } from "./change-answer.ts";
+
+/** The fields of an app that its form and its edit have in common. */
+export function AppFields({
+  app,
+  failed,
+}: {
+  app: { displayName: string; origins: readonly string[]; scopes: readonly string[] };
+  failed: FailedChange | undefined;
+}) {
+  const originsWrong = failed?.fields.origins?.[0];
+  return (
+    <>
+      <Field
+        id="displayName"
+        name="displayName"
+        label="Name that people see"
+        autoComplete="off"
+        maxLength={80}
+        required
+        defaultValue={failed?.typed.displayName ?? app.displayName}
+        errorId="displayName-error"
+        errors={failed?.fields.displayName}
+      />
+      <div className="space-y-1.5">
+        <label htmlFor="origins" className="font-medium">
+          Origins
+        </label>
+        <p id="origins-hint" className="text-muted text-small">
+          Where it lives: whole ones, such as https://notes.example.com, one a line.
+        </p>
+        {originsWrong ? (
+          <p id="origins-error" className="text-bad text-small">
+            {originsWrong}
+          </p>
+        ) : null}
+        <textarea
+          id="origins"
+          name="origins"
+          rows={3}
+          required
+          spellCheck={false}
+          autoCapitalize="none"
+          defaultValue={failed?.typed.origins ?? app.origins.join("\n")}
+          aria-invalid={originsWrong ? true : undefined}
+          aria-describedby={originsWrong ? "origins-hint origins-error" : "origins-hint"}
+          className={`block w-full rounded-card border bg-surface px-3 py-2 font-mono text-ink ${originsWrong ? "border-bad" : "border-edge"}`}
+        />
+      </div>
+      <fieldset className="space-y-2">
+        <legend className="mb-1.5 font-medium">Scopes</legend>
+        {appScopes.map(({ field, scope, label }) => (
+          <CheckBox
+            key={field}
+            id={field}
+            name={field}
+            label={label}
+            defaultChecked={failed ? field in failed.typed : app.scopes.includes(scope)}
+          />
+        ))}
+      </fieldset>
+    </>
+  );
+}

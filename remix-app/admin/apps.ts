@@ -1,0 +1,134 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { isLoopback } from "#shared/loopback.ts";
+import { problem } from "../http/problem.ts";
+import { hashOf, newOpaqueToken } from "../satellites/opaque-token.ts";
+import { appScopes } from "./app-scopes.ts";
+import { actInConsole } from "./console-act.ts";
+import { type ConsoleRefusal, confirmedChangeSchema } from "./console-change.ts";
+import { readConsole } from "./read-console.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+const appSchema = z.object({
+  name: z.string(),
+  displayName: z.string(),
+  kind: z.enum(["internal", "external"]),
+  enabled: z.boolean(),
+  scopes: z.array(z.string()),
+  origins: z.array(z.string()),
+  workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
+  secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
+  createdAt: z.string(),
+  /** Of its last change; goes with the next one. */
+  version: z.uuid().nullable(),
+});
+export type RegisteredApp = z.infer<typeof appSchema>;
+const listedSchema = z.array(appSchema.omit({ secrets: true, version: true }).extend({ secrets: z.number() }));
+export type ListedApp = z.infer<typeof listedSchema>[number];
+
+/** What is done to an app, by the last part of the address. */
+export type AppStep = "edit" | "enable" | "disable" | "rotate" | "link" | "unlink";
+
+const displayName = z.string().trim().min(1, "Name the app as people know it").max(80, "At most 80 characters");
+
+/** Whole origins as browsers write them, one a line. */
+const origins = z.string().transform((text, context) => {
+  const lines = [...new Set(text.split(/\s+/).filter(Boolean))];
+  const wrong = lines.find((line) => URL.parse(line)?.origin !== line || !/^https?:/.test(line));
+  if (wrong === undefined && lines.length > 0 && lines.length <= 20) return lines;
+  const message = wrong ? `${wrong} is no whole origin, such as https://notes.example.com` : "Name 1 to 20 origins";
+  context.addIssue({ code: "custom", message });
+  return z.NEVER;
+});
+
+/** The forms of the registry. Scopes are read by {@link scopesOf}. */
+export const newAppSchema = confirmedChangeSchema.extend({
+  name: z
+    .string()
+    .trim()
+    .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
+    .refine((name) => !["web", "central", "new"].includes(name), "web, central and new are taken"),
+  kind: z.enum(["internal", "external"]),
+  displayName,
+  origins,
+});
+const steps = {
+  edit: z.object({ displayName, origins }),
+  enable: z.object({}),
+  disable: z.object({}),
+  rotate: z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) }),
+  link: z.object({ workspace: z.uuid("Give the workspace's id") }),
+  unlink: z.object({ workspace: z.uuid("Give the workspace's id") }),
+} as const satisfies Record<AppStep, z.ZodObject>;
+
+/** The form of a step. `version` is of the app that the admin saw. */
+export function appChangeSchema(step: AppStep) {
+  const version = z.uuid().or(z.literal("")).default("");
+  return z.intersection(confirmedChangeSchema.extend({ version }), steps[step]);
+}
+
+/** The scopes that a form has ticked. */
+export function scopesOf(form: FormData): string[] {
+  return appScopes.flatMap(({ field, scope }) => (form.has(field) ? [scope] : []));
+}
+
+/** @throws Response 503 UNAVAILABLE where it could not be asked */
+export async function listApps(context: AppLoadContext): Promise<ListedApp[]> {
+  return readConsole(context, { name: "list_apps", args: {}, schema: listedSchema });
+}
+
+/** @throws Response 404 where there is no such app */
+export async function requireApp(context: AppLoadContext, name: string | undefined): Promise<RegisteredApp> {
+  const args = { app_name: name ?? "" };
+  const app = await readConsole(context, { name: "app_by_name", args, schema: appSchema.nullable() });
+  if (app) return app;
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such app." });
+}
+
+type Done = { outcome: "changed"; secret: string | null } | ConsoleRefusal;
+
+/** Registers an app. Its secret is told here and never again. */
+export function addApp(
+  context: AppLoadContext,
+  change: Omit<z.output<typeof newAppSchema>, "confirmation"> & { admin: InfrastructureAdmin; scopes: string[] },
+): Promise<Done> {
+  return act(context, { ...change, call: "add_app", secret: newOpaqueToken("") });
+}
+
+/** Changes an app. A rotation tells the new secret here and never again. */
+export function changeApp(
+  context: AppLoadContext,
+  change: { admin: InfrastructureAdmin; name: string; step: AppStep; version: string | null; reason: string } & Record<
+    string,
+    unknown
+  >,
+): Promise<Done> {
+  return act(context, { ...change, call: "change_app", secret: change.step === "rotate" ? newOpaqueToken("") : null });
+}
+
+async function act(
+  context: AppLoadContext,
+  {
+    admin,
+    call,
+    secret,
+    ...change
+  }: { admin: InfrastructureAdmin; call: string; secret: string | null; origins?: unknown } & Record<string, unknown>,
+): Promise<Done> {
+  const local = Array.isArray(change.origins) && change.origins.some((origin) => isLoopback(new URL(origin).hostname));
+  if (local && context.env.NODE_ENV === "production") return { outcome: "refused", ...refusals.local };
+  const hashed = secret === null ? change : { ...change, secretHash: hashOf(secret) };
+  const done = await actInConsole(context, { admin, name: call, change: hashed, refusals });
+  return done.outcome === "changed" ? { outcome: "changed", secret } : done;
+}
+
+const refusals = {
+  not_found: { status: 404, message: "There is no such app." },
+  taken: { status: 409, message: "An app of that name, or with one of these origins, is registered already." },
+  invalid: {
+    status: 400,
+    message: "The registry refuses this: the gateway's scopes are for external apps, and origins need https.",
+  },
+  no_workspace: { status: 400, message: "There is no such workspace, or the app is not an external one." },
+  local: { status: 400, message: "Origins of this machine are registered in development only." },
+} as const;

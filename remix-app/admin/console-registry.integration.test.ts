@@ -1,0 +1,154 @@
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+
+let admin: ConsoleAdmin;
+let other: ConsoleAdmin;
+let person: Person;
+
+beforeAll(async () => {
+  [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
+});
+afterAll(() => Promise.all([admin, other, person].map(deletePerson)));
+
+const reason = "Asked in ticket 7";
+const personalWorkspace = async ({ id }: Person) =>
+  (
+    await query<{ id: string; name: string }>("select id, name from public.workspaces where personal_user_id = $1", [
+      id,
+    ])
+  )[0] ?? {
+    id: "",
+    name: "",
+  };
+const auditOf = (target: string) =>
+  query<{ action: string; actor_id: string; before: object | null; after: object }>(
+    "select action, actor_id, before, after from private.admin_audit_log where target = $1 order by created_at",
+    [target],
+  );
+
+describe("the approval of keys", () => {
+  test("is given and withdrawn, once each, with its reason and the workspace's name", async () => {
+    const { id, name } = await personalWorkspace(person);
+    const at = (step: string) => `/admin/workspaces/${id}/${step}`;
+    const filled = { reason, confirmation: name };
+    expect((await admin.browser.get(`/admin/workspaces?q=${person.email}`)).words).toContain(id);
+    expect((await admin.browser.post(at("approve"), { ...filled, reason: "" })).status).toBe(400);
+    expect((await admin.browser.post(at("approve"), { ...filled, confirmation: "yes" })).status).toBe(400);
+    const stranger = await signIn(person);
+    expect((await stranger.post(at("approve"), filled)).status).toBe(403);
+    expect((await (await signIn(admin)).post(at("approve"), filled)).location).toMatch(/^\/mfa\?/);
+    expect(await auditOf(`workspace ${id}`)).toEqual([]);
+
+    expect((await admin.browser.post(at("approve"), filled)).location).toBe(`/admin/workspaces?q=${id}&done=approve`);
+    const late = await other.browser.post(at("approve"), filled);
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
+    expect((await other.browser.post(at("withdraw"), filled)).location).toContain("done=withdraw");
+    expect(await query("select from ai.key_approvals where workspace_id = $1", [id])).toEqual([]);
+    const before = { approved: true, approvedBy: admin.id };
+    expect(await auditOf(`workspace ${id}`)).toMatchObject([
+      { action: "ai_keys.approve", actor_id: admin.id, before: { approved: false }, after: { approved: true } },
+      { action: "ai_keys.withdraw", actor_id: other.id, before, after: { approved: false } },
+    ]);
+  });
+
+  test("of one's own personal workspace is another admin's to give", async () => {
+    const { id, name } = await personalWorkspace(admin);
+    const at = `/admin/workspaces/${id}/approve`;
+    expect((await admin.browser.get(at)).words).toContain("Nobody decides about their own personal workspace");
+    expect((await admin.browser.post(at, { reason, confirmation: name })).status).toBe(403);
+  });
+});
+
+describe("the registry of apps", () => {
+  const name = `test-${crypto.randomUUID().slice(0, 8)}`;
+  const base = `/admin/apps/${name}`;
+  const app = { name, displayName: "Test app", kind: "external", origins: `https://${name}.example`, scopeAiUse: "on" };
+  const filled = { ...app, reason, confirmation: name };
+  afterAll(() => query("delete from private.apps where name = $1", [name]));
+
+  const versionOf = async () =>
+    /name="version" value="([^"]*)"/.exec((await admin.browser.get(`${base}/edit`)).text)?.[1] ?? "";
+  const change = async (step: string, more: Record<string, string> = {}) =>
+    admin.browser.post(`${base}/${step}`, { reason, confirmation: name, version: await versionOf(), ...more });
+  const hashes = async () =>
+    (
+      await query<{ hash: string; ends: boolean }>(
+        `select encode(s.secret_hash, 'hex') as hash, s.expires_at is not null as ends from private.app_secrets s
+         join private.apps a on a.id = s.app_id where a.name = $1 order by s.created_at`,
+        [name],
+      )
+    ).map(({ hash, ends }) => ({ hash, ends }));
+  const secretOn = (text: string) => /select-all[^>]*>([\w-]{43})</.exec(text)?.[1] ?? "";
+  const hashed = (secret: string) => createHash("sha256").update(secret).digest("hex");
+
+  test.each([
+    ["without a reason", { reason: "" }, 400],
+    ["where the two names differ", { confirmation: "another" }, 400],
+    ["at what is no origin", { origins: "https://x.example/path" }, 400],
+    ["as one of ours with a scope of the gateway", { kind: "internal" }, 400],
+    ["at an origin of another app", { origins: "https://taken.example" }, 409],
+  ])("takes no app %s", async (_, more, status) => {
+    await query(
+      `with a as (insert into private.apps (name, display_name, kind) values ('taken-app', 'Taken', 'internal')
+         on conflict (name) do update set display_name = 'Taken' returning id)
+       insert into private.app_origins (origin, app_id) select 'https://taken.example', id from a on conflict do nothing`,
+      [],
+    );
+    expect((await admin.browser.post("/admin/apps/new", { ...filled, ...more })).status).toBe(status);
+    expect(await query("select from private.apps where name = $1", [name])).toEqual([]);
+    await query("delete from private.apps where name = 'taken-app'", []);
+  });
+
+  test("registers an app, shows its secret once, and changes it with what it was before and after", async () => {
+    expect((await (await signIn(person)).post("/admin/apps/new", filled)).status).toBe(403);
+    const made = await admin.browser.post("/admin/apps/new", filled);
+    expect(await hashes()).toEqual([{ hash: hashed(secretOn(made.text)), ends: false }]);
+    expect((await admin.browser.get(base)).text).not.toContain(secretOn(made.text));
+
+    const rotated = await change("rotate", { overlapSeconds: "3600" });
+    expect(await hashes()).toEqual([
+      { hash: hashed(secretOn(made.text)), ends: true },
+      { hash: hashed(secretOn(rotated.text)), ends: false },
+    ]);
+
+    const edited = { displayName: "Renamed", origins: `https://${name}.example\nhttps://two.${name}.example` };
+    expect((await change("edit", { ...edited, scopeTtsUse: "on" })).location).toBe(`${base}?done`);
+    const { id: workspace } = await personalWorkspace(person);
+    expect((await change("link", { workspace: crypto.randomUUID() })).status).toBe(400);
+    expect((await change("link", { workspace })).status).toBe(303);
+    expect((await change("unlink", { workspace })).status).toBe(303);
+    expect((await change("disable")).status).toBe(303);
+    expect((await admin.browser.get(base)).words).toContain("This app is disabled");
+    expect((await change("enable", { confirmation: "another" })).status).toBe(400);
+    expect((await change("enable")).status).toBe(303);
+
+    const log = await auditOf(`app ${name}`);
+    expect(log.map(({ action }) => action)).toEqual([
+      "app.register",
+      "app.rotate_secret",
+      "app.edit",
+      "app.link_workspace",
+      "app.unlink_workspace",
+      "app.disable",
+      "app.enable",
+    ]);
+    expect(log[2]).toMatchObject({
+      before: { displayName: "Test app", scopes: ["ai:use"] },
+      after: { displayName: "Renamed", scopes: ["tts:use"], origins: edited.origins.split("\n") },
+    });
+    expect(JSON.stringify(log)).not.toContain(hashed(secretOn(made.text)));
+  });
+
+  test("lets one of two admins change what both saw", async () => {
+    const version = await versionOf();
+    const both = { reason, confirmation: name, version };
+    const answers = await Promise.all([
+      admin.browser.post(`${base}/disable`, both),
+      other.browser.post(`${base}/disable`, both),
+    ]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
+    expect(answers.find(({ status }) => status === 409)?.words).toMatch(/@\S+ changed it at/);
+  });
+});

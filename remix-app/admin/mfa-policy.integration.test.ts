@@ -2,6 +2,7 @@ import { createServer, request as forward } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
+import { createTestService } from "../../scripts/test/account.ts";
 import { createPerson, deletePerson, type Person, query, requireMfa, signIn } from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
@@ -69,6 +70,25 @@ describe("the policy of an account", () => {
     const late = await changePolicy(await open(), { ...change, step: "make_optional" });
     expect(late).toMatchObject({ outcome: "refused", status: 409, message: expect.stringContaining(admin.email) });
     expect(await policyOf()).toMatchObject({ state: "required", generation: 1 });
+  });
+
+  test("is never rolled back by what the identity backend writes at the same moment", async () => {
+    const { auth } = createTestService();
+    const writes = Array.from({ length: 25 }, (_, index) => async () => {
+      const { error } = await auth.admin.updateUserById(person.id, { app_metadata: { note: index } });
+      if (error) throw error;
+    });
+    const signIns = Array.from({ length: 5 }, () => async () => void (await signIn(person)));
+    for (const [generation, step] of (["require", "make_optional", "require"] as const).entries()) {
+      const change = async () => changePolicy(await open(), { ...asked(), generation, step });
+      const [done] = await Promise.all([change(), ...[...writes, ...signIns].map((work) => work())]);
+      expect(done).toEqual({ outcome: "changed" });
+      expect(await policyOf()).toMatchObject({ generation: generation + 1 });
+    }
+    expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
+    const foreign = { app_metadata: { platform_required_mfa: null, note: null } };
+    await auth.admin.updateUserById(person.id, foreign);
+    expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
   });
 
   test("changes by nobody who did not type the account's email, and never by themselves", async () => {

@@ -76,6 +76,8 @@ export default [
   route("admin/apps/:name/:step", "routes/admin.app.change.tsx"),
   route("admin/workspaces", "routes/admin.workspaces.tsx"),
   route("admin/workspaces/:workspaceId/:step", "routes/admin.workspaces.approval.tsx"),
+  route("admin/models", "routes/admin.models.tsx"),
+  route("admin/models/:step", "routes/admin.models.change.tsx"),
   route("admin/audit", "routes/admin.audit.tsx"),
   route("admin/audit.csv", "routes/admin.audit-csv.ts"),
 

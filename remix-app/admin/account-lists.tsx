@@ -2,7 +2,7 @@ import { eventLabel } from "../activity/event-kinds.ts";
 import { methodLabel } from "../activity/method-label.ts";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
-import { actionLabel } from "./audit-words.ts";
+import { actionLabel, actorLabel } from "./audit-words.ts";
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 
@@ -66,13 +66,13 @@ export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
   if (entries.length === 0) return <p className="text-muted">Nothing has happened yet.</p>;
   return (
     <ol className="divide-y divide-line">
-      {entries.map(({ id, source, kind, method, device, ip, reason, actorEmail, createdAt }) => (
+      {entries.map(({ id, source, kind, method, device, ip, reason, actorEmail, requestId, createdAt }) => (
         <li key={id} className={row}>
           <div className="min-w-0">
             <p className="font-medium">{source === "audit" ? actionLabel(kind) : eventLabel(kind)}</p>
             {source === "audit" ? (
               <p className="text-muted">
-                {actorEmail ?? "The operator"}: {reason}
+                {actorLabel({ actorEmail, requestId })}: {reason}
               </p>
             ) : (
               <p className="text-muted">{method ? methodLabel(method) : null}</p>

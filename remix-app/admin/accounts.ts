@@ -76,6 +76,8 @@ const timelineSchema = z.array(
     ip: z.string().nullable(),
     reason: z.string().nullable(),
     actorEmail: z.string().nullable(),
+    /** Of what an admin did in the console. */
+    requestId: z.string().nullable(),
     createdAt: z.string(),
   }),
 );

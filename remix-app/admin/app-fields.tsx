@@ -26,11 +26,11 @@ export function AppFields({
         errors={failed?.fields.displayName}
       />
       <div className="space-y-1.5">
-        <label htmlFor="origins" className="font-medium">
+        <label htmlFor="origins" className="block font-medium">
           Origins
         </label>
         <p id="origins-hint" className="text-muted text-small">
-          Where it lives: whole ones, such as https://notes.example.com, one a line.
+          Where it signs people in: whole ones, such as https://notes.example.com, one a line.
         </p>
         {originsWrong ? (
           <p id="origins-error" className="text-bad text-small">
@@ -41,7 +41,6 @@ export function AppFields({
           id="origins"
           name="origins"
           rows={3}
-          required
           spellCheck={false}
           autoCapitalize="none"
           defaultValue={failed?.typed.origins ?? app.origins.join("\n")}

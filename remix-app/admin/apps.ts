@@ -31,12 +31,16 @@ export type AppStep = "edit" | "enable" | "disable" | "rotate" | "link" | "unlin
 
 const displayName = z.string().trim().min(1, "Name the app as people know it").max(80, "At most 80 characters");
 
-/** Whole origins as browsers write them, one a line. */
+const maxOrigins = 20;
+
+/** Whole origins as browsers write them, one a line; an app that signs nobody in has none. */
 const origins = z.string().transform((text, context) => {
   const lines = [...new Set(text.split(/\s+/).filter(Boolean))];
   const wrong = lines.find((line) => URL.parse(line)?.origin !== line || !/^https?:/.test(line));
-  if (wrong === undefined && lines.length > 0 && lines.length <= 20) return lines;
-  const message = wrong ? `${wrong} is no whole origin, such as https://notes.example.com` : "Name 1 to 20 origins";
+  if (wrong === undefined && lines.length <= maxOrigins) return lines;
+  const message = wrong
+    ? `${wrong} is no whole origin, such as https://notes.example.com`
+    : `At most ${maxOrigins} origins`;
   context.addIssue({ code: "custom", message });
   return z.NEVER;
 });

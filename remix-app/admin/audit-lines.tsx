@@ -1,6 +1,6 @@
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { AuditLine } from "./audit-log.ts";
-import { actionLabel } from "./audit-words.ts";
+import { actionLabel, actorLabel } from "./audit-words.ts";
 
 /** Lines of the audit log: what was done to whom, by whom and why, and, unfolded, what it was before and after. */
 export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
@@ -25,7 +25,7 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
               </p>
             </div>
             <p className="text-muted">
-              {actorEmail ?? "The operator"}: {reason}
+              {actorLabel({ actorEmail, requestId })}: {reason}
             </p>
             <details>
               <summary className="w-fit cursor-pointer rounded-button text-muted text-small hover:text-ink">

@@ -27,3 +27,8 @@ const words: Record<string, string> = {
 export function actionLabel(action: string): string {
   return words[action] ?? action.replaceAll(/[._]/g, " ");
 }
+
+/** Who did something. What came by no request came by the operator's command line; an admin may be gone since. */
+export function actorLabel({ actorEmail, requestId }: { actorEmail: string | null; requestId: string | null }): string {
+  return actorEmail ?? (requestId === null ? "The operator" : "A former admin");
+}

@@ -6,6 +6,7 @@ const sections = [
   { to: "/admin/recovery", label: "Recovery", section: "recovery" },
   { to: "/admin/apps", label: "Apps", section: "apps" },
   { to: "/admin/workspaces", label: "Key approvals", section: "workspaces" },
+  { to: "/admin/models", label: "Models", section: "models" },
   { to: "/admin/audit", label: "Audit log", section: "audit" },
 ] as const;
 

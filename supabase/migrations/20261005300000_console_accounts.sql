@@ -106,19 +106,21 @@ as $$
     'ip', host(t.ip),
     'reason', t.reason,
     'actorEmail', (select a.email from auth.users a where a.id = t.actor_id),
+    'requestId', t.request_id,
     'createdAt', t.created_at
   ) order by t.created_at desc, t.id desc), '[]')
   from (
     select m.*
     from (
       (
-        select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id, e.created_at
+        select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id,
+          null as request_id, e.created_at
         from public.security_events e
         where e.user_id = subject_id
       )
       union all
       (
-        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.created_at
+        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.request_id, l.created_at
         from private.admin_audit_log l
         where l.target_user_id = subject_id
       )
@@ -131,6 +133,6 @@ as $$
 $$;
 comment on function private.account_timeline(uuid, jsonb, integer) is
   'What an account''s owner did and what admins did to it, newest first: [{ id, source: event | audit, kind, method, '
-  'device, ip, reason, actorEmail, createdAt }]. before is { createdAt, id } of the last one of the page before.';
+  'device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the last one of the page before.';
 revoke execute on function private.account_timeline(uuid, jsonb, integer) from public, anon, authenticated;
 grant execute on function private.account_timeline(uuid, jsonb, integer) to service_role;

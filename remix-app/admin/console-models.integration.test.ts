@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+
+const model = `test/model-${crypto.randomUUID().slice(0, 8)}`;
+let admin: ConsoleAdmin;
+let other: ConsoleAdmin;
+let person: Person;
+
+beforeAll(async () => {
+  [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
+  await query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')", [model]);
+  await query("insert into ai.model_routes values ($1, 1, 'demo', 'x')", [model]);
+  await query(
+    `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+     values ($1, 'demo', tstzrange(now() - interval '1 day', null), 1, 2)`,
+    [model],
+  );
+});
+afterAll(async () => {
+  await query("delete from ai.model_prices where model_id = $1", [model]);
+  await query("delete from ai.models where id = $1", [model]);
+  await Promise.all([admin, other, person].map(deletePerson));
+});
+
+const at = (step: string, more = {}) => `/admin/models/${step}?${new URLSearchParams({ model, ...more })}`;
+const pricePage = at("price", { provider: "demo", tier: "0" });
+const filled = { reason: "The provider's list of today", confirmation: model };
+const latestOn = async () =>
+  /name="latest" value="(\d*)"/.exec((await admin.browser.get(pricePage)).text)?.[1] ?? "none";
+const price = async (more: Record<string, string> = {}) => ({
+  ...filled,
+  latest: await latestOn(),
+  from: "",
+  inputUsd: "1.5",
+  cachedInputUsd: "",
+  outputUsd: "3.000001",
+  audioInputUsd: "",
+  audioOutputUsd: "",
+  ...more,
+});
+const prices = () =>
+  query<{ input: string; output: string; from: Date; until: Date | null }>(
+    `select input_usd_per_million::float as input, output_usd_per_million::text as output, lower(valid) as from,
+       upper(valid) as until
+     from ai.model_prices where model_id = $1 order by lower(valid)`,
+    [model],
+  );
+const minute = (millisecondsFromNow: number) => new Date(Date.now() + millisecondsFromNow).toISOString().slice(0, 16);
+
+test("a model is shut and opened, by an admin, with a reason and its id", async () => {
+  const stranger = await signIn(person);
+  expect((await stranger.post(at("disable"), filled)).status).toBe(403);
+  expect((await admin.browser.post(at("disable"), { ...filled, reason: "" })).status).toBe(400);
+  expect((await admin.browser.post(at("disable"), { ...filled, confirmation: "test" })).status).toBe(400);
+  expect((await admin.browser.post(at("disable"), filled)).location).toBe("/admin/models?done");
+  const late = await other.browser.post(at("disable"), filled);
+  expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
+  expect((await other.browser.post(at("enable"), filled)).status).toBe(303);
+  const log = await query(
+    "select action, before, after from private.admin_audit_log where target = $1 order by created_at",
+    [`model ${model}`],
+  );
+  expect(log).toEqual([
+    { action: "model.disable", before: { enabled: true }, after: { enabled: false } },
+    { action: "model.enable", before: { enabled: false }, after: { enabled: true } },
+  ]);
+});
+
+test.each([
+  ["without a reason", { reason: "" }, "Say why"],
+  ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
+  ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],
+  ["from the past", { from: "2026-01-01T00:00" }, "begins now or later"],
+])("no price is added %s", async (_, more, words) => {
+  const answer = await admin.browser.post(pricePage, await price(more));
+  expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
+  expect(await prices()).toHaveLength(1);
+});
+
+test("a price holds from its time on, closes the one before, and nothing of the past changes", async () => {
+  const tomorrow = minute(24 * 60 * 60 * 1000);
+  expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
+  const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
+  expect([again.status, again.words]).toEqual([409, expect.stringContaining("begins at that very time")]);
+  // Between the one of now and the one of tomorrow.
+  expect((await admin.browser.post(pricePage, await price({ inputUsd: "9" }))).status).toBe(303);
+  const [first, second, third] = await prices();
+  expect(first).toMatchObject({ input: 1, until: second?.from });
+  expect(second).toMatchObject({ input: 9, until: new Date(`${tomorrow}:00Z`) });
+  expect(third).toMatchObject({ input: 1.5, output: "3.000001", until: null });
+  expect((await admin.browser.get("/admin/models")).words).toContain("$3.000001");
+});
+
+test("of two admins who saw the same price one adds the next", async () => {
+  const asked = await price();
+  const answers = await Promise.all([admin, other].map(({ browser }) => browser.post(pricePage, asked)));
+  expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
+});

@@ -1,0 +1,106 @@
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import type { CatalogueModel, ModelPrice } from "./models.ts";
+
+const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
+const head = "pr-4 pb-2 font-medium last:pr-0";
+const wide = "hidden sm:table-cell";
+const number = "text-right tabular-nums";
+
+/** A model: whether it is open, and its prices, those to come first. */
+export function ModelCard({ model }: { model: CatalogueModel }) {
+  const { id, kind, displayName, ownedBy, enabled, providers, prices } = model;
+  const step = (name: string, more: Record<string, string> = {}) =>
+    `/admin/models/${name}?${new URLSearchParams({ model: id, ...more })}`;
+  return (
+    <Card
+      title={displayName}
+      lead={
+        <>
+          <code className="break-all font-mono">{id}</code> · {kind} · {ownedBy}
+          {enabled ? null : <span className="text-bad"> · disabled</span>}
+        </>
+      }
+      action={
+        <a href={step(enabled ? "disable" : "enable")} className={buttonClass("danger")}>
+          {enabled ? "Disable" : "Enable"}
+          <span className="sr-only"> {id}</span>
+        </a>
+      }
+    >
+      <div className="space-y-3">
+        <PriceTable prices={prices} />
+        <div className="flex flex-wrap gap-3">
+          {tiersOf(model).map(({ providerId, minInputTokens }) => (
+            <a
+              key={`${providerId} ${minInputTokens}`}
+              href={step("price", { provider: providerId, tier: String(minInputTokens) })}
+              className={buttonClass("secondary")}
+            >
+              Add a price ({providerId}
+              {minInputTokens > 0 ? `, from ${minInputTokens} tokens` : ""})<span className="sr-only"> of {id}</span>
+            </a>
+          ))}
+          {providers.length === 0 ? <p className="text-muted">No provider leads to this model.</p> : null}
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+/** Every tier that a price can be added to: those that have one, and the first of each provider. */
+function tiersOf({ providers, prices }: CatalogueModel): { providerId: string; minInputTokens: number }[] {
+  return providers.flatMap((providerId) => {
+    const known = prices.filter((price) => price.providerId === providerId).map((price) => price.minInputTokens);
+    return [...new Set([0, ...known])].map((minInputTokens) => ({ providerId, minInputTokens }));
+  });
+}
+
+function PriceTable({ prices }: { prices: readonly ModelPrice[] }) {
+  if (prices.length === 0) return <p className="text-muted">No price yet: calls of this model are refused.</p>;
+  return (
+    <table className="w-full text-left">
+      <caption className="pb-2 text-left text-muted text-small">USD for a million tokens</caption>
+      <thead className="text-muted text-small">
+        <tr>
+          <th className={head}>Holds</th>
+          <th className={`${head} ${wide}`}>Provider</th>
+          <th className={`${head} ${number}`}>Input</th>
+          <th className={`${head} ${wide} ${number}`}>Cached</th>
+          <th className={`${head} ${number}`}>Output</th>
+          <th className={`${head} ${wide} ${number}`}>Audio in</th>
+          <th className={`${head} ${wide} ${number}`}>Audio out</th>
+        </tr>
+      </thead>
+      <tbody>
+        {prices.map((price) => (
+          <tr key={price.id} className={price.current ? "font-medium" : "text-muted"}>
+            <td className={cell}>{holds(price)}</td>
+            <td className={`${cell} ${wide}`}>
+              {price.providerId}
+              {price.minInputTokens > 0 ? <p className="text-small">from {price.minInputTokens} tokens</p> : null}
+            </td>
+            <td className={`${cell} ${number}`}>{usd(price.inputUsd)}</td>
+            <td className={`${cell} ${wide} ${number}`}>{usd(price.cachedInputUsd)}</td>
+            <td className={`${cell} ${number}`}>{usd(price.outputUsd)}</td>
+            <td className={`${cell} ${wide} ${number}`}>{usd(price.audioInputUsd)}</td>
+            <td className={`${cell} ${wide} ${number}`}>{usd(price.audioOutputUsd)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Without zeros that say nothing; two decimals stay. */
+function usd(amount: string | null): string {
+  return amount === null ? "–" : `$${amount.replace(/(\.\d\d\d*?)0+$/, "$1")}`;
+}
+
+function holds({ from, until, current }: ModelPrice): string {
+  const day = (at: string) => `${at.slice(0, 16).replace("T", " ")} UTC`;
+  const since = from ? `since ${day(from)}` : "always";
+  if (current) return until ? `${since}, until ${day(until)}` : since;
+  if (until && Date.parse(until) <= Date.now()) return `until ${day(until)}`;
+  return from ? `from ${day(from)}` : "never";
+}

@@ -1,0 +1,117 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { actInConsole } from "./console-act.ts";
+import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { readConsole } from "./read-console.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+const priceSchema = z.object({
+  id: z.number(),
+  providerId: z.string(),
+  minInputTokens: z.number(),
+  from: z.string().nullable(),
+  until: z.string().nullable(),
+  current: z.boolean(),
+  /** USD for a million tokens, as decimal text. */
+  inputUsd: z.string(),
+  cachedInputUsd: z.string().nullable(),
+  outputUsd: z.string(),
+  audioInputUsd: z.string().nullable(),
+  audioOutputUsd: z.string().nullable(),
+});
+export type ModelPrice = z.infer<typeof priceSchema>;
+
+const modelsSchema = z.array(
+  z.object({
+    id: z.string(),
+    kind: z.enum(["chat", "embedding", "speech"]),
+    displayName: z.string(),
+    ownedBy: z.string(),
+    enabled: z.boolean(),
+    providers: z.array(z.string()),
+    prices: z.array(priceSchema),
+  }),
+);
+/** A model of the catalogue, with every price that it ever had. */
+export type CatalogueModel = z.infer<typeof modelsSchema>[number];
+
+/** What the database takes of an amount: twelve digits and six decimals. */
+const amount = z
+  .string({ error: "Enter an amount in USD" })
+  .trim()
+  .regex(/^\d{1,12}(\.\d{1,6})?$/, "Enter an amount in USD with at most 6 decimals, such as 2.50");
+const optionalAmount = z
+  .literal("")
+  .transform(() => null)
+  .or(amount);
+
+/** The form that opens or shuts a model. */
+export const switchSchema = confirmedChangeSchema.extend({ of: z.literal("switch").default("switch") });
+
+/** The form of a price. A moment is given to the minute, in UTC; without one the price holds at once. */
+export const priceChangeSchema = confirmedChangeSchema.extend({
+  of: z.literal("price").default("price"),
+  latest: z
+    .string()
+    .regex(/^\d{0,18}$/)
+    .transform((text) => text || null),
+  from: z
+    .literal("")
+    .transform(() => null)
+    .or(
+      z
+        .string()
+        .regex(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/, "Enter a day and a time, or nothing")
+        .refine((text) => !Number.isNaN(Date.parse(`${text}Z`)), "Enter a day and a time, or nothing")
+        .transform((text) => `${text}:00Z`),
+    ),
+  inputUsd: amount,
+  cachedInputUsd: optionalAmount,
+  outputUsd: amount,
+  audioInputUsd: optionalAmount,
+  audioOutputUsd: optionalAmount,
+});
+
+/** @throws Response 503 UNAVAILABLE where it could not be asked */
+export async function listModels(context: AppLoadContext): Promise<CatalogueModel[]> {
+  return readConsole(context, { name: "model_catalogue", args: {}, schema: modelsSchema });
+}
+
+/** @throws Response 404 where there is no such model */
+export async function requireModel(context: AppLoadContext, id: string | null): Promise<CatalogueModel> {
+  const model = (await listModels(context)).find((one) => one.id === id);
+  if (model) return model;
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such model." });
+}
+
+/** Opens a model, or shuts it for everybody. */
+export function setModelEnabled(
+  context: AppLoadContext,
+  { admin, ...change }: { admin: InfrastructureAdmin; model: string; enabled: boolean; reason: string },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: "set_model_enabled", change, refusals });
+}
+
+/** Adds a price from a time on. None is ever edited. */
+export function addPrice(
+  context: AppLoadContext,
+  {
+    admin,
+    ...change
+  }: Omit<z.output<typeof priceChangeSchema>, "confirmation" | "of"> & {
+    admin: InfrastructureAdmin;
+    model: string;
+    providerId: string;
+    minInputTokens: number;
+  },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: "add_model_price", change, refusals });
+}
+
+const refusals = {
+  not_found: { status: 404, message: "There is no such model." },
+  no_route: { status: 400, message: "The model is not reached through this provider." },
+  past: { status: 400, message: "A price begins now or later: what runs were charged at stays." },
+  taken: { status: 409, message: "Another price begins at that very time. Choose another time." },
+} as const;

@@ -1,4 +1,5 @@
-import { request } from "node:http";
+import { Agent, request } from "node:http";
+import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 
@@ -117,20 +118,21 @@ function schemaOf(characters: number): object {
   return { type: "json_schema", json_schema: { name: "s", schema } };
 }
 
-/** Posts over a connection of its own, whose other side may close before it has it all; in chunks, unless it says how much is to come. */
-function postOnce(body: string, announced: boolean): Promise<{ status?: number; text: string }> {
-  const url = new URL(`${tenant.client.baseURL}/chat/completions`);
-  return new Promise((resolve, reject) => {
-    const call = request(url, {
-      method: "POST",
-      agent: false,
-      headers: {
-        authorization: `Bearer ${tenant.key}`,
-        "content-type": "application/json",
-        ...(announced ? { "content-length": String(body.length) } : { "transfer-encoding": "chunked" }),
-      },
-    });
-    let answered = false;
+/** Posts over a connection of its own until it is answered; in chunks, unless it says how much is to come. */
+async function postOnce(body: string, announced: boolean): Promise<{ status?: number; text: string }> {
+  // One that is kept is read to its end, so that the answer is not lost to what is still on its way.
+  const agent = new Agent({ keepAlive: true });
+  const call = request(new URL(`${tenant.client.baseURL}/chat/completions`), {
+    method: "POST",
+    agent,
+    headers: {
+      authorization: `Bearer ${tenant.key}`,
+      "content-type": "application/json",
+      ...(announced ? { "content-length": String(body.length) } : { "transfer-encoding": "chunked" }),
+    },
+  });
+  let answered = false;
+  const answer = new Promise<{ status?: number; text: string }>((resolve, reject) => {
     call.once("response", (response) => {
       answered = true;
       let text = "";
@@ -141,7 +143,13 @@ function postOnce(body: string, announced: boolean): Promise<{ status?: number; 
     });
     // The rest of the body finds a closed door.
     call.on("error", (error) => answered || reject(error));
-    for (let at = 0; at < body.length; at += 65_536) call.write(body.slice(at, at + 65_536));
-    call.end();
+  });
+  for (let at = 0; at < body.length && !answered; at += 65_536) {
+    call.write(body.slice(at, at + 65_536));
+    await setImmediate();
+  }
+  return answer.finally(() => {
+    call.destroy();
+    agent.destroy();
   });
 }

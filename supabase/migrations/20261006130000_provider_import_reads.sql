@@ -276,7 +276,7 @@ comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[
   'and invoiced less imported. By default the last 365 days. meteredUsd is null where the workspace hides it.';
 revoke execute on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) from public, anon, authenticated;
 
--- Definer, as are the two after it: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
 create function ai.list_provider_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50
@@ -297,6 +297,7 @@ comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz,
 revoke execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer) from public, anon, authenticated;
 grant execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer) to service_role;
 
+-- Definer: as ai.list_provider_costs.
 create function ai.list_provider_invoices(
   member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50
 ) returns jsonb
@@ -316,6 +317,7 @@ comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer) is
 revoke execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer) from public, anon, authenticated;
 grant execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer) to service_role;
 
+-- Definer: as ai.list_provider_costs.
 create function ai.reconcile_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
@@ -356,7 +358,7 @@ comment on function private.studio_refusal(bytea, uuid) is
   'Why a satellite''s session may not read a workspace''s studio; null where it may. For definers; granted to nobody.';
 revoke execute on function private.studio_refusal(bytea, uuid) from public, anon, authenticated;
 
--- Definer, as are the two after it: reads for the user of the credential alone.
+-- Definer: reads for the user of the credential alone.
 create function private.list_provider_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50
@@ -382,6 +384,7 @@ revoke execute on function private.list_provider_costs_by_app_session(bytea, uui
 grant execute on function private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer)
   to service_role;
 
+-- Definer: as private.list_provider_costs_by_app_session.
 create function private.list_provider_invoices_by_app_session(
   token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
 ) returns jsonb
@@ -404,6 +407,7 @@ comment on function private.list_provider_invoices_by_app_session(bytea, uuid, j
 revoke execute on function private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer) from public, anon, authenticated;
 grant execute on function private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer) to service_role;
 
+-- Definer: as private.list_provider_costs_by_app_session.
 create function private.reconcile_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50

@@ -222,6 +222,21 @@ describe("a visit that the provider or the backend ended", () => {
 });
 
 describe("somebody who is signed in", () => {
+  test("adds an account over a provider once they agree, and keeps their own", async () => {
+    const { browser, email: own } = await journey.member();
+    const email = journey.newEmail();
+    const back = await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email });
+    expect((await browser.get(back)).text).toContain(`Continue as ${email}?`);
+    const { searchParams } = new URL(back);
+    const form = { code: searchParams.get("code") ?? "", state: searchParams.get("state") ?? "" };
+    expect((await browser.post("/auth/callback", form)).location).toBe("/");
+    const { accounts } = JSON.parse((await browser.get("/api/v1/auth/accounts")).text);
+    expect(accounts).toMatchObject([
+      { email, active: true },
+      { email: own, active: false, requiresReauth: false },
+    ]);
+  });
+
   test("keeps their place until they give it up, and their session then", async () => {
     const member = await journey.member();
     const visitor = openBrowser(base);

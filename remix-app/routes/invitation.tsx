@@ -3,6 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { z } from "zod";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { detour } from "../identity/detour.ts";
 import { requireUser } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -77,11 +78,12 @@ export default function InvitationPage() {
             The invitation is for <strong className="font-semibold">{invited}</strong>, and you are signed in as{" "}
             <strong className="font-semibold">{email}</strong>. Sign in with that email to accept it.
           </p>
-          <form method="post" action="/logout">
-            <button type="submit" className={buttonClass("secondary")}>
-              Sign out
-            </button>
-          </form>
+          <a
+            href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}
+            className={buttonClass("secondary")}
+          >
+            Use another account
+          </a>
         </>
       )}
     </EntryPage>

@@ -7,6 +7,7 @@ import { openSessionServices } from "./identity/session-services.ts";
 import { sweepChallenges } from "./login-challenges/sweep-challenges.ts";
 import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
+import { sweepRecoveries } from "./recovery/sweep-recoveries.ts";
 import { sweepAppCredentials } from "./satellites/sweep-app-credentials.ts";
 import { forgetExpired } from "./schedule/forget-expired.ts";
 import { rollUpUsage } from "./schedule/roll-up-usage.ts";
@@ -30,6 +31,7 @@ export function platformRuntime(env: Env): Runtime {
       sweepChallenges(env),
       rollUpUsage(env),
       sweepDevices(env),
+      sweepRecoveries(env),
       ...(env.SMTP_URL ? [resendMails(env)] : []),
     ],
     findFaults: () => findPasskeyFaults(env),

@@ -69,7 +69,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
       title="Overrides"
       lead={
         lock ??
-        "One lets a person past what blocks their email, for some days. It never replaces their password or second factor."
+        "One lets a person past what blocks their email, for some days. It never replaces their second factor."
       }
       action={
         active || lock ? null : (

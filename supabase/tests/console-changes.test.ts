@@ -1,0 +1,106 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { createActor } from "./actors.ts";
+import { createTenant, openPool } from "./ai-fixtures.ts";
+import { newHash } from "./app-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+type Answer = { refused?: string; last?: { actorEmail: string; at: string } | null };
+type Change = Record<string, unknown>;
+type Call = "set_key_approval" | "add_app" | "change_app" | "set_model_enabled" | "add_model_price";
+
+const callers = 50;
+
+async function ask(db: Pick<Database, "query">, { name, change }: { name: Call; change: Change }): Promise<Answer> {
+  const stamped = { reason: "race", requestId: "request-1", ip: "192.0.2.1", ...change };
+  const [row] = await db.query<{ answer: Answer }>(`select private.${name}($1) as answer`, [JSON.stringify(stamped)]);
+  return row?.answer ?? {};
+}
+
+/** Asks for the same 50 times at once. @returns how many changes were made, and what refused the others */
+async function race(db: Database, call: { name: Call; change: Change }) {
+  const answers = await Promise.all(Array.from({ length: callers }, () => ask(db, call)));
+  const refused = answers.filter((answer) => answer.refused !== undefined);
+  return {
+    made: answers.length - refused.length,
+    refusals: [...new Set(refused.map((answer) => answer.refused))],
+    lostTo: [...new Set(refused.map((answer) => answer.last?.actorEmail))],
+  };
+}
+
+const onlyOne = (email: string) => ({ made: 1, refusals: ["conflict"], lostTo: [email] });
+
+test("50 admins at once make each change once, and the others learn whose it was", async () => {
+  const { db, close } = openPool(callers);
+  const [actor, workspace] = [randomUUID(), randomUUID()];
+  const email = `${actor}@race.test`;
+  const [model, app] = [`race-${actor}`, `race-${actor.slice(0, 8)}`];
+  const linesOf = (target: string) =>
+    one<{ lines: number }>(db, {
+      sql: "select count(*)::integer as lines from private.admin_audit_log where target = $1",
+      values: [target],
+    });
+  try {
+    await db.query("insert into auth.users (id, aud, role, email) values ($1, 'authenticated', 'authenticated', $2)", [
+      actor,
+      email,
+    ]);
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'race')", [actor]);
+    await db.query("insert into public.workspaces (id, name) values ($1, 'Race')", [workspace]);
+    await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'R', 'r')", [model]);
+    await db.query("insert into ai.model_routes values ($1, 1, 'demo', 'x')", [model]);
+
+    const approval = { actor, workspace, approved: true };
+    expect(await race(db, { name: "set_key_approval", change: approval })).toEqual(onlyOne(email));
+    expect(await linesOf(`workspace ${workspace}`)).toEqual({ lines: 1 });
+
+    const shut = { actor, model, enabled: false };
+    expect(await race(db, { name: "set_model_enabled", change: shut })).toEqual(onlyOne(email));
+    const price = { actor, model, providerId: "demo", latest: null, inputUsd: "1", outputUsd: "2" };
+    expect(await race(db, { name: "add_model_price", change: price })).toEqual(onlyOne(email));
+    expect(await linesOf(`model ${model}`)).toEqual({ lines: 2 });
+
+    const made = { actor, name: app, displayName: "Race", kind: "internal", origins: [], scopes: ["profile"] };
+    const secretHash = `\\x${newHash().toString("hex")}`;
+    expect(await ask(db, { name: "add_app", change: { ...made, secretHash } })).toEqual({});
+    const { version } = await one<{ version: string }>(db, {
+      sql: "select private.app_by_name($1) ->> 'version' as version",
+      values: [app],
+    });
+    const disable = { actor, name: app, step: "disable", version };
+    expect(await race(db, { name: "change_app", change: disable })).toEqual(onlyOne(email));
+    expect(await linesOf(`app ${app}`)).toEqual({ lines: 2 });
+  } finally {
+    await db.query("delete from private.apps where name = $1", [app]);
+    await db.query("delete from ai.model_prices where model_id = $1", [model]);
+    await db.query("delete from ai.models where id = $1", [model]);
+    await db.query("delete from public.workspaces where id = $1", [workspace]);
+    await db.query("delete from auth.users where id = $1", [actor]);
+    await close();
+  }
+});
+
+describe("a change of the console", () => {
+  test("is made for admins alone, whoever calls", async ({ db }) => {
+    const { sub: actor } = await createActor(db, {});
+    const { workspaceId, model } = await createTenant(db);
+    const calls: { name: Call; change: Change }[] = [
+      { name: "set_key_approval", change: { workspace: workspaceId, approved: false } },
+      { name: "add_app", change: { name: "an-app" } },
+      { name: "change_app", change: { name: "an-app", step: "enable" } },
+      { name: "set_model_enabled", change: { model, enabled: false } },
+      { name: "add_model_price", change: { model } },
+    ];
+    for (const { name, change } of calls) {
+      expect(await ask(db, { name, change: { ...change, actor } })).toEqual({ refused: "forbidden" });
+    }
+  });
+
+  test("is not made without a reason: its line of the log is part of it", async ({ db }) => {
+    const { sub: actor } = await createActor(db, {});
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
+    const { workspaceId } = await createTenant(db);
+    const change = { actor, workspace: workspaceId, approved: false, reason: "" };
+    await expect(ask(db, { name: "set_key_approval", change })).rejects.toMatchObject({ code: "23514" });
+  });
+});

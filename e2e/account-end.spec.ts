@@ -53,7 +53,8 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   await expect(page.getByRole("button", { name: "Delete account" })).toHaveCount(0);
   await expectAccessible(page);
   await page.getByRole("link", { name: /Hand it over/ }).click();
-  await page.getByRole("button", { name: "Hand over" }).click();
+  await page.getByRole("button", { name: "Hand over", exact: true }).click();
+  await page.getByRole("button", { name: /^Hand over to/ }).click();
   await expect(page.getByText("has a new owner")).toBeVisible();
   await page.goto("/settings/security/delete-account");
   await page.getByLabel(/^Type/).fill(member.email);

@@ -33,12 +33,17 @@ export interface AttemptOptions {
    * reset, passkey options); left out elsewhere.
    */
   botChallenge?: FormDataEntryValue | null;
-  /** Where a recovery override lets the email past its own limits; those of the address hold. */
-  overridden?: boolean;
+  /**
+   * Tells whether a recovery override lets the email past its own limits; those of the address hold. Asked only of who
+   * got past the checks of program and bot challenge.
+   */
+  isOverridden?: () => Promise<boolean>;
 }
 
 export interface AdmittedAttempt {
   admitted: true;
+  /** Whether it was let past the email's own limits. */
+  overridden: boolean;
   /** For the options of the call to the identity backend; empty where no bot challenge is configured. */
   challenge: { captchaToken?: string };
   /** To be called once, before answering. An attempt that is never settled stays counted. It never throws. */
@@ -75,12 +80,13 @@ export async function guardAttempt(
   options: AttemptOptions,
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
-  const { action, email, userId, botChallenge, overridden } = options;
+  const { action, email, userId, botChallenge, isOverridden } = options;
   if (isSuspiciousUserAgent(userAgent)) return refused("FORBIDDEN", 403, suspiciousProgram);
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
   if (challenged && captchaToken === "") return refused("BOT_CHALLENGE_REQUIRED", 403, challengeMissing);
 
+  const overridden = (await isOverridden?.()) ?? false;
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
     attempt: { action, address: clientAddress, email, userId, challenged, overridden },
@@ -100,6 +106,7 @@ export async function guardAttempt(
   if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowedAttemptMs));
   return {
     admitted: true,
+    overridden,
     challenge: captchaToken ? { captchaToken } : {},
     async settle(outcome) {
       const { error } = await database.rpc("settle_attempt", { attempt_id: attemptId, outcome });

@@ -69,13 +69,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
-  const overridden = await hasLoginOverride(context, email);
   const botChallenge = form.get(botChallengeField);
-  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, overridden });
+  const isOverridden = () => hasLoginOverride(context, email);
+  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, isOverridden });
   if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
   const credentials = { email, password, options: attempt.challenge };
   const { error: refused } = await context.session.authClient().auth.signInWithPassword(credentials);
-  const error = overridden && refused ? await signInUnderOverride(context, { email, password, refused }) : refused;
+  const underOverride = attempt.overridden && refused;
+  const error = underOverride ? await signInUnderOverride(context, { email, password, refused }) : refused;
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.

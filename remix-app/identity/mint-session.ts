@@ -44,13 +44,14 @@ async function generateAndVerify(
   { session }: AppLoadContext,
   { service, userId, email }: { service: SupabaseClient; userId: string; email: string },
 ): Promise<Minted> {
-  const { data: link, error } = await service.auth.admin.generateLink({ type: "magiclink", email });
+  // Of this type, since for one that an unknown email signs up with the backend would make an account.
+  const { data: link, error } = await service.auth.admin.generateLink({ type: "recovery", email });
   if (error) return { status: isAnswer(error.status) ? "refused" : "unavailable" };
   // The address moved to another account in between.
   if (link.user.id !== userId) return { status: "refused" };
-  const { hashed_token, verification_type } = link.properties;
-  const type = verification_type === "signup" ? "signup" : "magiclink";
-  const { data, error: unverified } = await session.mailClient().auth.verifyOtp({ token_hash: hashed_token, type });
+  const { data, error: unverified } = await session
+    .mailClient()
+    .auth.verifyOtp({ token_hash: link.properties.hashed_token, type: "recovery" });
   if (unverified) return { status: isAnswer(unverified.status) ? "refused" : "unknown" };
   if (!data.session) return { status: "unknown" };
   const { access_token, refresh_token, expires_in, expires_at } = data.session;

@@ -68,8 +68,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
     <Card
       title="Overrides"
       lead={
-        lock ??
-        "One lets a person past what blocks their email, for some days. It never replaces their second factor."
+        lock ?? "One lets a person past what blocks their email, for some days. It never replaces their second factor."
       }
       action={
         active || lock ? null : (

@@ -24,8 +24,9 @@ export async function post<Body>(path: string, body: unknown): Promise<Answer<Bo
     });
     const answer = await response.json().catch(() => ({}));
     if (response.ok) return { ok: true, body: answer };
-    const { detail = unexpected, unknownPasskey = false } = answer;
-    return { ok: false, status: response.status, detail, unknownPasskey };
+    const { code, detail = unexpected, unknownPasskey = false } = answer;
+    // The page's own address leads into the challenge that is due now.
+    return { ok: false, status: code === "MFA_REQUIRED" ? 0 : response.status, detail, unknownPasskey };
   } catch {
     return { ok: false, status: -1, detail: unreachable, unknownPasskey: false };
   }

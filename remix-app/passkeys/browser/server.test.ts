@@ -1,0 +1,32 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { problem } from "../../http/problem.ts";
+import { post } from "./server.ts";
+
+let server: Server;
+let base: string;
+
+beforeAll(async () => {
+  server = createServer(async (request, response) => {
+    const code = request.url?.slice(1) as "MFA_REQUIRED" | "FORBIDDEN";
+    const refusal = problem(code, { requestId: "request-1", detail: "Why." });
+    response.writeHead(refusal.status, { "content-type": "application/problem+json" }).end(await refusal.text());
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => server.close());
+
+test("a second factor that is due now has the page loaded anew, which leads into the challenge", async () => {
+  expect(await post(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
+});
+
+test("any other refusal is said where it happened", async () => {
+  expect(await post(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
+});
+
+test("where nobody answers, that is said", async () => {
+  expect(await post("http://127.0.0.1:9/x", {})).toMatchObject({ ok: false, status: -1 });
+});

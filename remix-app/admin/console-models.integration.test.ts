@@ -23,7 +23,7 @@ afterAll(async () => {
   await Promise.all([admin, other, person].map(deletePerson));
 });
 
-const at = (step: string, more = {}) => `/admin/models/${step}?${new URLSearchParams({ model, ...more })}`;
+const at = (step: string, more = {}) => `/admin/models${step && `/${step}`}?${new URLSearchParams({ model, ...more })}`;
 const pricePage = at("price", { provider: "demo", tier: "0" });
 const filled = { reason: "The provider's list of today", confirmation: model };
 const latestOn = async () =>
@@ -53,7 +53,7 @@ test("a model is shut and opened, by an admin, with a reason and its id", async 
   expect((await stranger.post(at("disable"), filled)).status).toBe(403);
   expect((await admin.browser.post(at("disable"), { ...filled, reason: "" })).status).toBe(400);
   expect((await admin.browser.post(at("disable"), { ...filled, confirmation: "test" })).status).toBe(400);
-  expect((await admin.browser.post(at("disable"), filled)).location).toBe("/admin/models?done");
+  expect((await admin.browser.post(at("disable"), filled)).location).toMatch(/^\/admin\/models\?model=.*&done=$/);
   const late = await other.browser.post(at("disable"), filled);
   expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
   expect((await other.browser.post(at("enable"), filled)).status).toBe(303);
@@ -89,7 +89,8 @@ test("a price holds from its time on, closes the one before, and nothing of the 
   expect(first).toMatchObject({ input: 1, until: second?.from });
   expect(second).toMatchObject({ input: 9, until: new Date(`${tomorrow}:00Z`) });
   expect(third).toMatchObject({ input: 1.5, output: "3.000001", until: null });
-  expect((await admin.browser.get("/admin/models")).words).toContain("$3.000001");
+  expect((await admin.browser.get(at(""))).words).toContain("$3.000001");
+  expect((await admin.browser.get(`/admin/models?q=${model.slice(5)}`)).words).toContain("$9.00");
 });
 
 test("of two admins who saw the same price one adds the next", async () => {

@@ -65,7 +65,7 @@ export async function action(args: ActionFunctionArgs) {
           enabled: step === "enable",
         });
   if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
-  throw redirect("/admin/models?done", 303);
+  throw redirect(`/admin/models?${new URLSearchParams({ model: model.id, done: "" })}`, 303);
 }
 
 const effects: Record<Step, (name: string) => string[]> = {
@@ -92,7 +92,7 @@ export default function ConsoleModelChangePage() {
           confirm={{ text: model.id, what: "the model's id" }}
           failed={failed}
           submit={steps[step]}
-          cancelTo="/admin/models"
+          cancelTo={`/admin/models?${new URLSearchParams({ model: model.id })}`}
           hidden={step === "price" ? { latest: latest?.id ?? "" } : {}}
         >
           {step === "price" ? <PriceFields latest={latest} failed={failed} /> : null}

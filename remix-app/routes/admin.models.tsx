@@ -1,33 +1,82 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { ModelCard } from "../admin/model-list.tsx";
-import { listModels } from "../admin/models.ts";
+import { ModelCard } from "../admin/model-card.tsx";
+import { ModelTable } from "../admin/model-table.tsx";
+import { listModels, requireModel } from "../admin/models.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
+import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
 
+const maxTermLength = 128;
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email, displayName } = await requireInfrastructureAdmin(context, request);
-  const done = new URL(request.url).searchParams.has("done");
-  return { user: { email, displayName }, models: await listModels(context), done };
+  const { searchParams } = new URL(request.url);
+  const id = searchParams.get("model");
+  const term = (searchParams.get("q") ?? "").trim().slice(0, maxTermLength);
+  const holds = (text: string) => text.toLowerCase().includes(term.toLowerCase());
+  return {
+    user: { email, displayName },
+    one: id === null ? null : await requireModel(context, id),
+    models:
+      id === null ? (await listModels(context)).filter((model) => holds(model.id) || holds(model.displayName)) : [],
+    term,
+    done: searchParams.has("done"),
+  };
 }
 
 export default function ConsoleModelsPage() {
-  const { user, models, done } = useLoaderData<typeof loader>();
+  const { user, one, models, term, done } = useLoaderData<typeof loader>();
+  if (one) {
+    return (
+      <ConsolePage user={user} section="models" title={one.displayName} lead={one.id}>
+        {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
+        <ModelCard model={one} />
+        <a href="/admin/models" className={buttonClass("quiet")}>
+          All models
+        </a>
+      </ConsolePage>
+    );
+  }
   return (
     <ConsolePage user={user} section="models" title="Models" lead="The catalogue, and what each model costs.">
-      {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
-      {models.length === 0 ? (
-        <p className="text-muted">The catalogue is empty. Models come with the operator's seed.</p>
-      ) : null}
-      {models.map((model) => (
-        <ModelCard key={model.id} model={model} />
-      ))}
+      <Card title="Find a model">
+        <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
+          <div className="min-w-48 flex-1">
+            <Field
+              id="q"
+              name="q"
+              type="search"
+              label="Name or id"
+              defaultValue={term}
+              maxLength={maxTermLength}
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              errorId="q-error"
+              errors={undefined}
+            />
+          </div>
+          <Button>Search</Button>
+        </Form>
+      </Card>
+      <Card title={term ? `Models that match “${term}”` : "All models"} lead="USD for a million tokens.">
+        {models.length > 0 ? (
+          <ModelTable models={models} />
+        ) : (
+          <p className="text-muted">
+            {term ? "No model matches." : "The catalogue is empty. Models come with the operator's seed."}
+          </p>
+        )}
+      </Card>
     </ConsolePage>
   );
 }

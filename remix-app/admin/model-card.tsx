@@ -1,6 +1,7 @@
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
+import { usd } from "./usd.ts";
 
 const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
 const head = "pr-4 pb-2 font-medium last:pr-0";
@@ -90,11 +91,6 @@ function PriceTable({ prices }: { prices: readonly ModelPrice[] }) {
       </tbody>
     </table>
   );
-}
-
-/** Without zeros that say nothing; two decimals stay. */
-function usd(amount: string | null): string {
-  return amount === null ? "–" : `$${amount.replace(/(\.\d\d\d*?)0+$/, "$1")}`;
 }
 
 function holds({ from, until, current }: ModelPrice): string {

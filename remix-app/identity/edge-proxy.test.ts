@@ -30,7 +30,8 @@ beforeEach(async () => {
   const now = () => Date.now() + clockOffsetMs;
   const supabaseUrl = backend.url;
   const publishableKey = "sb_publishable_test";
-  const env = { BASE_URL: origin, SUPABASE_URL: supabaseUrl, SUPABASE_PUBLISHABLE_KEY: publishableKey };
+  const urls = { BASE_URL: origin, SUPABASE_URL: supabaseUrl };
+  const env = { NODE_ENV: "test", ...urls, SUPABASE_PUBLISHABLE_KEY: publishableKey };
   proxy = createEdgeProxy({
     verifyClaims: createClaimsVerifier({ supabaseUrl, now }),
     refreshSession: createSessionRefresher({ supabaseUrl, now }),

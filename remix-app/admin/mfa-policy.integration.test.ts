@@ -167,13 +167,14 @@ describe("a reset of authenticators", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 4 });
   });
 
-  test("50 times at once is one, and the others change nothing", async () => {
+  // Fifty at once are in supabase/tests/change-required-mfa.test.ts: here each is several calls, which wait in line.
+  test("ten times at once is one, and the others change nothing", async () => {
     const context = await open();
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),
+      Array.from({ length: 10 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),
     );
     expect(answers.filter(({ outcome }) => outcome === "changed")).toHaveLength(1);
-    expect(answers.filter((answer) => answer.outcome === "refused" && answer.status === 409)).toHaveLength(49);
+    expect(answers.filter((answer) => answer.outcome === "refused" && answer.status === 409)).toHaveLength(9);
     expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
   });
 });

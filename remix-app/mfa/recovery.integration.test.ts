@@ -11,6 +11,7 @@ import {
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type AuthenticatorApp, codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { recoveryCodeHash } from "./recovery-codes.ts";
 
 const { supabase } = readStack();
 const toEnrollment = "/mfa/enroll?recovered=&returnUrl=%2Fworkspaces";
@@ -123,6 +124,26 @@ describe("using one", () => {
       "recovery_code_used",
     ]);
     expect(events).toHaveLength(1);
+  });
+
+  test("that was cut short leaves the account closed, and is finished by the session that began it", async () => {
+    const [elsewhere, browser] = [await signIn(person), await signIn(person)];
+    const { sessionId } = await browser.session();
+    const hash = recoveryCodeHash(codes[0]?.replaceAll("-", "") ?? "", person.id);
+    await query("select private.end_mfa_recovery(private.begin_mfa_recovery($1, $2, $3), false)", [
+      person.id,
+      sessionId,
+      hash,
+    ]);
+    // As far as it can get without having said so.
+    await query("delete from auth.mfa_factors where user_id = $1", [person.id]);
+    expect((await elsewhere.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect((await elsewhere.get("/mfa")).words).toContain("This account is being reset");
+    expect((await elsewhere.get("/mfa/enroll")).location).toBe("/mfa");
+    expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe(recoveryPage);
+    expect((await browser.get(recoveryPage)).words).toContain("Finish removing your authenticators");
+    expect((await browser.post(recoveryPage, { finish: "yes" })).location).toBe(toEnrollment);
+    expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
   test("of another account is refused", async () => {

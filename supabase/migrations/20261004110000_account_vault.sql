@@ -260,6 +260,7 @@ declare
   device private.account_devices;
   kept jsonb;
   standing text;
+  rotates boolean;
 begin
   select d.* into device from private.account_devices d where d.id = (switch ->> 'deviceId')::uuid for update;
   if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
@@ -270,18 +271,25 @@ begin
     return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
   end if;
   standing := private.device_standing(device, switch ->> 'secret');
+  -- Not again while the secret before is still good: of answers that overtake each other, whichever comes last leaves
+  -- the browser with one of the two.
+  rotates := standing = 'current' and (
+    device.previous_hash is null
+    or device.previous_for = 'sign_in'
+    or coalesce(device.previous_until <= now(), false)
+  );
   update private.account_devices d
   set active_user_id = (switch ->> 'userId')::uuid,
       active_session_id = (switch ->> 'sessionId')::uuid,
-      secret_hash = case when standing = 'current' then decode(switch ->> 'nextHash', 'hex') else d.secret_hash end,
-      previous_hash = case when standing = 'current' then d.secret_hash else d.previous_hash end,
-      previous_for = case when standing = 'current' then 'anything' else d.previous_for end,
-      previous_until = case when standing = 'current' then null else d.previous_until end,
-      rotated_at = case when standing = 'current' then now() else d.rotated_at end,
+      secret_hash = case when rotates then decode(switch ->> 'nextHash', 'hex') else d.secret_hash end,
+      previous_hash = case when rotates then d.secret_hash else d.previous_hash end,
+      previous_for = case when rotates then 'anything' else d.previous_for end,
+      previous_until = case when rotates then null else d.previous_until end,
+      rotated_at = case when rotates then now() else d.rotated_at end,
       lease_id = null,
       lease_expires_at = null
   where d.id = device.id;
-  return jsonb_build_object('status', 'activated', 'rotated', standing in ('current', 'previous'));
+  return jsonb_build_object('status', 'activated', 'rotated', rotates or standing = 'previous');
 end
 $$;
 comment on function private.activate_account(jsonb) is

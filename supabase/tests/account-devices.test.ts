@@ -100,28 +100,34 @@ describe("a browser's secret", () => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
-    const lease = randomUUID();
-    const begun = await call<{ target: { tag: string } }>(db, "begin_account_switch", [
-      device.id,
-      device.secret,
-      first.sub,
-      lease,
-    ]);
-    const activated = await call<object>(db, "activate_account", [
-      {
-        deviceId: device.id,
-        leaseId: lease,
-        secret: device.secret,
-        nextHash: hash("after"),
-        userId: first.sub,
-        sessionId: first.session_id,
-        expectedTag: begun.target.tag,
-        sealed,
-        keyId: "k1",
-        tag: "t".repeat(32),
-      },
-    ]);
-    expect(activated).toEqual({ status: "activated", rotated: true });
+    const switchTo = async (target: Claims, { secret, next }: { secret: string; next: string }) => {
+      const lease = randomUUID();
+      const begun = await call<{ target: { tag: string } }>(db, "begin_account_switch", [
+        device.id,
+        secret,
+        target.sub,
+        lease,
+      ]);
+      return call<object>(db, "activate_account", [
+        {
+          deviceId: device.id,
+          leaseId: lease,
+          secret,
+          nextHash: hash(next),
+          userId: target.sub,
+          sessionId: target.session_id,
+          expectedTag: begun.target.tag,
+          sealed,
+          keyId: "k1",
+          tag: randomBytes(16).toString("hex"),
+        },
+      ]);
+    };
+    const rotated = { status: "activated", rotated: true };
+    expect(await switchTo(first, { secret: device.secret, next: "after" })).toEqual(rotated);
+    // Those that were under way with the old one come to the same new one, and those with the new one to no further.
+    expect(await switchTo(second, { secret: device.secret, next: "after" })).toEqual(rotated);
+    expect(await switchTo(first, { secret: "after", next: "never" })).toEqual({ status: "activated", rotated: false });
     const after = { ...device, secret: "after" };
     expect(await stateOf(db, device)).toMatchObject({ secret: "previous", active: { userId: first.sub } });
     expect(await stateOf(db, after)).toMatchObject({ secret: "current", arrived: false });
@@ -133,6 +139,8 @@ describe("a browser's secret", () => {
       [device.id],
     );
     expect(await stateOf(db, device)).toBeNull();
+    expect(await switchTo(second, { secret: "after", next: "later" })).toEqual(rotated);
+    expect(await stateOf(db, { ...device, secret: "later" })).toMatchObject({ secret: "current" });
   });
 });
 

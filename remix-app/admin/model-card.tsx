@@ -10,12 +10,12 @@ const number = "text-right tabular-nums";
 
 /** A model: whether it is open, and its prices, those to come first. */
 export function ModelCard({ model }: { model: CatalogueModel }) {
-  const { id, kind, displayName, ownedBy, enabled, providers, prices } = model;
+  const { id, kind, ownedBy, enabled, providers, prices } = model;
   const step = (name: string, more: Record<string, string> = {}) =>
     `/admin/models/${name}?${new URLSearchParams({ model: id, ...more })}`;
   return (
     <Card
-      title={displayName}
+      title="State and prices"
       lead={
         <>
           <code className="break-all font-mono">{id}</code> · {kind} · {ownedBy}

@@ -47,6 +47,7 @@ export default function ConsoleAppPage() {
         <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2">
           <div className="min-w-0">
             <dt className="text-muted text-small">Origins</dt>
+            {app.origins.length === 0 ? <dd>None: it signs nobody in</dd> : null}
             {app.origins.map((origin) => (
               <dd key={origin} className="break-all font-mono">
                 {origin}

@@ -1,27 +1,26 @@
-import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { ModelCard } from "../admin/model-card.tsx";
 import { ModelTable } from "../admin/model-table.tsx";
 import { listModels, requireModel } from "../admin/models.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
+import { SearchCard } from "../admin/search-card.tsx";
+import { searchTerm } from "../admin/search-term.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
-import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
 
-const maxTermLength = 128;
-
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email, displayName } = await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
   const id = searchParams.get("model");
-  const term = (searchParams.get("q") ?? "").trim().slice(0, maxTermLength);
+  const term = searchTerm(request);
   const holds = (text: string) => text.toLowerCase().includes(term.toLowerCase());
   return {
     user: { email, displayName },
@@ -48,26 +47,7 @@ export default function ConsoleModelsPage() {
   }
   return (
     <ConsolePage user={user} section="models" title="Models" lead="The catalogue, and what each model costs.">
-      <Card title="Find a model">
-        <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
-          <div className="min-w-48 flex-1">
-            <Field
-              id="q"
-              name="q"
-              type="search"
-              label="Name or id"
-              defaultValue={term}
-              maxLength={maxTermLength}
-              autoComplete="off"
-              autoCapitalize="none"
-              spellCheck={false}
-              errorId="q-error"
-              errors={undefined}
-            />
-          </div>
-          <Button>Search</Button>
-        </Form>
-      </Card>
+      <SearchCard title="Find a model" label="Name or id" term={term} />
       <Card title={term ? `Models that match “${term}”` : "All models"} lead="USD for a million tokens.">
         {models.length > 0 ? (
           <ModelTable models={models} />

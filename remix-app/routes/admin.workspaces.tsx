@@ -1,20 +1,19 @@
-import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { searchWorkspaces } from "../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
+import { SearchCard } from "../admin/search-card.tsx";
+import { searchTerm } from "../admin/search-term.ts";
 import { WorkspaceTable } from "../admin/workspace-table.tsx";
 import type { RouteHandle } from "../http/route-table.ts";
-import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
-import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Key approvals · Console · Gatehouse" }];
 
-const maxTermLength = 320;
 const doneWords: Record<string, string> = {
   approve: "The workspace may make and rotate keys from now on.",
   withdraw: "The workspace makes no more keys. Those that exist keep working.",
@@ -23,7 +22,7 @@ const doneWords: Record<string, string> = {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email, displayName } = await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
-  const term = (searchParams.get("q") ?? "").replaceAll("\0", "").trim().slice(0, maxTermLength);
+  const term = searchTerm(request);
   const done = searchParams.get("done") ?? "";
   const found = await searchWorkspaces(context, term);
   return { user: { email, displayName }, term, ...found, done: Object.hasOwn(doneWords, done) ? done : null };
@@ -34,26 +33,7 @@ export default function ConsoleWorkspacesPage() {
   return (
     <ConsolePage user={user} section="workspaces" title="Key approvals" lead="Which workspaces may make keys.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
-      <Card title="Find a workspace">
-        <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
-          <div className="min-w-48 flex-1">
-            <Field
-              id="q"
-              name="q"
-              type="search"
-              label="Name, id, or a member's email"
-              defaultValue={term}
-              maxLength={maxTermLength}
-              autoComplete="off"
-              autoCapitalize="none"
-              spellCheck={false}
-              errorId="q-error"
-              errors={undefined}
-            />
-          </div>
-          <Button>Search</Button>
-        </Form>
-      </Card>
+      <SearchCard title="Find a workspace" label="Name, id, or a member's email" term={term} />
       <Card
         title={term ? `Workspaces that match “${term}”` : "Workspaces that may make keys"}
         lead={more ? "These are the first 50. Search for more of the name to narrow them." : undefined}

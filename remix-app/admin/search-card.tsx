@@ -1,0 +1,31 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Field } from "../ui/field.tsx";
+import { maxTermLength } from "./search-term.ts";
+
+/** The search that a list of the console begins with; its term is `q` of the address. */
+export function SearchCard({ title, label, term }: { title: string; label: string; term: string }) {
+  return (
+    <Card title={title}>
+      <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
+        <div className="min-w-48 flex-1">
+          <Field
+            id="q"
+            name="q"
+            type="search"
+            label={label}
+            defaultValue={term}
+            maxLength={maxTermLength}
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            errorId="q-error"
+            errors={undefined}
+          />
+        </div>
+        <Button>Search</Button>
+      </Form>
+    </Card>
+  );
+}

@@ -53,6 +53,7 @@ const verbs: Record<string, string> = {
   "invitation.accepted": "accepted the invitation to",
   "invitation.withdrawn": "withdrew the invitation to",
   "provider_invoice.recorded": "recorded the invoice",
+  "ai_policy.changed": "changed",
 };
 
 function sentence({ action, actor, actorId, subject }: LogEntry & { actor: string | null }): string {

@@ -1,0 +1,30 @@
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../http/json-body.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { changeAiPolicy, policyChange, readAiPolicy } from "../studio/ai-policy.ts";
+import { exactAmounts } from "../studio/exact-amounts.ts";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
+
+/** `GET /api/v1/workspaces/{wsId}/ai/policy` (api.md): the workspace's rules, and what its budgets have spent. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  return Response.json(exactAmounts(await readAiPolicy(context, { userId: user.id, workspaceId: workspace.id })));
+}
+
+/** `PATCH` of the same: changes what it names, and answers the rules as they are then. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "manage_ai_policy",
+  });
+  const changes = await readJson(request, { schema: policyChange, requestId: context.requestId });
+  const changed = await changeAiPolicy(context, { userId: user.id, workspaceId: workspace.id, changes });
+  return Response.json(exactAmounts(changed));
+}

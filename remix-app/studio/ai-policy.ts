@@ -1,0 +1,87 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import type { KeyManager } from "./keys.ts";
+
+const perMinute = z.number().int().min(1).max(1_000_000_000);
+const monthlyBudgetUsd = z.number().min(0).max(1_000_000_000).nullable();
+const models = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
+
+/** A change of a workspace's AI policy (api.md, Workspaces and AI studio): only what it names changes, null lifts a limit. */
+export const policyChange = z
+  .strictObject({
+    allowedModels: models.nullable(),
+    deniedModels: models,
+    requestsPerMinute: perMinute.nullable(),
+    tokensPerMinute: perMinute.nullable(),
+    monthlyBudgetUsd,
+    appBudgets: z.array(z.strictObject({ appId: z.uuid(), monthlyBudgetUsd })).max(100),
+    providerCostVisible: z.boolean(),
+    contentCapture: z.boolean(),
+    contentRetentionDays: z.number().int().min(1).max(365),
+  })
+  .partial()
+  .refine((change) => Object.keys(change).length > 0, "names nothing to change");
+
+const budget = { limitUsd: z.string(), spentUsd: z.string() };
+const policy = z.object({
+  allowedModels: z.array(z.string()).nullable(),
+  deniedModels: z.array(z.string()),
+  requestsPerMinute: z.number().nullable(),
+  tokensPerMinute: z.number().nullable(),
+  budget: z.object(budget).nullable(),
+  appBudgets: z.array(z.object({ appId: z.uuid(), app: z.string(), ...budget })),
+  providerCostVisible: z.boolean(),
+  contentCapture: z.boolean(),
+  contentRetentionDays: z.number(),
+  updatedAt: z.string().nullable(),
+  updatedBy: z.string().nullable(),
+});
+
+/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month. */
+export type AiPolicy = z.infer<typeof policy>;
+
+const answered = z.union([
+  z.object({ outcome: z.enum(["read", "changed"]), policy }),
+  z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) }),
+]);
+
+/** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
+export async function readAiPolicy(context: AppLoadContext, { userId, workspaceId }: KeyManager): Promise<AiPolicy> {
+  const asked = { member_id: userId, workspace: workspaceId };
+  const { data, error } = await database(context).rpc("read_workspace_policy", asked);
+  return policyOf(context, { data, error });
+}
+
+/** @throws Response 400 INVALID_REQUEST for an app that is not linked, 403 FORBIDDEN, 503 UNAVAILABLE */
+export async function changeAiPolicy(
+  context: AppLoadContext,
+  { userId, workspaceId, changes }: KeyManager & { changes: z.output<typeof policyChange> },
+): Promise<AiPolicy> {
+  const asked = { member_id: userId, workspace: workspaceId, changes };
+  const { data, error } = await database(context).rpc("change_workspace_policy", asked);
+  return policyOf(context, { data, error });
+}
+
+function database({ env }: AppLoadContext) {
+  return createServiceClient(env).schema("ai");
+}
+
+function policyOf(
+  { requestId }: AppLoadContext,
+  { data, error }: { data: unknown; error: PostgrestError | null },
+): AiPolicy {
+  const answer = answered.safeParse(data);
+  if (error || !answer.success) {
+    console.error(`error request=${requestId} an AI policy could not be read or changed: ${error?.code ?? "answer"}`);
+    throw problem("UNAVAILABLE", { requestId });
+  }
+  if ("policy" in answer.data) return answer.data.policy;
+  if (answer.data.outcome === "not_allowed") {
+    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
+  }
+  const detail = "appBudgets: no enabled external app linked to this workspace.";
+  throw problem("INVALID_REQUEST", { requestId, detail, members: { param: "appBudgets" } });
+}

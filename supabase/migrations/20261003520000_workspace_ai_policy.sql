@@ -1,0 +1,176 @@
+-- A workspace's own rules for its AI: models, limits, budgets, what is kept. Our server calls these for a member whose
+-- session it has verified; what the member may do is asked here all the same. ai.begin_run reads the rules on each call,
+-- so that a change holds from the next one on.
+
+create function ai.budget_summary(budget ai.budgets) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'limitUsd', trim_scale((budget).limit_usd)::text,
+    'spentUsd', case
+      when (budget).period_start = date_trunc('month', now() at time zone 'UTC')::date
+        then trim_scale((budget).spent_usd)::text
+      else '0'
+    end
+  )
+$$;
+comment on function ai.budget_summary(ai.budgets) is 'Limit and what was spent in the current UTC month, as exact texts.';
+revoke execute on function ai.budget_summary(ai.budgets) from public, anon, authenticated;
+
+create function ai.workspace_policy_summary(workspace uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'allowedModels', to_jsonb(p.allowed_models),
+    'deniedModels', coalesce(to_jsonb(p.denied_models), '[]'),
+    'requestsPerMinute', p.requests_per_minute,
+    'tokensPerMinute', p.tokens_per_minute,
+    'providerCostVisible', coalesce(p.provider_cost_visible, true),
+    'contentCapture', coalesce(p.content_capture, false),
+    'contentRetentionDays', coalesce(p.content_retention_days, 30),
+    'budget', (
+      select ai.budget_summary(b) from ai.budgets b
+      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id
+    ),
+    'appBudgets', (
+      select coalesce(jsonb_agg(jsonb_build_object('appId', a.id, 'app', a.display_name) || ai.budget_summary(b)
+        order by a.display_name, a.id), '[]')
+      from ai.budgets b
+      join private.apps a on a.id = b.subject_id
+      where b.scope = 'app' and b.workspace_id = w.id
+    ),
+    'updatedAt', p.updated_at,
+    'updatedBy', (select u.display_name from public.profiles u where u.id = p.updated_by)
+  )
+  from (select workspace as id) w
+  left join ai.workspace_policies p on p.workspace_id = w.id
+$$;
+comment on function ai.workspace_policy_summary(uuid) is
+  'A workspace''s rules as its members see them; those of a workspace that has set none are the defaults.';
+revoke execute on function ai.workspace_policy_summary(uuid) from public, anon, authenticated;
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create function ai.read_workspace_policy(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object('outcome', 'read', 'policy', ai.workspace_policy_summary(workspace));
+end
+$$;
+comment on function ai.read_workspace_policy(uuid, uuid) is
+  'The rules of a workspace for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed }.';
+revoke execute on function ai.read_workspace_policy(uuid, uuid) from public, anon, authenticated;
+grant execute on function ai.read_workspace_policy(uuid, uuid) to service_role;
+
+create function ai.set_budget(scope text, subject uuid, workspace uuid, limit_usd numeric) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+begin
+  if limit_usd is null then
+    delete from ai.budgets b
+    where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+    return;
+  end if;
+  insert into ai.budgets as b (scope, subject_id, workspace_id, limit_usd, period_start, spent_usd)
+  select
+    set_budget.scope, subject, workspace, set_budget.limit_usd, month,
+    coalesce(sum(r.cost_usd), 0)
+  from ai.runs r
+  where r.workspace_id = workspace
+    and r.created_at >= month::timestamp at time zone 'UTC'
+    and (set_budget.scope = 'workspace' or r.app_id = subject)
+  on conflict on constraint budgets_pkey do update set limit_usd = excluded.limit_usd;
+end
+$$;
+comment on function ai.set_budget(text, uuid, uuid, numeric) is
+  'Sets the monthly budget of a workspace or of an app in it; null takes it away. A new one begins with what the month''s '
+  'settled runs have cost; runs that are under way at that moment are in no budget.';
+revoke execute on function ai.set_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
+
+-- Definer: as ai.read_workspace_policy; and the service role writes no budgets.
+create function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  before jsonb;
+  after jsonb;
+  app jsonb;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
+    if app ->> 'monthlyBudgetUsd' is not null and not ai.app_may_act_in((app ->> 'appId')::uuid, workspace) then
+      return jsonb_build_object('outcome', 'app_not_linked');
+    end if;
+  end loop;
+
+  insert into ai.workspace_policies (workspace_id) values (workspace) on conflict (workspace_id) do nothing;
+  -- One change at a time, so that the log tells each from what it found.
+  perform from ai.workspace_policies p where p.workspace_id = workspace for update;
+  before := ai.workspace_policy_summary(workspace);
+  update ai.workspace_policies p
+  set
+    allowed_models = case
+      when not changes ? 'allowedModels' then p.allowed_models
+      when jsonb_typeof(changes -> 'allowedModels') = 'array'
+        then array(select jsonb_array_elements_text(changes -> 'allowedModels'))
+    end,
+    denied_models = case
+      when changes ? 'deniedModels' then array(select jsonb_array_elements_text(changes -> 'deniedModels'))
+      else p.denied_models
+    end,
+    requests_per_minute = case
+      when changes ? 'requestsPerMinute' then (changes ->> 'requestsPerMinute')::integer else p.requests_per_minute
+    end,
+    tokens_per_minute = case
+      when changes ? 'tokensPerMinute' then (changes ->> 'tokensPerMinute')::bigint else p.tokens_per_minute
+    end,
+    provider_cost_visible = coalesce((changes ->> 'providerCostVisible')::boolean, p.provider_cost_visible),
+    content_capture = coalesce((changes ->> 'contentCapture')::boolean, p.content_capture),
+    content_retention_days = coalesce((changes ->> 'contentRetentionDays')::integer, p.content_retention_days),
+    updated_at = now(),
+    updated_by = member_id
+  where p.workspace_id = workspace;
+  if changes ? 'monthlyBudgetUsd' then
+    perform ai.set_budget('workspace', workspace, workspace, (changes ->> 'monthlyBudgetUsd')::numeric);
+  end if;
+  for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
+    perform ai.set_budget('app', (app ->> 'appId')::uuid, workspace, (app ->> 'monthlyBudgetUsd')::numeric);
+  end loop;
+
+  after := ai.workspace_policy_summary(workspace);
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'ai_policy.changed', null, 'the AI policy', jsonb_build_object('before', before, 'after', after)
+  );
+  return jsonb_build_object('outcome', 'changed', 'policy', after);
+end
+$$;
+comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
+  'Changes what it names of a workspace''s rules, for a member with manage_ai_policy: allowedModels, deniedModels, '
+  'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
+  'appBudgets [{ appId, monthlyBudgetUsd }]; null takes a limit away. Outcomes: changed (with policy), not_allowed, '
+  'app_not_linked. Each change is a line of the workspace''s log.';
+revoke execute on function ai.change_workspace_policy(uuid, uuid, jsonb) from public, anon, authenticated;
+grant execute on function ai.change_workspace_policy(uuid, uuid, jsonb) to service_role;

@@ -1,0 +1,130 @@
+import { describe, expect } from "vitest";
+import { createActor, workspaceRoles } from "./actors.ts";
+import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+type Policy = Record<string, unknown> & { budget: unknown; appBudgets: unknown[] };
+type Answer = { outcome: string; policy?: Policy };
+
+const call = async (db: Pick<Database, "query">, sql: string, values: unknown[]): Promise<Answer> => {
+  const [row] = await db.query<{ answer: Answer }>(`select ${sql} as answer`, values);
+  return row?.answer ?? { outcome: "none" };
+};
+const read = (db: Database, { ownerId, workspaceId }: Pick<Tenant, "ownerId" | "workspaceId">) =>
+  db.asRole("service_role", () => call(db, "ai.read_workspace_policy($1, $2)", [ownerId, workspaceId]));
+const change = (db: Database, { ownerId, workspaceId }: Pick<Tenant, "ownerId" | "workspaceId">, changes: object) =>
+  db.asRole("service_role", () =>
+    call(db, "ai.change_workspace_policy($1, $2, $3)", [ownerId, workspaceId, JSON.stringify(changes)]),
+  );
+
+const defaults = {
+  allowedModels: null,
+  deniedModels: [],
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  providerCostVisible: true,
+  contentCapture: false,
+  contentRetentionDays: 30,
+  budget: null,
+  appBudgets: [],
+};
+
+/** An external app that the workspace is linked to. */
+async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
+  const { id } = await one<{ id: string }>(db, {
+    sql: "insert into private.apps (name, display_name, kind) values ('p' || substr(gen_random_uuid()::text, 1, 8), 'P', 'external') returning id",
+  });
+  await db.query("insert into private.app_workspaces (app_id, workspace_id) values ($1, $2)", [id, workspaceId]);
+  return id;
+}
+
+describe("a workspace's AI policy", () => {
+  test("is read with use_ai_studio and changed with manage_ai_policy, and with nothing else", async ({ db }) => {
+    const tenant = await createTenant(db);
+    for (const { role, permissions } of workspaceRoles) {
+      const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role });
+      const may = (permission: string) => (permissions as readonly string[]).includes(permission);
+      const caller = { ownerId, workspaceId: tenant.workspaceId };
+      expect((await read(db, caller)).outcome, role).toBe(may("use_ai_studio") ? "read" : "not_allowed");
+      const { outcome } = await change(db, caller, { contentCapture: false });
+      expect(outcome, role).toBe(may("manage_ai_policy") ? "changed" : "not_allowed");
+    }
+  });
+
+  test("begins with the defaults, and changes only what is named", async ({ db }) => {
+    const tenant = await createTenant(db);
+    expect((await read(db, tenant)).policy).toMatchObject({ ...defaults, updatedAt: null, updatedBy: null });
+    await change(db, tenant, { allowedModels: [tenant.model], contentCapture: true, contentRetentionDays: 7 });
+    const { policy } = await change(db, tenant, { requestsPerMinute: 5, deniedModels: ["other"] });
+    const standing = { contentCapture: true, contentRetentionDays: 7, requestsPerMinute: 5, deniedModels: ["other"] };
+    expect(policy).toMatchObject({ ...defaults, allowedModels: [tenant.model], ...standing });
+    const lifted = await change(db, tenant, { allowedModels: null, requestsPerMinute: null });
+    expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
+  });
+
+  test("leaves a line in the workspace's log, with before and after", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await change(db, tenant, { contentCapture: true });
+    const line = await one<{ actor_id: string; details: { before: Policy; after: Policy } }>(db, {
+      sql: `select actor_id, details from public.workspace_audit_log
+            where workspace_id = $1 and action = 'ai_policy.changed'`,
+      values: [tenant.workspaceId],
+    });
+    expect(line.actor_id).toBe(tenant.ownerId);
+    expect([line.details.before.contentCapture, line.details.after.contentCapture]).toEqual([false, true]);
+  });
+
+  test("sets budgets of the workspace and of apps that are linked to it, and takes them away", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const appId = await linkApp(db, tenant);
+    const other = await createTenant(db);
+    const stranger = await linkApp(db, other);
+    const refused = { appBudgets: [{ appId: stranger, monthlyBudgetUsd: 1 }] };
+    expect(await change(db, tenant, refused)).toEqual({ outcome: "app_not_linked" });
+    const set = { monthlyBudgetUsd: 12.5, appBudgets: [{ appId, monthlyBudgetUsd: 0.000001 }] };
+    expect((await change(db, tenant, set)).policy).toMatchObject({
+      budget: { limitUsd: "12.5", spentUsd: "0" },
+      appBudgets: [{ appId, app: "P", limitUsd: "0.000001", spentUsd: "0" }],
+    });
+    const away = { monthlyBudgetUsd: null, appBudgets: [{ appId, monthlyBudgetUsd: null }] };
+    expect((await change(db, tenant, away)).policy).toMatchObject({ budget: null, appBudgets: [] });
+    expect((await read(db, other)).policy).toMatchObject(defaults);
+  });
+
+  test("keeps what a budget has spent when its limit changes, and what it holds", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await change(db, tenant, { monthlyBudgetUsd: 10 });
+    await db.query("update ai.budgets set spent_usd = 3, reserved_usd = 1 where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    const { policy } = await change(db, tenant, { monthlyBudgetUsd: 2 });
+    expect(policy?.budget).toEqual({ limitUsd: "2", spentUsd: "3" });
+    const held = await one<{ reserved: string }>(db, {
+      sql: "select trim_scale(reserved_usd)::text as reserved from ai.budgets where workspace_id = $1",
+      values: [tenant.workspaceId],
+    });
+    expect(held.reserved).toBe("1");
+  });
+
+  test("loses none of 50 changes at once", async () => {
+    const { db, close } = openPool(50);
+    const tenant = await createTenant(db);
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, index) =>
+          call(db, "ai.change_workspace_policy($1, $2, $3)", [
+            tenant.ownerId,
+            tenant.workspaceId,
+            JSON.stringify(index % 2 ? { requestsPerMinute: 7 } : { contentRetentionDays: 9 }),
+          ]),
+        ),
+      );
+      expect(new Set(answers.map(({ outcome }) => outcome))).toEqual(new Set(["changed"]));
+      const { policy } = await call(db, "ai.read_workspace_policy($1, $2)", [tenant.ownerId, tenant.workspaceId]);
+      expect(policy).toMatchObject({ requestsPerMinute: 7, contentRetentionDays: 9 });
+    } finally {
+      await db.query("delete from public.workspaces where id = $1", [tenant.workspaceId]);
+      await close();
+    }
+  });
+});

@@ -341,6 +341,11 @@ begin
   if new_owner_id = auth.uid() then
     raise exception 'they own it already' using errcode = 'PT409';
   end if;
+  -- Members before their workspace, as who leaves has them locked.
+  perform from public.workspace_members m
+  where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id in (auth.uid(), new_owner_id)
+  order by m.user_id
+  for update;
   perform from public.workspaces w where w.id = transfer_workspace_ownership.workspace_id for no key update;
   -- Asked again under the lock: another transfer may have been first.
   if transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then

@@ -1,3 +1,4 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { SwitchOutcome } from "./switch-account.ts";
@@ -14,6 +15,12 @@ export function entryPath({
 }): string {
   const fallback = redirectTarget(lastRoute, { origin, fallback: "/" });
   return redirectTarget(targetRoute, { origin, fallback });
+}
+
+/** Why there is no browser to act in: a visitor or a bearer has none, while of a cookie's session nobody could say. */
+export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
+  const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");
+  return none ? "no_device" : "unavailable";
 }
 
 const requiresReauth = { requiresReauth: true };

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
+import { withoutDevice } from "./answers.ts";
 import { readDeviceCookie } from "./device-cookie.ts";
 import { expireAccountCookies } from "./expire-cookies.ts";
 import { switchAccount } from "./switch-account.ts";
@@ -35,7 +36,7 @@ const chooser = "/accounts";
 export async function signOutAccount(context: AppLoadContext, accountId: string): Promise<SignedOut> {
   const { session } = context;
   const { device, auth, vault } = session;
-  if (!device) return { status: "no_device" };
+  if (!device) return { status: withoutDevice(context) };
   const { id, secret } = device.device;
   const answer = await vault
     .call("sign_out_account", { args: { device_id: id, secret, target_id: accountId }, schema: oneAnswer })

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { expiryOf } from "#shared/claims.ts";
 import { refreshMarginSeconds } from "../identity/limits.ts";
 import type { StoredSession } from "../identity/session-cookie.ts";
+import { withoutDevice } from "./answers.ts";
 import { type Device, secretHash, successorOf } from "./device-cookie.ts";
 import { leasePollMs, leaseWaitMs, maxAdoptions } from "./limits.ts";
 import { tagOf } from "./seal.ts";
@@ -61,7 +62,7 @@ export async function switchAccount(
   { accountId, leaving }: SwitchOptions,
 ): Promise<SwitchOutcome> {
   const { device } = context.session;
-  if (!device) return { status: "no_device" };
+  if (!device) return { status: withoutDevice(context) };
   const lease = crypto.randomUUID();
   try {
     const begun = await begin(context, { device: device.device, accountId, lease });

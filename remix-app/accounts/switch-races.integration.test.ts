@@ -45,6 +45,8 @@ async function expectBothUsable(browser: Browser): Promise<void> {
   }
 }
 
+const deviceCookieOf = (browser: Browser) => /gh_device=[^;]+/.exec(browser.cookie())?.[0] ?? "";
+
 /** Makes the access tokens that lie in the vault an hour old, and gives the device's cookie alone: the next visit refreshes. */
 async function age(browser: Browser): Promise<string> {
   const vault = await openTestVault();
@@ -65,11 +67,7 @@ async function age(browser: Browser): Promise<string> {
     opened.vault.userId,
     aged.sealed,
   ]);
-  return browser
-    .cookie()
-    .split("; ")
-    .filter((cookie) => cookie.startsWith("gh_device"))
-    .join("; ");
+  return deviceCookieOf(browser);
 }
 
 describe("50 at once, after which every account still works:", () => {
@@ -205,6 +203,31 @@ describe("a server of its own", () => {
         const form = await tab.post("/accounts", { accountId: ada.id });
         expect([form.status, form.words]).toEqual([503, expect.stringContaining("Nobody was signed out.")]);
         expect(await whoIs(tab)).toBe(bob.id);
+      } finally {
+        await web.stop();
+      }
+      await expectBothUsable(browser);
+    },
+    60_000,
+  );
+
+  test.each([
+    ["device_session_state", (browser: Browser) => browser.cookie()],
+    ["open_account_device", deviceCookieOf],
+  ])(
+    "that does not get %s ends nothing, and sends nobody to sign in",
+    async (call, cookieOf) => {
+      const browser = await browserWithBoth();
+      const web = await start({ UNREACHABLE: call });
+      try {
+        const tab = () => openBrowser(web.base, { cookie: cookieOf(browser) });
+        const answers = await Promise.all([
+          tab().postJson(`${api}/logout`, {}),
+          switchTo(tab(), ada),
+          tab().sendJson("DELETE", `${api}/${ada.id}`),
+          tab().sendJson("PATCH", `${api}/current`, { route: "/settings/profile" }),
+        ]);
+        expect(answers.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
       } finally {
         await web.stop();
       }

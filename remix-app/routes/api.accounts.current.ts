@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { accountProblem } from "../accounts/answers.ts";
+import { accountProblem, withoutDevice } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
 import { tagOf } from "../accounts/seal.ts";
 import { isVaultUnavailable } from "../accounts/vault.ts";
@@ -17,8 +17,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, origin, session } = context;
   const { auth, device, vault } = session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
+  if (!device) throw accountProblem(withoutDevice(context), context);
   const live = await session.stored();
-  if (auth.status !== "authenticated" || !device || !live) throw accountProblem("no_device", context);
+  if (auth.status !== "authenticated" || !live) throw accountProblem("no_device", context);
   const { route } = await readJson(request, { schema, requestId });
   const kept = lastRoute(route, { origin });
   if (kept === null) {

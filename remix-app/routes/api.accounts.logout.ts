@@ -4,11 +4,11 @@ import { signOutAccount, signOutAll } from "../accounts/sign-out.ts";
 
 /** `POST /api/v1/auth/accounts/logout` (api.md): signs out of the active account; the one used last takes over. */
 export async function action({ context }: ActionFunctionArgs) {
-  const { auth, device } = context.session;
+  const { auth } = context.session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (auth.status !== "authenticated") throw accountProblem("no_device", context);
-  if (!device) {
-    // A bearer, which has no other account to move to.
+  if (auth.via === "bearer") {
+    // It has no other account to move to.
     if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
     return Response.json({ activeAccountId: null, redirectTo: "/login" });
   }

@@ -25,7 +25,7 @@ export const policyChange = z
   .partial()
   .refine((change) => Object.keys(change).length > 0, "names nothing to change");
 
-const budget = { limitUsd: z.string(), spentUsd: z.string() };
+const budget = { limitUsd: z.string(), spentUsd: z.string().nullable() };
 const policy = z.object({
   allowedModels: z.array(z.string()).nullable(),
   deniedModels: z.array(z.string()),
@@ -40,7 +40,7 @@ const policy = z.object({
   updatedBy: z.string().nullable(),
 });
 
-/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month. */
+/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month, null where hidden. */
 export type AiPolicy = z.infer<typeof policy>;
 
 const answered = z.union([

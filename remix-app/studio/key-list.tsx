@@ -19,7 +19,7 @@ function factsOf(key: KeySummary): string[] {
     key.externalApp ? `bound to ${key.externalApp.name}` : "",
     key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests a minute`,
     key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens a minute`,
-    key.budget ? `$${key.budget.spentUsd} of $${key.budget.limitUsd} this month` : "",
+    key.budget ? budgetWords(key.budget) : "",
     key.allowedModels ? `models: ${key.allowedModels.join(", ")}` : "",
     key.allowedAddresses ? `from ${key.allowedAddresses.join(", ")}` : "",
   ].filter(Boolean);
@@ -94,4 +94,9 @@ export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotat
       })}
     </ul>
   );
+}
+
+/** Without what was spent where the workspace hides what providers charge. */
+function budgetWords({ limitUsd, spentUsd }: NonNullable<KeySummary["budget"]>): string {
+  return spentUsd === null ? `$${limitUsd} a month` : `$${spentUsd} of $${limitUsd} this month`;
 }

@@ -55,7 +55,7 @@ export const keySummary = z.object({
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
-  budget: z.object({ limitUsd: z.number(), spentUsd: z.number() }).nullable(),
+  budget: z.object({ limitUsd: z.number(), spentUsd: z.number().nullable() }).nullable(),
 });
 
 export type KeySummary = z.infer<typeof keySummary>;

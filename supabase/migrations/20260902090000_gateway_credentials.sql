@@ -66,7 +66,7 @@ create table ai.budgets (
   scope text not null check (scope in ('key', 'app', 'workspace')),
   subject_id uuid not null,
   workspace_id uuid not null references public.workspaces (id) on delete cascade,
-  limit_usd numeric(24, 12) not null check (limit_usd >= 0),
+  limit_usd numeric(24, 12) check (limit_usd >= 0),
   period_start date not null default date_trunc('month', now() at time zone 'UTC')::date,
   spent_usd numeric(24, 12) not null default 0,
   reserved_usd numeric(24, 12) not null default 0 check (reserved_usd >= 0),
@@ -74,6 +74,8 @@ create table ai.budgets (
 ) with (fillfactor = 70);
 comment on table ai.budgets is
   'Monthly budgets (UTC) of a key''s lineage, an app within a workspace, or a workspace. What is reserved counts as spent until it settles.';
+comment on column ai.budgets.limit_usd is
+  'Null: no limit any more. The row stays, since runs under way hold a part of it, and counts on.';
 create index budgets_workspace_id_idx on ai.budgets (workspace_id);
 
 create table ai.rate_windows (

@@ -301,7 +301,10 @@ begin
   where b.scope = reserve_budget.scope
     and b.subject_id = subject
     and b.workspace_id = workspace
-    and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd;
+    and (
+      b.limit_usd is null
+      or b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
+    );
   return found;
 end
 $$;

@@ -50,15 +50,19 @@ begin
   total_credits := case when run.exempt then 0 else ai.usd_to_credits(run.reserved_usd + step_usd, run.markup) end;
 
   rate := ai.take_rate('key', run.key_lineage_id, null, bounds.key_tokens, input_tokens + output_tokens, 0);
-  if rate.admitted then
-    rate := ai.take_rate('workspace', run.workspace_id, null, bounds.workspace_tokens, input_tokens + output_tokens, 0);
-  end if;
   if not rate.admitted then
     return ai.refusal('rate_limit_exceeded', jsonb_build_object('limits', rate.limits));
   end if;
 
-  -- key, app, workspace: the order of the locks.
+  -- key, app, workspace: the order of the locks, as in begin_run.
   foreach scope in array array['key', 'app', 'workspace'] loop
+    if scope = 'workspace' then
+      rate := ai.take_rate('workspace', run.workspace_id, null, bounds.workspace_tokens, input_tokens + output_tokens, 0);
+      if not rate.admitted then
+        refused := 'rate_limit_exceeded';
+        exit;
+      end if;
+    end if;
     continue when not scope = any (run.budget_scopes);
     if not ai.reserve_budget(
       scope, ai.budget_subject(scope, run.key_lineage_id, run.app_id, run.workspace_id), run.workspace_id, step_usd
@@ -75,7 +79,9 @@ begin
   end if;
   if refused is not null then
     perform ai.release_budgets(held, run.key_lineage_id, run.app_id, run.workspace_id, step_usd);
-    return ai.refusal(refused);
+    return ai.refusal(
+      refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object('limits', rate.limits) end
+    );
   end if;
 
   update ai.runs r

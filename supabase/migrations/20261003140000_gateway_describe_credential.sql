@@ -59,6 +59,7 @@ as $$
   from (select date_trunc('month', now() at time zone 'UTC') as month) as m
   join ai.budgets b
     on b.workspace_id = (caller).workspace_id
+    and b.limit_usd is not null
     and b.scope = any ((caller).budgets)
     and b.subject_id = ai.budget_subject(b.scope, (caller).lineage_id, (caller).app_id, (caller).workspace_id)
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x

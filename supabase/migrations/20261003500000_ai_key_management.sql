@@ -39,7 +39,11 @@ as $$
     'budget', (
       select jsonb_build_object(
         'limitUsd', b.limit_usd,
-        'spentUsd', case when b.period_start = date_trunc('month', now() at time zone 'UTC')::date
+        'spentUsd', case
+          when not coalesce(
+            (select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = b.workspace_id), true
+          ) then null
+          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date
           then b.spent_usd else 0 end
       )
       from ai.budgets b

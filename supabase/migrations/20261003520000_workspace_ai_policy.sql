@@ -2,7 +2,7 @@
 -- session it has verified; what the member may do is asked here all the same. ai.begin_run reads the rules on each call,
 -- so that a change holds from the next one on.
 
-create function ai.budget_summary(budget ai.budgets) returns jsonb
+create function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
   language sql
   stable
   security invoker
@@ -11,14 +11,17 @@ as $$
   select jsonb_build_object(
     'limitUsd', trim_scale((budget).limit_usd)::text,
     'spentUsd', case
+      when not cost_visible then null
       when (budget).period_start = date_trunc('month', now() at time zone 'UTC')::date
         then trim_scale((budget).spent_usd)::text
       else '0'
     end
   )
 $$;
-comment on function ai.budget_summary(ai.budgets) is 'Limit and what was spent in the current UTC month, as exact texts.';
-revoke execute on function ai.budget_summary(ai.budgets) from public, anon, authenticated;
+comment on function ai.budget_summary(ai.budgets, boolean) is
+  'Limit and what was spent in the current UTC month, as exact texts; the latter only where members are shown what '
+  'providers charge.';
+revoke execute on function ai.budget_summary(ai.budgets, boolean) from public, anon, authenticated;
 
 create function ai.workspace_policy_summary(workspace uuid) returns jsonb
   language sql
@@ -35,15 +38,20 @@ as $$
     'contentCapture', coalesce(p.content_capture, false),
     'contentRetentionDays', coalesce(p.content_retention_days, 30),
     'budget', (
-      select ai.budget_summary(b) from ai.budgets b
-      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id
+      select ai.budget_summary(b, ai.cost_visible(w.id)) from ai.budgets b
+      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id and b.limit_usd is not null
     ),
     'appBudgets', (
-      select coalesce(jsonb_agg(jsonb_build_object('appId', a.id, 'app', a.display_name) || ai.budget_summary(b)
-        order by a.display_name, a.id), '[]')
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('appId', a.id, 'app', a.display_name) || ai.budget_summary(b, ai.cost_visible(w.id))
+          order by a.display_name, a.id
+        ),
+        '[]'
+      )
       from ai.budgets b
       join private.apps a on a.id = b.subject_id
-      where b.scope = 'app' and b.workspace_id = w.id
+      where b.scope = 'app' and b.workspace_id = w.id and b.limit_usd is not null
     ),
     'updatedAt', p.updated_at,
     'updatedBy', (select u.display_name from public.profiles u where u.id = p.updated_by)
@@ -84,7 +92,7 @@ declare
   month date := date_trunc('month', now() at time zone 'UTC')::date;
 begin
   if limit_usd is null then
-    delete from ai.budgets b
+    update ai.budgets b set limit_usd = null
     where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
     return;
   end if;
@@ -100,7 +108,7 @@ begin
 end
 $$;
 comment on function ai.set_budget(text, uuid, uuid, numeric) is
-  'Sets the monthly budget of a workspace or of an app in it; null takes it away. A new one begins with what the month''s '
+  'Sets the monthly budget of a workspace or of an app in it; null takes it away. A first one begins with what the month''s '
   'settled runs have cost; runs that are under way at that moment are in no budget.';
 revoke execute on function ai.set_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
 
@@ -152,12 +160,15 @@ begin
     updated_at = now(),
     updated_by = member_id
   where p.workspace_id = workspace;
+  -- Apps before the workspace: the order of the locks.
+  for app in
+    select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) order by value ->> 'appId'
+  loop
+    perform ai.set_budget('app', (app ->> 'appId')::uuid, workspace, (app ->> 'monthlyBudgetUsd')::numeric);
+  end loop;
   if changes ? 'monthlyBudgetUsd' then
     perform ai.set_budget('workspace', workspace, workspace, (changes ->> 'monthlyBudgetUsd')::numeric);
   end if;
-  for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
-    perform ai.set_budget('app', (app ->> 'appId')::uuid, workspace, (app ->> 'monthlyBudgetUsd')::numeric);
-  end loop;
 
   after := ai.workspace_policy_summary(workspace);
   perform set_config('gatehouse.actor_id', member_id::text, true);

@@ -51,7 +51,7 @@ begin
     select c.run_created_at, c.run_id
     from owners o
     left join public.workspaces s on s.id = o.workspace_id and s.deleted_at is null
-    left join ai.workspace_policies w on w.workspace_id = s.id
+    left join ai.workspace_policies w on w.workspace_id = s.id and w.content_capture
     cross join lateral (
       select c.run_created_at, c.run_id
       from ai.run_content c

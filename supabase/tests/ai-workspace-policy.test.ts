@@ -106,6 +106,34 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
+  test("lets runs go on that hold a part of a budget that is taken away, and gives them nothing of the next", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db);
+    await change(db, tenant, { monthlyBudgetUsd: 10 });
+    await db.query("update ai.budgets set spent_usd = 3, reserved_usd = 5 where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    await change(db, tenant, { monthlyBudgetUsd: null });
+    const reserve = async (amount: number) =>
+      (
+        await one<{ held: boolean }>(db, {
+          sql: "select ai.reserve_budget('workspace', $1, $1, $2) as held",
+          values: [tenant.workspaceId, amount],
+        })
+      ).held;
+    expect(await reserve(100)).toBe(true);
+    const { policy } = await change(db, tenant, { monthlyBudgetUsd: 110 });
+    expect(policy?.budget).toEqual({ limitUsd: "110", spentUsd: "3" });
+    expect([await reserve(2.000001), await reserve(2)]).toEqual([false, true]);
+  });
+
+  test("hides what was spent where it hides what providers charge", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { policy } = await change(db, tenant, { monthlyBudgetUsd: 10, providerCostVisible: false });
+    expect(policy?.budget).toEqual({ limitUsd: "10", spentUsd: null });
+  });
+
   test("loses none of 50 changes at once", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);

@@ -149,5 +149,6 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
     use: failure?.use,
     keyUnused: failure ? !failure.mayHaveCharged : !dispatched,
   });
-  return known;
+  // Stock clients would make the calls again that are charged already.
+  return known instanceof GatewayError && open.hasCharged() ? known.unrepeatable() : known;
 }

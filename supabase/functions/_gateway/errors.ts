@@ -56,6 +56,12 @@ export class GatewayError extends Error {
     this.options = options;
   }
 
+  /** The same, which stock clients do not try again by themselves. */
+  unrepeatable(): GatewayError {
+    const headers = { ...this.options.headers, "x-should-retry": "false" };
+    return new GatewayError(this.code, { ...this.options, message: this.message, headers });
+  }
+
   get status(): number {
     return this.options.status ?? catalogue[this.code][0];
   }

@@ -58,6 +58,7 @@ async function relay(
     progress: { input_tokens: 0, output_tokens: 0 },
     dispatched: true,
     finishCall: () => {},
+    hasCharged: () => false,
     usedSoFar: () => ({}),
     addStep: ({ type, status }) => tried.push(`${type} ${status}`),
     end: (end) => {

@@ -22,6 +22,7 @@ export type RunEnd = {
   /** Of the call that the run ended with; absent where nothing is known of it. */
   use?: CallUse;
   firstByteMs?: number;
+  /** That the last call surely cost nothing; the idempotency key is free again where none before it did either. */
   keyUnused?: boolean;
   /** The answer, where it came whole. */
   answer?: WholeAnswerText;
@@ -43,6 +44,8 @@ export type OpenRun = {
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number) => void;
   /** Takes note of what a call used after which others follow. */
   finishCall: (use: CallUse) => void;
+  /** Whether a call of it has finished, for which the provider charges. */
+  hasCharged: () => boolean;
   /** What the finished calls used together. */
   usedSoFar: () => TokenCounts;
   /** Settles the run behind the answer and returns its `platform` metadata. Only the first end counts. */
@@ -88,6 +91,7 @@ export function openRun(
       progress.input_tokens = 0;
       progress.output_tokens = 0;
     },
+    hasCharged: () => finished.length > 0,
     usedSoFar: () => sumOf(finished),
     end(end) {
       if (platform) return platform;
@@ -106,7 +110,7 @@ export function openRun(
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
-        key_unused: end.keyUnused ?? false,
+        key_unused: finished.length === 0 && (end.keyUnused ?? false),
       };
       const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said);
       const metadata = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });

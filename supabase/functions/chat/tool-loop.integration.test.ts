@@ -211,6 +211,27 @@ describe("a further step", () => {
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
+  test("that fails after charged ones is not made again: neither by the client nor with the same idempotency key", async () => {
+    const requestId = newId();
+    const ask = () =>
+      fetch(`${tenant.client.baseURL}/chat/completions`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${tenant.key}`,
+          "content-type": "application/json",
+          "idempotency-key": requestId,
+          "x-request-id": requestId,
+        },
+        body: JSON.stringify(body("call calculator", { model: "demo-error-later" })),
+      });
+    const failed = await ask();
+    expect([failed.status, failed.headers.get("x-should-retry")]).toEqual([502, "false"]);
+    await tenant.accountOf(requestId);
+    const again = await ask();
+    expect([again.status, again.headers.get("x-should-retry")]).toEqual([409, "false"]);
+    expect(await callsOf(requestId)).toBe(2);
+  });
+
   test.for([false, true])(
     "that the client leaves is charged by a guess beside what is known: streamed %s",
     async (streamed) => {

@@ -137,7 +137,7 @@ test("the wrong account is told before anything happens, on the platform and on 
   await signIn(page, member);
   await page.goto(`${notes}/sign-in`);
   await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
-  await page.getByRole("button", { name: "Use another account" }).click();
+  await page.getByRole("link", { name: "Use another account" }).click();
   await signInFor(page, colleague);
   await signedInAs(page, colleague);
 

@@ -48,9 +48,12 @@ export async function askProvider<Request extends Asked>(
       limits: gateway.limits,
       deadline: call.deadline,
       now: gateway.now,
-      onAttempt: (route) => {
-        open.dispatched ||= !request.signal.aborted;
+      onDispatch: (route) => {
+        open.dispatched = true;
         open.progress.route = route.position;
+      },
+      onUncharged: () => {
+        open.dispatched = false;
       },
     },
     open.addStep,

@@ -38,7 +38,7 @@ export type OpenRun = {
   /** Counts of the call under way; kept up to date by whoever passes the answer on, read by the heartbeat. */
   progress: CountsSoFar;
   content: CapturedContent;
-  /** A provider was asked: from here on it may charge. */
+  /** The call under way has reached a provider, which may charge for it from here on. */
   dispatched: boolean;
   /** Adds to the step trace what began at a moment and has just ended. */
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number) => void;
@@ -88,6 +88,7 @@ export function openRun(
     },
     finishCall(use) {
       finished.push(use);
+      this.dispatched = false;
       progress.input_tokens = 0;
       progress.output_tokens = 0;
     },

@@ -68,6 +68,27 @@ describe("a provider call", () => {
     expect(tried).toEqual([]);
   });
 
+  test("tells what left for a provider, and that those before it surely charged nothing", async () => {
+    const [busy, next] = [await provider(text("no", 429)), await provider(text("yes"))];
+    const told: string[] = [];
+    const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(`dispatch ${position}`);
+    const onUncharged = () => told.push("uncharged");
+    await readAll(callOf([busy.baseUrl, next.baseUrl], { onDispatch, onUncharged }));
+    expect(told).toEqual(["dispatch 1", "uncharged", "dispatch 2"]);
+  });
+
+  test("tells of nothing that left where nobody listens, or the client is gone before", async () => {
+    const told: number[] = [];
+    const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(position);
+    const nobody = await provider(text("no"));
+    closers.pop()?.();
+    await expect(readAll(callOf([nobody.baseUrl], { onDispatch }))).rejects.toThrow();
+    const { baseUrl, asked } = await provider(text("yes"));
+    const clientLeft = AbortSignal.abort();
+    await expect(readAll(callOf([baseUrl], { onDispatch, clientLeft }))).rejects.toThrow(ClientLeft);
+    expect([told, asked]).toEqual([[], []]);
+  });
+
   test.for([429, 500, 502, 503, 504])("moves on to the next route after a %i", async (status) => {
     const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
     const tried: Tried[] = [];

@@ -74,8 +74,10 @@ export type ProviderCall = {
   /** When the whole call must be over, by `now`. */
   deadline: number;
   now: () => number;
-  /** Told of each route before it is asked. */
-  onAttempt?: (route: RunRoute) => void;
+  /** Told of a route as the request leaves for it: from then on its provider may charge. */
+  onDispatch?: (route: RunRoute) => void;
+  /** Told that none of the routes so far has charged, surely, and that another is tried. */
+  onUncharged?: () => void;
 };
 
 /**
@@ -88,7 +90,6 @@ export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep
   let mayHaveCharged = false;
   for (const route of call.routes) {
     const startedAt = call.now();
-    call.onAttempt?.(route);
     try {
       return await ask(call, route);
     } catch (error) {
@@ -98,6 +99,7 @@ export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep
       const status = error instanceof ClientLeft ? "aborted" : "failed";
       addStep({ type: more ? "retry" : "model", name: call.name, status }, startedAt);
       if (!more) throw failure;
+      if (!mayHaveCharged) call.onUncharged?.();
     }
   }
   throw failure ?? new GatewayError("service_unavailable");
@@ -117,6 +119,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
       now: call.now,
     });
     dispatched = true;
+    if (!call.clientLeft.aborted) call.onDispatch?.(route);
     if (provider.drains) connection.outliveClient();
     connection.expectWithin(call.limits.firstByteMs);
     const response = await fetch(provider.baseUrl + path, {

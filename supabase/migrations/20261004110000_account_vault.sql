@@ -189,6 +189,9 @@ begin
       rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
       active_user_id = subject_id,
       active_session_id = (sign_in ->> 'sessionId')::uuid,
+      -- A switch that began before does not activate over it.
+      lease_id = null,
+      lease_expires_at = null,
       last_seen_at = now(),
       expires_at = now() + interval '90 days'
   where d.id = device.id;

@@ -216,6 +216,32 @@ describe("a switch", () => {
     await call(db, "end_account_switch", [device.id, other]);
     expect(await begin(randomUUID())).toBe("begun");
   });
+
+  test("that began before a sign-in does not activate over it", async ({ db }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    let { device } = await signInTo(db, first, {});
+    device = (await signInTo(db, second, { device })).device;
+    const lease = randomUUID();
+    const begun = await call<{ target: { tag: string } }>(db, "begin_account_switch", [
+      device.id,
+      device.secret,
+      first.sub,
+      lease,
+    ]);
+    const third = await newcomer(db);
+    const fresh = (await signInTo(db, third, { device })).device;
+    const late = {
+      deviceId: device.id,
+      leaseId: lease,
+      secret: device.secret,
+      nextHash: hash("late"),
+      userId: first.sub,
+      sessionId: first.session_id,
+      expectedTag: begun.target.tag,
+    };
+    expect(await call(db, "activate_account", [late])).toEqual({ status: "lost" });
+    expect(await stateOf(db, fresh)).toMatchObject({ secret: "current", active: { userId: third.sub } });
+  });
 });
 
 test("the sweep ends what lay idle for 30 days, and forgets accounts and devices after 90", async ({ db }) => {

@@ -3,12 +3,18 @@ import { lastRoute } from "./last-route.ts";
 
 const origin = "https://app.example.com";
 
-test.each(["/", "/workspaces?tab=1#members", "/loginx", "/accounts", "/apis", "/settings/security"])(
-  "%s is a place to come back to",
-  (path) => {
-    expect(lastRoute(path, { origin })).toBe(path);
-  },
-);
+test.each([
+  "/",
+  "/workspaces?tab=1#members",
+  "/loginx",
+  "/accounts",
+  "/apis",
+  "/settings/security",
+  "/settings/100%",
+  "/x?next=/login.data",
+])("%s is a place to come back to", (path) => {
+  expect(lastRoute(path, { origin })).toBe(path);
+});
 
 test.each([
   "/login",
@@ -20,6 +26,13 @@ test.each([
   "/logout",
   "/auth/callback?code=1",
   "/api/v1/auth/session",
+  "/%6cogin",
+  "/%6Cogin?returnUrl=/",
+  "/%61dd-account",
+  "/login.data",
+  "/logout.data?x#y",
+  "/%6cogin%2Edata",
+  "/auth%2Fcallback",
   "/x/../login",
   "//evil.example",
   "https://evil.example/",

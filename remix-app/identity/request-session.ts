@@ -100,9 +100,19 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     // A new sign-in has its own way into the vault; what went neither way counts for nothing on the next request.
     if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
-    const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(judged, vault.keys) };
+    const keepInPlaceOf = (tag: string) => {
+      const entry = { userId, sessionId, sealed: null, keyId: null, tag };
+      const keep = () => vault.keep({ device: device.device, entry, session: kept });
+      return keep().catch((error: unknown) => {
+        if (isVaultUnavailable(error)) return keep();
+        throw error;
+      });
+    };
     try {
-      await vault.keep({ device: device.device, entry, session: kept });
+      const answer = await keepInPlaceOf(tagOf(judged, vault.keys));
+      // Another tab has renewed the same session meanwhile, which knows less than this request has proved.
+      const current = answer.kept ? null : answer.current;
+      if (current?.sessionId === sessionId && current.tag !== null) await keepInPlaceOf(current.tag);
     } catch (error) {
       if (!isVaultUnavailable(error)) throw error;
       console.error(`warning a rotated session was not kept: ${error.message}`);

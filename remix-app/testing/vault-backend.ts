@@ -11,6 +11,8 @@ export const testSecret = "sb_secret_test";
 export interface VaultBackend {
   /** While it is, nothing is kept and nothing is found out. */
   down: boolean;
+  /** So many calls from now on are not answered. */
+  misses: number;
   /** The Cookie header of a browser that signed in with this session. */
   cookieOf(session: StoredSession, options?: { origin?: string; scope?: SessionCookieScope }): Promise<string>;
   answers(path: string): boolean;
@@ -60,6 +62,7 @@ export function createVaultBackend({ userId, sessionId }: Pick<Entry, "userId" |
 
   return {
     down: false,
+    misses: 0,
     stateOf,
     answers: (path) => path.startsWith("/rest/v1/rpc/") && nameOf(path) in calls,
     answer: (path, args) => calls[nameOf(path)]?.(args),

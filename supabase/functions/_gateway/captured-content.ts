@@ -18,7 +18,7 @@ const maxKept = 1024 * 1024;
 
 /** Captures a run's content (spec.md, Limits), or, unless the workspace's policy asks for it, nothing. */
 export function captureContent(
-  { database, waitUntil, report }: Pick<Gateway, "database" | "waitUntil" | "report">,
+  { database, settlements, waitUntil, report }: Pick<Gateway, "database" | "settlements" | "waitUntil" | "report">,
   run: Run,
 ): CapturedContent {
   const { capture, created_at, run_id: id } = run;
@@ -40,7 +40,9 @@ export function captureContent(
       const content = { tools: withinLimit(used), answer: withinLimit(answer()) };
       if (content.tools === undefined && content.answer === undefined) return then();
       // Once the run has ended, the answer is there to be replayed.
-      waitUntil(keep(content).finally(then));
+      const kept = keep(content).finally(then);
+      settlements.awaitOutcome(kept);
+      waitUntil(kept);
     },
   };
 }

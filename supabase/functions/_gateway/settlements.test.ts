@@ -33,6 +33,20 @@ function collect(fail = 0) {
 }
 
 describe("settlements", () => {
+  test("are waited for by a flush while something else is written before them", async () => {
+    const { settlements, batches } = collect();
+    let written = () => {};
+    settlements.awaitOutcome(
+      new Promise<void>((resolve) => {
+        written = resolve;
+      }).then(() => settlements.add(outcome("late"))),
+    );
+    const flushed = settlements.flush();
+    written();
+    await flushed;
+    expect(batches).toEqual([["late"]]);
+  });
+
   test("travel together, ordered by id, and keep the isolate alive until they are written", async () => {
     const { settlements, batches, kept } = collect();
     for (const id of ["c", "a", "b"]) settlements.add(outcome(id));

@@ -24,6 +24,8 @@ export type UsageSource = "provider" | "provider_partial" | "estimated_partial" 
 export type Settlements = {
   /** Takes an outcome; it is written soon, after the answer. */
   add: (outcome: Outcome) => void;
+  /** Work that ends in an outcome's being taken, for which a flush waits. */
+  awaitOutcome: (work: Promise<unknown>) => void;
   /** Resolves when everything taken so far is written or given up on. */
   flush: () => Promise<void>;
 };
@@ -47,6 +49,7 @@ export function createSettlements(options: {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let finishBatch: () => void = () => {};
   const writing = new Set<Promise<void>>();
+  const coming = new Set<Promise<unknown>>();
 
   function add(outcome: Outcome): void {
     if (batch.length === 0) {
@@ -84,7 +87,12 @@ export function createSettlements(options: {
 
   return {
     add,
+    awaitOutcome(work) {
+      const settled = work.finally(() => coming.delete(settled));
+      coming.add(settled);
+    },
     async flush() {
+      await Promise.allSettled(coming);
       send();
       await Promise.all(writing);
     },

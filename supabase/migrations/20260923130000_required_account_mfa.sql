@@ -192,6 +192,8 @@ begin
     changes := '{"recovery": "in_progress", "signInAgain": true}';
     -- One that waits at the challenge must not open by the challenge's going away.
     delete from auth.sessions s where s.user_id = subject;
+    -- Nor may a recovery code, half-used or not, of who was locked out here end the reset.
+    delete from private.mfa_recovery_codes c where c.user_id = subject;
   elsif step = 'finish_reset' then
     if state <> 'recovery_in_progress' then
       return jsonb_build_object('refused', 'unchanged');

@@ -164,6 +164,17 @@ describe("a reset of authenticators", () => {
     expect(await change(db, { ...finish, generation: 3 })).toEqual({ refused: "unchanged" });
   });
 
+  test("ends the recovery codes too, the half-used one as well", async ({ db }) => {
+    const { actor, subject } = await setting(db, "required, at AAL2");
+    await db.query(
+      `insert into private.mfa_recovery_codes (user_id, code_hash, used_at, session_id)
+       values ($1, sha256('a'), null, null), ($1, sha256('b'), now(), gen_random_uuid())`,
+      [subject],
+    );
+    await change(db, { actor, subject, step: "begin_reset", generation: 1 });
+    expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [subject])).toEqual([]);
+  });
+
   test("begun again supersedes the one before, whose completion comes late", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, no factor");
     await change(db, { actor, subject, step: "begin_reset", generation: 1 });

@@ -53,6 +53,16 @@ describe("normal login under an override", () => {
     expect(event).toEqual({ kind: "sign_in", method: "password" });
   });
 
+  test("confirms no address of an account that was made after the override", async () => {
+    await query("update auth.users set banned_until = null where id = $1", [person.id]);
+    await helper.override(person.email);
+    await query("update auth.users set created_at = now() where id = $1", [person.id]);
+    expect((await login()).location).toMatch(/^\/signup\/check-mail\?/);
+    const [account] = await query("select email_confirmed_at from auth.users where id = $1", [person.id]);
+    expect(account).toEqual({ email_confirmed_at: null });
+    expect(await eventsOf()).toEqual(["create created", "reject login_unconfirmed"]);
+  });
+
   test.each([
     ["there is none", async () => {}],
     ["it is for recovery mails alone", () => helper.override(person.email, { normalLogin: false })],

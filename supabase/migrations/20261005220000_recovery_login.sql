@@ -23,13 +23,14 @@ create function private.prove_override_password(request jsonb) returns jsonb
 as $$
 declare
   of_email text := lower(request ->> 'email');
-  override uuid := private.login_override(of_email);
+  override private.recovery_overrides;
   account auth.users;
   hash text;
   bucket record;
   outcome text;
 begin
-  if override is null then
+  select o.* into override from private.active_recovery_override(of_email) o where o.normal_login;
+  if not found then
     return '{"outcome": "none"}';
   end if;
   select * into strict bucket from private.attempt_buckets('override_password', 'email:' || of_email, null);
@@ -43,20 +44,22 @@ begin
       bucket.subject, 'override_password', bucket.scope, bucket.step, bucket.per
     ) is not null then 'limited'
     when coalesce(hash, '') !~ '^\$2a\$' then 'wrong'
-    when extensions.crypt(request ->> 'password', hash) = hash then 'proven'
-    else 'wrong'
+    when extensions.crypt(request ->> 'password', hash) is distinct from hash then 'wrong'
+    -- Anybody may sign up with an address that an admin vouched for before: their password proves no mailbox.
+    when account.email_confirmed_at is null and (account.created_at < override.created_at) is not true then 'unconfirmed'
+    else 'proven'
   end;
   perform private.record_recovery_event((request - 'password') || jsonb_build_object(
     'kind', case outcome when 'proven' then 'login_bypass' else 'reject' end,
     'outcome', case outcome when 'proven' then 'password_proven' else 'login_' || outcome end,
-    'email', of_email, 'overrideId', override, 'userId', account.id
+    'email', of_email, 'overrideId', override.id, 'userId', account.id
   ));
   if outcome <> 'proven' then
     return jsonb_build_object('outcome', outcome);
   end if;
   return jsonb_build_object(
     'outcome', 'proven',
-    'overrideId', override,
+    'overrideId', override.id,
     'userId', account.id,
     'banned', coalesce(account.banned_until > now(), false),
     'confirmed', account.email_confirmed_at is not null
@@ -65,7 +68,8 @@ end
 $$;
 comment on function private.prove_override_password(jsonb) is
   '{ email, password, ip, userAgent, requestId } → { outcome: proven, overrideId, userId, banned, confirmed }, or outcome '
-  'none (no override with normal login), wrong or limited. All but none are recorded, without the password.';
+  'none (no override with normal login), wrong, limited or unconfirmed (the account is younger than the override, and '
+  'nobody proved its email). All but none are recorded, without the password.';
 revoke execute on function private.prove_override_password(jsonb) from public, anon, authenticated;
 grant execute on function private.prove_override_password(jsonb) to service_role;
 

@@ -8,7 +8,10 @@ const password = "correct horse battery";
 async function setting(db: Database, options: { normalLogin?: boolean; prefix?: string } = {}) {
   const people = await needHelp(db);
   const stored = (await hash(password, { cost: 4 })).replace(/^\$2.\$/, options.prefix ?? "$2a$");
-  await db.query("update auth.users set encrypted_password = $2 where id = $1", [people.userId, stored]);
+  await db.query("update auth.users set encrypted_password = $2, created_at = now() - interval '1 day' where id = $1", [
+    people.userId,
+    stored,
+  ]);
   const overrideId = await override(db, { ...people, normalLogin: options.normalLogin ?? true });
   return { ...people, overrideId };
 }
@@ -39,6 +42,27 @@ describe("a password under an override", () => {
     const { email } = await setting(db, { normalLogin: false });
     expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
     expect(await prove(db, { email: "nobody@example.test", password })).toEqual({ outcome: "none" });
+  });
+
+  test("proves no email that nobody confirmed, of an account as old as the override or younger", async ({ db }) => {
+    const { email, userId } = await setting(db);
+    const born = (secondsBefore: number) =>
+      db.query(
+        `update auth.users u set created_at = o.created_at - make_interval(secs => $2)
+         from private.recovery_overrides o where o.email = u.email and u.id = $1`,
+        [userId, secondsBefore],
+      );
+    for (const secondsBefore of [0, -60]) {
+      await born(secondsBefore);
+      expect(await prove(db, { email, password })).toEqual({ outcome: "unconfirmed" });
+      expect(await prove(db, { email, password: "other" })).toEqual({ outcome: "wrong" });
+    }
+    expect(await eventsOf(db, email)).toContain("reject login_unconfirmed");
+    await db.query("update auth.users set email_confirmed_at = now() where id = $1", [userId]);
+    expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven", confirmed: true });
+    await db.query("update auth.users set email_confirmed_at = null where id = $1", [userId]);
+    await born(0.001);
+    expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven", confirmed: false });
   });
 
   test("is never that of an account without one", async ({ db }) => {

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { createServiceClient } from "../identity/service-client.ts";
 
@@ -14,11 +15,19 @@ export interface BlockedAccount {
  * Lifts a ban and confirms the email, as best effort: what could not be lifted is recorded, and the sign-in says so by
  * failing. Only after the credential has been proven.
  */
-export async function liftBlocks(context: AppLoadContext, account: BlockedAccount): Promise<void> {
-  const { userId, banned, confirmed, ...about } = account;
-  if (!banned && confirmed) return;
+export async function liftBlocks(
+  context: AppLoadContext,
+  account: BlockedAccount & { provenBy: "password" | "mailbox" },
+): Promise<boolean> {
+  const { userId, banned, confirmed, provenBy, ...about } = account;
+  if (!banned && confirmed) return true;
   const { auth } = createServiceClient(context.env);
-  const { error } = await auth.admin.updateUserById(userId, { ban_duration: "none", email_confirm: true });
+  const foreign = !confirmed && provenBy === "mailbox";
+  const { error } = await auth.admin.updateUserById(userId, {
+    ban_duration: "none",
+    email_confirm: true,
+    ...(foreign ? { password: randomBytes(32).toString("base64url") } : {}),
+  });
   await recordRecovery(context, {
     ...about,
     userId,
@@ -26,6 +35,7 @@ export async function liftBlocks(context: AppLoadContext, account: BlockedAccoun
     outcome: error ? "failed" : banned ? "unbanned" : "confirmed",
   });
 }
+  return !error;
 
 /** Makes the account of an email that has none, confirmed. @returns its id; null where that failed */
 export async function createRecoveredAccount(

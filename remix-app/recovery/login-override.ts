@@ -38,7 +38,7 @@ export async function signInUnderOverride(
     .rpc("prove_override_password", { request: { email, password, ip: clientAddress, userAgent, requestId } });
   const proof = proven.safeParse(data);
   if (error || !proof.success) return refused;
-  await liftBlocks(context, { ...proof.data, email });
+  await liftBlocks(context, { ...proof.data, email, provenBy: "password" });
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
   const { auth } = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },

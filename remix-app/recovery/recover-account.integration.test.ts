@@ -173,9 +173,37 @@ describe("a recovery", () => {
     await stranger().post(page, { token: token.replace(/^./, (first) => (first === "A" ? "B" : "A")) });
     expect(await blocks()).toEqual([{ banned: true, confirmed: false }]);
     const browser = stranger();
-    expect((await browser.post(page, { token })).location).toBe("/");
+    const choose = "/reset-password?first=&returnUrl=%2F";
+    expect((await browser.post(page, { token })).location).toBe(choose);
     expect(await blocks()).toEqual([{ banned: null, confirmed: true }]);
     expect(await eventsOf()).toContain("unban_attempt unbanned");
+
+    // Whoever signed up with the address before knows the old password.
+    const { email, password } = person;
+    expect((await stranger().post("/login", { email, password })).status).toBe(400);
+    const chosen = `${password} of its owner`;
+    expect((await browser.post(choose, { password: chosen })).words).toContain("Your password is changed");
+    expect((await stranger().post("/login", { email, password: chosen })).location).toBe("/");
+  });
+
+  test("of an unconfirmed account whose password stays gives the link back, and lets nobody in", async () => {
+    await query("update auth.users set email_confirmed_at = null where id = $1", [person.id]);
+    const { token } = await help();
+    const context = await openContext(stack);
+    const refuse = `public.refuse_${person.id.replaceAll("-", "")}`;
+    await query(`create function ${refuse}() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`, []);
+    await query(
+      `create trigger refuse_confirmation before update of encrypted_password on auth.users for each row
+       when (old.id = '${person.id}') execute function ${refuse}()`,
+      [],
+    );
+    try {
+      expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "failed", status: 503 });
+    } finally {
+      await query(`drop function ${refuse} cascade`, []);
+    }
+    expect(await query("select from auth.sessions where user_id = $1", [person.id])).toEqual([]);
+    expect(await recoverAccount(context, { token })).toEqual({ outcome: "recovered", passwordReplaced: true });
   });
 
   test("makes the account of an email that has none", async () => {
@@ -232,7 +260,7 @@ describe("a recovery", () => {
     const context = await openContext(stack);
     expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "failed", status: 503 });
     await query("delete from private.mint_leases where user_id = $1", [person.id]);
-    expect(await recoverAccount(context, { token })).toEqual({ outcome: "recovered" });
+    expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "recovered" });
   });
 
   test("takes nothing where the database does not answer", async () => {

@@ -14,7 +14,7 @@ export type Proof = { token: string } | { email: string; code: string };
 
 /** What became of it; where it failed, what to say of it and with which status. */
 export type AccountRecovery =
-  | { outcome: "recovered" }
+  | { outcome: "recovered"; passwordReplaced: boolean }
   | { outcome: "failed"; status: 400 | 403 | 410 | 429 | 503; message: string };
 
 const consumed = z.object({
@@ -73,15 +73,16 @@ async function enter(
   method: "link" | "code",
 ): Promise<AccountRecovery> {
   const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
-  if (userId && known.userId) await liftBlocks(context, { userId, email, overrideId, banned, confirmed });
+  const account = { email, overrideId, banned, confirmed, provenBy: "mailbox" } as const;
+  const open = !known.userId || (await liftBlocks(context, { ...account, userId: known.userId }));
   // A session counts from the second after the boundary on.
   await new Promise((resolve) => setTimeout(resolve, waitMs));
-  const minted = userId ? await mintSession(context, { userId }) : null;
+  const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {
     context.session.store(minted.session);
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
-    return { outcome: "recovered" };
+    return { outcome: "recovered", passwordReplaced: known.userId !== null && !confirmed };
   }
   if (minted?.status !== "unknown") {
     const { error } = await createServiceClient(context.env)

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
@@ -59,7 +59,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(reply, { status: recovery.status });
   }
   const destination = redirectTarget(next, { origin: context.origin, fallback: "/" });
-  throw await completeSignIn(context, { method: "recovery", destination });
+  const signedIn = await completeSignIn(context, { method: "recovery", destination });
+  if (recovery.passwordReplaced) {
+    throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
+  }
+  throw signedIn;
 }
 
 export default function AccountRecoveryPage() {

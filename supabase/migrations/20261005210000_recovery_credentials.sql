@@ -223,7 +223,9 @@ begin
   end if;
 
   update private.recovery_credentials c set consumed_at = now() where c.id = credential.id;
-  delete from private.recovery_code_guesses g where g.email = of_email;
+  -- A link proves the mailbox, and does not open what guesses at the codes have locked.
+  delete from private.recovery_code_guesses g
+  where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
   select * into account
   from auth.users u
   where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user

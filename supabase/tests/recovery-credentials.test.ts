@@ -199,6 +199,9 @@ describe("wrong codes", () => {
     expect(await byCode(db, { email, codeHash: third.codeHash })).toEqual(rejected);
     await db.query("savepoint locked");
     expect(await byLink(db, third)).toMatchObject({ outcome: "consumed" });
+    const fourth = await issue(db, { actor, overrideId });
+    expect(await byCode(db, { email, codeHash: fourth.codeHash })).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject locked");
     await db.query("rollback to savepoint locked");
     await shift(0.001);
     expect(await byCode(db, { email, codeHash: third.codeHash })).toMatchObject({ outcome: "consumed" });

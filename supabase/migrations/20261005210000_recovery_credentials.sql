@@ -54,9 +54,10 @@ begin
   if refused is not null then
     return jsonb_build_object('refused', refused);
   end if;
+  -- Used ones too: one that is given back must not come back beside this one.
   update private.recovery_credentials c
   set superseded_at = now()
-  where c.email = override.email and c.consumed_at is null and c.superseded_at is null;
+  where c.email = override.email and c.superseded_at is null;
   insert into private.recovery_credentials (override_id, email, token_hash, code_salt, code_hash)
   values (
     override.id, override.email, decode(request ->> 'tokenHash', 'hex'), decode(request ->> 'codeSalt', 'hex'),

@@ -117,6 +117,16 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
   });
 
+  test("that is given back after a newer one was sent stays ended", async ({ db }) => {
+    const { actor, email, overrideId, ...first } = await setting(db);
+    await byLink(db, first);
+    const second = await issue(db, { actor, overrideId });
+    await db.query("select private.release_recovery_credential($1)", [first.credentialId]);
+    expect(await byLink(db, first)).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject superseded");
+    expect(await byLink(db, second)).toMatchObject({ outcome: "consumed" });
+  });
+
   test("of an email without an account names none, so that one is made", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `new-${actor}@example.test`;

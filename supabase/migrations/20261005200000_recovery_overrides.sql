@@ -184,8 +184,14 @@ begin
   set revoked_at = now(), revoked_by = (request ->> 'actor')::uuid
   where o.id = known.id and o.revoked_at is null and o.expires_at > now()
   returning * into ended;
-  if not found then
-    return jsonb_build_object('refused', case when known.id is null then 'not_found' else 'inactive' end);
+  if known.id is null then
+    return '{"refused": "not_found"}';
+  end if;
+  if ended.id is null then
+    perform private.record_recovery_event(
+      request || jsonb_build_object('kind', 'reject', 'outcome', 'inactive', 'email', known.email)
+    );
+    return '{"refused": "inactive"}';
   end if;
   perform private.record_recovery_event(
     request || jsonb_build_object('kind', 'revoke', 'outcome', 'revoked', 'email', ended.email)

@@ -51,6 +51,11 @@ begin
       when not override.recovery_email then 'switched_off'
     end
   );
+  if refused in ('inactive', 'switched_off') then
+    perform private.record_recovery_event(
+      request || jsonb_build_object('kind', 'reject', 'outcome', refused, 'email', override.email)
+    );
+  end if;
   if refused is not null then
     return jsonb_build_object('refused', refused);
   end if;

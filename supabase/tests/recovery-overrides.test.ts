@@ -74,7 +74,15 @@ describe("an override", () => {
     expect(await loginOverride(db, email)).toBeNull();
     const again = { actor, overrideId: next, reason: "done" };
     expect(await ask(db, "revoke_recovery_override", again)).toEqual({ refused: "inactive" });
-    expect(await eventsOf(db, email)).toEqual(["create created", "create created", "revoke revoked"]);
+    await expect(issue(db, again)).rejects.toThrow("inactive");
+    expect(await eventsOf(db, email)).toEqual([
+      "create created",
+      "reject inactive",
+      "create created",
+      "revoke revoked",
+      "reject inactive",
+      "reject inactive",
+    ]);
   });
 
   test("has two switches, of which one is on", async ({ db }) => {
@@ -85,6 +93,7 @@ describe("an override", () => {
     const loginOnly = await override(db, { actor, email, recoveryEmail: false });
     expect(await loginOverride(db, email)).toBe(loginOnly);
     await expect(issue(db, { actor, overrideId: loginOnly })).rejects.toThrow("switched_off");
+    expect((await eventsOf(db, email)).at(-1)).toBe("reject switched_off");
     await ask(db, "revoke_recovery_override", { actor, overrideId: loginOnly, reason: "again" });
     const neither = () => create(db, { actor, email, normalLogin: false, recoveryEmail: false });
     expect((await failureOf(neither)).code).toBe("23514");

@@ -12,8 +12,9 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email, as best effort: what could not be lifted is recorded, and the sign-in says so by
- * failing. Only after the credential has been proven.
+ * Lifts a ban and confirms the email. Only after the credential has been proven. Where that was no password, the one of
+ * an unconfirmed account is anybody's who signed up with the email: in the same call it gives way to one nobody knows.
+ * @returns whether nothing blocks any more; what could not be lifted is recorded
  */
 export async function liftBlocks(
   context: AppLoadContext,
@@ -34,8 +35,8 @@ export async function liftBlocks(
     kind: "unban_attempt",
     outcome: error ? "failed" : banned ? "unbanned" : "confirmed",
   });
-}
   return !error;
+}
 
 /** Makes the account of an email that has none, confirmed. @returns its id; null where that failed */
 export async function createRecoveredAccount(
@@ -54,9 +55,10 @@ export async function createRecoveredAccount(
   return userId;
 }
 
-async function recordRecovery(
+/** Adds to the log of recoveries. */
+export async function recordRecovery(
   { env, requestId, clientAddress, userAgent }: AppLoadContext,
-  event: { kind: string; outcome: string; email: string; overrideId: string; userId?: string },
+  event: { kind: string; outcome: string; email: string; overrideId?: string; userId?: string },
 ): Promise<void> {
   const { error } = await createServiceClient(env)
     .schema("private")

@@ -98,7 +98,9 @@ describe("normal login under an override", () => {
       "update private.address_blocks set lifted_at = now(), lift_reason = 'test' where address = private.address_network($1)",
       [address],
     );
+    expect((await login("wrong")).status).toBe(400);
     expect((await login(person.password, address)).location).toBe("/");
+    expect(await eventsOf()).toEqual(["create created", "reject login_wrong", "login_bypass signed_in"]);
   });
 });
 

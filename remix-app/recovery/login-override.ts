@@ -1,16 +1,20 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { type AuthError, createClient } from "@supabase/supabase-js";
+import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { fetchWithin, identityHeaders } from "../identity/clients.ts";
 import { authCallTimeoutMs } from "../identity/limits.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { storedSession } from "../identity/session-cookie.ts";
-import { liftBlocks } from "./lift-blocks.ts";
+import { liftBlocks, recordRecovery } from "./lift-blocks.ts";
 
 /** Whether an admin lets this email past its own blocks and limits at the sign-in page. Unknown is no. */
-export async function hasLoginOverride({ env }: AppLoadContext, email: string): Promise<boolean> {
+export async function hasLoginOverride(context: AppLoadContext, email: string): Promise<boolean> {
+  return (await findLoginOverride(context, email)) !== null;
+}
+
+async function findLoginOverride({ env }: AppLoadContext, email: string): Promise<string | null> {
   const { data, error } = await createServiceClient(env).schema("private").rpc("login_override", { of_email: email });
-  return !error && typeof data === "string";
+  return !error && typeof data === "string" ? data : null;
 }
 
 const proven = z.object({
@@ -22,16 +26,20 @@ const proven = z.object({
 });
 
 /**
- * Takes up a sign-in under an override that the identity backend refused because the account is banned or its email not
- * confirmed: proves the password, lifts what blocks it, and signs in again, into the cookie of the answer. The first try
+ * Takes up a sign-in that an override let past limits, and records what the identity backend answered to it. Where it
+ * refused because the account is banned or its email not confirmed: proves the password, lifts what blocks it, and signs in again, into the cookie of the answer. The first try
  * has had the bot challenge judged, whose token is spent; so the second one goes by our own key.
  * @returns what the sign-in comes to: null where it succeeded
  */
 export async function signInUnderOverride(
   context: AppLoadContext,
-  { email, password, refused }: { email: string; password: string; refused: AuthError },
+  { email, password, tried }: { email: string; password: string; tried: AuthTokenResponsePassword },
 ): Promise<AuthError | null> {
-  if (refused.code !== "user_banned" && refused.code !== "email_not_confirmed") return refused;
+  const refused = tried.error;
+  if (refused?.code !== "user_banned" && refused?.code !== "email_not_confirmed") {
+    await recordAnswer(context, { email, tried });
+    return refused;
+  }
   const { env, clientAddress, userAgent, requestId, session } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
@@ -49,4 +57,20 @@ export async function signInUnderOverride(
   const { access_token, refresh_token, expires_in, expires_at } = signedIn.data.session;
   session.store(storedSession.parse({ access_token, refresh_token, expires_in, expires_at, token_type: "bearer" }));
   return null;
+}
+
+async function recordAnswer(
+  context: AppLoadContext,
+  { email, tried }: { email: string; tried: AuthTokenResponsePassword },
+): Promise<void> {
+  const { data, error } = tried;
+  if (error && error.code !== "invalid_credentials") return;
+  const overrideId = await findLoginOverride(context, email);
+  await recordRecovery(context, {
+    email,
+    ...(overrideId ? { overrideId } : {}),
+    ...(error
+      ? { kind: "reject", outcome: "login_wrong" }
+      : { kind: "login_bypass", outcome: "signed_in", userId: data.user.id }),
+  });
 }

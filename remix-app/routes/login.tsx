@@ -74,9 +74,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const attempt = await guardAttempt(context, { action: "password", email, botChallenge, isOverridden });
   if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
   const credentials = { email, password, options: attempt.challenge };
-  const { error: refused } = await context.session.authClient().auth.signInWithPassword(credentials);
-  const underOverride = attempt.overridden && refused;
-  const error = underOverride ? await signInUnderOverride(context, { email, password, refused }) : refused;
+  const tried = await context.session.authClient().auth.signInWithPassword(credentials);
+  const error = attempt.overridden ? await signInUnderOverride(context, { email, password, tried }) : tried.error;
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.

@@ -2,13 +2,18 @@
 -- limits when our server says so), and a ban falls once the password is proven here, since the identity backend refuses
 -- banned accounts before it looks at their password.
 
+-- Definer: accounts' emails are the identity backend's, which the service role cannot read.
 create function private.login_override(of_email text) returns uuid
   language sql
   stable
-  security invoker
+  security definer
   set search_path = ''
 as $$
-  select o.id from private.active_recovery_override(of_email) o where o.normal_login
+  select o.id
+  from private.active_recovery_override(of_email) o
+  -- Never of oneself, though its maker may have come by the email since.
+  where o.normal_login
+    and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
 comment on function private.login_override(text) is 'The override under which an email may sign in now; null without one.';
 revoke execute on function private.login_override(text) from public, anon, authenticated;
@@ -40,6 +45,7 @@ begin
   -- One algorithm by three names; pgcrypto knows the oldest.
   hash := regexp_replace(account.encrypted_password, '^\$2[by]\$', '$2a$');
   outcome := case
+    when override.created_by = account.id then 'oneself'
     when private.take_attempt(
       bucket.subject, 'override_password', bucket.scope, bucket.step, bucket.per
     ) is not null then 'limited'
@@ -68,7 +74,7 @@ end
 $$;
 comment on function private.prove_override_password(jsonb) is
   '{ email, password, ip, userAgent, requestId } → { outcome: proven, overrideId, userId, banned, confirmed }, or outcome '
-  'none (no override with normal login), wrong, limited or unconfirmed (the account is younger than the override, and '
+  'none (no override with normal login), wrong, limited, oneself or unconfirmed (the account is younger than the override, and '
   'nobody proved its email). All but none are recorded, without the password.';
 revoke execute on function private.prove_override_password(jsonb) from public, anon, authenticated;
 grant execute on function private.prove_override_password(jsonb) to service_role;

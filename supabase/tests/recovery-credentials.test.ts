@@ -127,6 +127,14 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toMatchObject({ outcome: "consumed" });
   });
 
+  test("is worth nothing to the admin who made its override and has come by the email", async ({ db }) => {
+    const { email, userId, overrideId, ...issued } = await setting(db);
+    await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
+    expect(await byLink(db, issued)).toEqual(rejected);
+    expect(await byCode(db, { email, codeHash: issued.codeHash })).toEqual(rejected);
+    expect((await eventsOf(db, email)).slice(-2)).toEqual(["reject oneself", "reject oneself"]);
+  });
+
   test("of an email without an account names none, so that one is made", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `new-${actor}@example.test`;

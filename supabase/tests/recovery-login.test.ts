@@ -65,6 +65,14 @@ describe("a password under an override", () => {
     expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven", confirmed: false });
   });
 
+  test("is worth nothing to the admin who made the override and has come by the email", async ({ db }) => {
+    const { email, userId, overrideId } = await setting(db);
+    await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
+    expect(await one(db, { sql: "select private.login_override($1) as id", values: [email] })).toEqual({ id: null });
+    expect(await prove(db, { email, password })).toEqual({ outcome: "oneself" });
+    expect((await eventsOf(db, email)).at(-1)).toBe("reject login_oneself");
+  });
+
   test("is never that of an account without one", async ({ db }) => {
     const { email, userId } = await setting(db);
     for (const none of ["", null]) {

@@ -50,19 +50,25 @@ async function signInTo(
   const { sub: userId, session_id: sessionId } = claims;
   const first = known ? successorOf(device, vault.keys) : device;
   const second = successorOf(first, vault.keys);
-  const answer = await vault.call("sign_in_account", {
-    args: {
-      sign_in: {
-        deviceId: device.id,
-        secret: known ? device.secret : null,
-        nextHash: secretHash(first),
-        secondNextHash: secretHash(second),
-        userId,
-        sessionId,
-        ...(await vault.seal(device, { userId, session })),
-      },
+  const args = {
+    sign_in: {
+      deviceId: device.id,
+      secret: known ? device.secret : null,
+      nextHash: secretHash(first),
+      secondNextHash: secretHash(second),
+      userId,
+      sessionId,
+      ...(await vault.seal(device, { userId, session })),
     },
-    schema: signInAnswer,
+  };
+  const ask = () => vault.call("sign_in_account", { args, schema: signInAnswer });
+  const answer = await ask().catch(async (error: unknown) => {
+    // Of a known browser it comes to the same when it is sent again; it may have been the answer that was lost.
+    if (!known || !isVaultUnavailable(error)) throw error;
+    const again = await ask();
+    // It may have been kept under a secret that nobody can tell now: then no second device is made for it.
+    if (again.status === "unknown") throw error;
+    return again;
   });
   if (answer.status === "kept") storeDevice(answer.successor === 1 ? first : second);
   return answer;

@@ -74,10 +74,7 @@ export async function switchAccount(
       await writeOutgoing(context, leaving);
       return await activate(context, { device: device.device, lease, begun });
     } finally {
-      await context.session.vault.call("end_account_switch", {
-        args: { device_id: device.device.id, lease },
-        schema: z.unknown(),
-      });
+      await giveBack(context, { device: device.device, lease });
     }
   } catch (error) {
     if (!isVaultUnavailable(error)) throw error;
@@ -98,6 +95,19 @@ async function begin(
     if (begun.status !== "busy") return begun;
     if (Date.now() > until) return "unavailable" as const;
     await sleep(leasePollMs * (1 + Math.random()));
+  }
+}
+
+/** Gives the lease back, where the switch has not. It runs out by itself: whatever became of the switch stands. */
+async function giveBack(
+  { session: { vault }, requestId }: AppLoadContext,
+  { device, lease }: { device: Device; lease: string },
+): Promise<void> {
+  try {
+    await vault.call("end_account_switch", { args: { device_id: device.id, lease }, schema: z.unknown() });
+  } catch (error) {
+    if (!isVaultUnavailable(error)) throw error;
+    console.error(`warning request=${requestId} a switch's lease was not given back: ${error.message}`);
   }
 }
 

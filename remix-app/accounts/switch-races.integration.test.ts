@@ -236,6 +236,31 @@ describe("a server of its own", () => {
     60_000,
   );
 
+  test("that does not reach the database to give the lease back has switched", async () => {
+    const browser = await browserWithBoth();
+    const web = await start({ UNREACHABLE: "end_account_switch" });
+    try {
+      const tab = openBrowser(web.base, { cookie: browser.cookie() });
+      expect((await switchTo(tab, ada)).status).toBe(200);
+      expect(await whoIs(tab)).toBe(ada.id);
+    } finally {
+      await web.stop();
+    }
+  }, 60_000);
+
+  test("that loses the answer to a sign-in asks again, and keeps every account", async () => {
+    const browser = await signIn(ada);
+    const web = await start({ LOSES_ANSWER: "sign_in_account" });
+    try {
+      const tab = openBrowser(web.base, { cookie: browser.cookie() });
+      expect((await tab.post("/add-account", { email: bob.email, password: bob.password })).location).toBe("/");
+      expect(await whoIs(tab)).toBe(bob.id);
+      await expectBothUsable(tab);
+    } finally {
+      await web.stop();
+    }
+  }, 60_000);
+
   test("with a new secret keeps whoever is signed in, and seals anew, while it lists the old one", async () => {
     const browser = await browserWithBoth();
     const keyOf = async ({ id }: Person) =>

@@ -144,6 +144,9 @@ describe("a switch", () => {
       { code: "NOT_FOUND", requiresReauth: true },
     ]);
     expect((await switchTo(openBrowser(base), ada)).status).toBe(401);
+    // Whoever is nobody hears nothing about what was sent.
+    expect((await openBrowser(base).postJson(`${api}/switch`, { nonsense: true })).status).toBe(401);
+    expect((await openBrowser(base).sendJson("DELETE", `${api}/nonsense`)).status).toBe(401);
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { accountProblem } from "../accounts/answers.ts";
+import { accountProblem, withoutDevice } from "../accounts/answers.ts";
 import { signOutAccount } from "../accounts/sign-out.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 
@@ -8,6 +8,7 @@ export const handle: RouteHandle = { methods: ["DELETE"] };
 
 /** `DELETE /api/v1/auth/accounts/{id}` (api.md): takes an account off this browser, and ends its session. */
 export async function action({ params, context }: ActionFunctionArgs) {
+  if (!context.session.device) throw accountProblem(withoutDevice(context), context);
   const accountId = z.uuid().safeParse(params.accountId);
   if (!accountId.success) throw accountProblem("no_account", context);
   const { status, ...answer } = await signOutAccount(context, accountId.data);

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { accountProblem, entryPath } from "../accounts/answers.ts";
+import { accountProblem, entryPath, withoutDevice } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
 import { switchAccount } from "../accounts/switch-account.ts";
 import { readJson } from "../http/json-body.ts";
@@ -13,7 +13,8 @@ const schema = z.strictObject({
 
 /** `POST /api/v1/auth/accounts/switch` (api.md): another of this browser's accounts becomes the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { requestId, origin } = context;
+  const { requestId, origin, session } = context;
+  if (!session.device) throw accountProblem(withoutDevice(context), context);
   const { accountId, targetRoute, currentRoute } = await readJson(request, { schema, requestId });
   const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, { origin }) });
   if (outcome.status !== "switched") throw accountProblem(outcome.status, context);

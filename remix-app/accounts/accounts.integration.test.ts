@@ -351,6 +351,17 @@ describe("signing out", () => {
     expect(rows).toEqual([]);
   });
 
+  test("of all expires what waits for an approval", async () => {
+    const browser = await signIn(ada);
+    const response = await fetch(new URL(`${api}/logout-all`, base), {
+      method: "POST",
+      headers: { cookie: browser.cookie(), "sec-fetch-site": "same-origin" },
+    });
+    const headers = response.headers.getSetCookie().join("\n");
+    expect(headers).toMatch(/^gh_qr=;.*Max-Age=0; Path=\/qr;/m);
+    expect(headers).toMatch(/^gh_mfa_app=;.*Max-Age=0; Path=\/mfa;/m);
+  });
+
   test("expires the approval cookie", async () => {
     const browser = await browserWith(ada, bob);
     for (const path of [`${api}/logout`, `${api}/logout-all`]) {

@@ -11,6 +11,8 @@ const traces = [
   { name: "gh_sign_in_email", path: "/add-account" },
   { name: "gh_settings_notice", path: "/settings" },
   { name: "gh_link_result", path: "/settings" },
+  { name: "gh_qr", path: "/qr" },
+  { name: "gh_mfa_app", path: "/mfa" },
 ] as const;
 
 /** Takes from the browser every cookie of ours that has to do with an account, host-only and by domain. With the session's go those of approvals. */

@@ -27,8 +27,9 @@ const proven = z.object({
 
 /**
  * Takes up a sign-in that an override let past limits, and records what the identity backend answered to it. Where it
- * refused because the account is banned or its email not confirmed: proves the password, lifts what blocks it, and signs in again, into the cookie of the answer. The first try
- * has had the bot challenge judged, whose token is spent; so the second one goes by our own key.
+ * refused because the account is banned or its email not confirmed: proves the password, lifts what blocks it, and signs
+ * in again, into the cookie of the answer. The first try has had the bot challenge judged, whose token is spent; so the
+ * second one goes by our own key.
  * @returns what the sign-in comes to: null where it succeeded
  */
 export async function signInUnderOverride(

@@ -5,6 +5,17 @@ alter table ai.keys add column replaced_by uuid references ai.keys (id) on delet
 comment on column ai.keys.replaced_by is 'The key that a rotation put in its place. A key is rotated once.';
 create index keys_replaced_by_idx on ai.keys (replaced_by);
 
+create function ai.cost_visible(workspace uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
+$$;
+comment on function ai.cost_visible(uuid) is 'Whether a workspace''s members are shown what providers charge; by default yes.';
+revoke execute on function ai.cost_visible(uuid) from public, anon, authenticated;
+
 create function ai.key_summary(key ai.keys) returns jsonb
   language sql
   stable
@@ -40,9 +51,7 @@ as $$
       select jsonb_build_object(
         'limitUsd', b.limit_usd,
         'spentUsd', case
-          when not coalesce(
-            (select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = b.workspace_id), true
-          ) then null
+          when not ai.cost_visible(b.workspace_id) then null
           when b.period_start = date_trunc('month', now() at time zone 'UTC')::date
           then b.spent_usd else 0 end
       )

@@ -42,17 +42,6 @@ comment on function ai.run_summary(ai.runs, boolean) is
   'A run for its workspace''s members. costUsd is null where the workspace''s policy hides what providers charge.';
 revoke execute on function ai.run_summary(ai.runs, boolean) from public, anon, authenticated;
 
-create function ai.cost_visible(workspace uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
-$$;
-comment on function ai.cost_visible(uuid) is 'Whether a workspace''s members are shown what providers charge; by default yes.';
-revoke execute on function ai.cost_visible(uuid) from public, anon, authenticated;
-
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create function ai.list_runs(
   member_id uuid,

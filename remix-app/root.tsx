@@ -19,6 +19,7 @@ import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
 import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
+import { InlineScript } from "./ui/inline-script.tsx";
 import { useNonce } from "./ui/nonce.ts";
 import progressiveScript from "./ui/progressive.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
@@ -90,18 +91,6 @@ export function Layout({ children }: { children: ReactNode }) {
         <InlineScript source={sessionChannelScript} />
       </body>
     </html>
-  );
-}
-
-function InlineScript({ source }: { source: string }) {
-  return (
-    <script
-      nonce={useNonce()}
-      type="module"
-      suppressHydrationWarning
-      // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
-      dangerouslySetInnerHTML={{ __html: source }}
-    />
   );
 }
 

@@ -3,7 +3,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { buttonClass } from "../ui/button.tsx";
 import dropFragmentScript from "../ui/drop-fragment.js?raw";
 import { EntryPage } from "../ui/entry-page.tsx";
-import { useNonce } from "../ui/nonce.ts";
+import { InlineScript } from "../ui/inline-script.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -29,13 +29,7 @@ export default function QrOpenPage() {
           Go to the start page
         </a>
       </EntryPage>
-      <script
-        nonce={useNonce()}
-        type="module"
-        suppressHydrationWarning
-        // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
-        dangerouslySetInnerHTML={{ __html: dropFragmentScript }}
-      />
+      <InlineScript source={dropFragmentScript} />
     </>
   );
 }

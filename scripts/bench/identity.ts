@@ -26,7 +26,9 @@ const sampleSize = 500;
 const bcryptCost = 10;
 const password = "correct horse battery staple";
 
-const own = process.env.GATEHOUSE_STACK ? undefined : await startStack();
+const own = process.env.GATEHOUSE_STACK
+  ? undefined
+  : await startStack({ GOTRUE_PASSWORD_HASH_COST: String(bcryptCost) });
 if (own) process.env.GATEHOUSE_STACK = own.file;
 try {
   await measure(readStack());

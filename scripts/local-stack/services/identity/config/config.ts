@@ -49,6 +49,8 @@ const environment = z.object({
 
   GOTRUE_PASSWORD_MIN_LENGTH: count(6),
   GOTRUE_PASSWORD_REQUIRED_CHARACTERS: characterSets(),
+  /** Ours: bcrypt's, as Supabase Auth has it unless told otherwise, so that tests need not spend most of their time on it. */
+  GOTRUE_PASSWORD_HASH_COST: count(10).pipe(z.int().min(4).max(15)),
 
   GOTRUE_SECURITY_CAPTCHA_ENABLED: flag(false),
   GOTRUE_SECURITY_CAPTCHA_PROVIDER: str("hcaptcha").pipe(z.enum(["hcaptcha", "turnstile"])),

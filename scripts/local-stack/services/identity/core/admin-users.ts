@@ -64,7 +64,8 @@ export async function createUserAsAdmin(deps: Deps, given: AdminUser & { request
     );
   }
   const bannedUntil = parseBan(given.banDuration, deps.clock());
-  const passwordHash = given.passwordHash || (await hashPassword(given.password || randomPassword(deps.random)));
+  const passwordHash =
+    given.passwordHash || (await hashPassword(given.password || randomPassword(deps.random), deps.config));
   try {
     return await transaction(deps.db, async (tx) => {
       const user = await createUser(tx, {
@@ -108,7 +109,7 @@ export async function updateUserAsAdmin(deps: Deps, user: User, given: AdminUser
   const email = given.email ? parseEmail(given.email) : "";
   const bannedUntil = parseBan(given.banDuration, deps.clock());
   if (given.password !== undefined) requireStrong(given.password, deps.config);
-  const passwordHash = given.password ? await hashPassword(given.password) : null;
+  const passwordHash = given.password ? await hashPassword(given.password, deps.config) : null;
   try {
     return await transaction(deps.db, async (tx) => {
       let current = user;

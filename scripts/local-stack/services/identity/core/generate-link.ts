@@ -58,7 +58,7 @@ async function newPasswordHash(
     : request.password;
   if (!password) throw invalid("Signup requires a valid password");
   requireStrong(password, deps.config);
-  return hashPassword(password);
+  return hashPassword(password, deps.config);
 }
 
 type Issue = { deps: Deps; type: GenerateType; user: User; created: boolean; request: GenerateLink };

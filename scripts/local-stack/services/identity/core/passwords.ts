@@ -4,7 +4,6 @@ import { AuthError, invalid, type WeaknessReason } from "./errors.ts";
 
 /** bcrypt sees no more than this many bytes. */
 const maxPasswordBytes = 72;
-const bcryptCost = 10;
 
 /** @throws AuthError 400 validation_failed beyond 72 bytes */
 export function requireHashable(password: string): void {
@@ -14,9 +13,9 @@ export function requireHashable(password: string): void {
 }
 
 /** Hashes a password; off the main thread. */
-export function hashPassword(password: string): Promise<string> {
+export function hashPassword(password: string, config: Pick<Config, "GOTRUE_PASSWORD_HASH_COST">): Promise<string> {
   requireHashable(password);
-  return hash(password, { cost: bcryptCost, version: "2a" });
+  return hash(password, { cost: config.GOTRUE_PASSWORD_HASH_COST, version: "2a" });
 }
 
 /** Whether the password is the one that was hashed; an account without a password has none that matches. */

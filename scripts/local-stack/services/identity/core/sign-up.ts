@@ -56,7 +56,7 @@ export async function signUp(deps: Deps, request: SignUp): Promise<{ user: WireU
   }
   const email = parseEmail(request.email);
   const known = await findEmailOwner(deps.db, { email, aud: request.aud });
-  const passwordHash = known ? "" : await hashPassword(request.password);
+  const passwordHash = known ? "" : await hashPassword(request.password, deps.config);
   try {
     return await transaction(deps.db, (tx) => signUpIn(tx, { deps, request: { ...request, email }, passwordHash }));
   } catch (error) {

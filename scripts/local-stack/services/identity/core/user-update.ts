@@ -101,7 +101,7 @@ async function requireNewPassword(
       throw new AuthError(422, "same_password", "New password should be different from the old password.");
     }
   }
-  return hashPassword(password);
+  return hashPassword(password, config);
 }
 
 async function hasProvenMailbox({ deps, session }: Context): Promise<boolean> {

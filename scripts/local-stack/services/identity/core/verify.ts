@@ -176,7 +176,7 @@ async function redeem(tx: Sql, { deps, user, type, hash }: Found & { deps: Deps 
 async function redeemConfirmation(tx: Sql, deps: Deps, user: User): Promise<User> {
   let current = user;
   if (!user.encrypted_password && user.invited_at) {
-    const hash = await hashPassword(randomPassword(deps.random));
+    const hash = await hashPassword(randomPassword(deps.random), deps.config);
     current = await storePassword(tx, { deps, user, hash });
   }
   const confirmed = await confirmUser(tx, deps, current);

@@ -71,6 +71,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
 test("without an approval keys are listed, and the page says whom to ask", async ({ page, member }) => {
   await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
   await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "AI studio" }).click();
   await page.getByRole("link", { name: "Keys" }).click();
   await expect(page.getByText("has no approval to make or rotate keys")).toBeVisible();
   await expect(page.getByRole("link", { name: "New key" })).toHaveCount(0);

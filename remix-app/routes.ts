@@ -58,6 +58,8 @@ export default [
   route("workspaces/:workspaceId/roles/:roleId", "routes/workspace.role.tsx"),
   route("workspaces/:workspaceId/settings", "routes/workspace.settings.tsx"),
   route("workspaces/:workspaceId/activity", "routes/workspace.activity.tsx"),
+  route("workspaces/:workspaceId/ai", "routes/studio.tsx"),
+  route("workspaces/:workspaceId/ai/usage.csv", "routes/studio.usage-csv.ts"),
   route("workspaces/:workspaceId/ai/runs", "routes/studio.runs.tsx"),
   route("workspaces/:workspaceId/ai/runs/:runId", "routes/studio.run.tsx"),
   route("workspaces/:workspaceId/ai/keys", "routes/studio.keys.tsx"),

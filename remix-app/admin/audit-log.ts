@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import type { CsvColumn } from "../http/csv.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
 import { readConsole } from "./read-console.ts";
@@ -86,25 +87,19 @@ function dayAfter(day: string): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) + 24 * 60 * 60 * 1000).toISOString();
 }
 
-/** Lines as a file for spreadsheets (RFC 4180). */
-export function auditCsv(lines: readonly AuditLine[]): string {
-  const header = ["time", "actor", "action", "target", "reason", "before", "after", "ip", "request_id"];
-  const rows = lines.map((line) => [
-    line.createdAt,
-    line.actorEmail ?? "",
-    line.action,
-    line.target ?? line.targetUserId ?? "",
-    line.reason,
-    line.before === null || line.before === undefined ? "" : JSON.stringify(line.before),
-    line.after === null || line.after === undefined ? "" : JSON.stringify(line.after),
-    line.ip ?? "",
-    line.requestId ?? "",
-  ]);
-  return [header, ...rows].map((row) => `${row.map(csvField).join(",")}\r\n`).join("");
-}
+/** The log's columns in a file. */
+export const auditColumns: readonly CsvColumn<AuditLine>[] = [
+  { name: "time", value: (line) => line.createdAt },
+  { name: "actor", value: (line) => line.actorEmail },
+  { name: "action", value: (line) => line.action },
+  { name: "target", value: (line) => line.target ?? line.targetUserId },
+  { name: "reason", value: (line) => line.reason },
+  { name: "before", value: (line) => jsonText(line.before) },
+  { name: "after", value: (line) => jsonText(line.after) },
+  { name: "ip", value: (line) => line.ip },
+  { name: "request_id", value: (line) => line.requestId },
+];
 
-/** What begins as a formula would be run by a spreadsheet, so that it is led by an apostrophe. */
-function csvField(value: string): string {
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+function jsonText(value: unknown): string | null {
+  return value === null || value === undefined ? null : JSON.stringify(value);
 }

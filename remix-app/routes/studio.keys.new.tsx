@@ -9,7 +9,7 @@ import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
-import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const meta: MetaFunction = () => [{ title: "New key · Gatehouse" }];
@@ -74,16 +74,16 @@ export default function NewKeyPage() {
   const typed: Record<string, string> = answer?.typed ?? {};
   if (answer?.secret) {
     return (
-      <WorkspacePage user={user} workspace={workspace}>
+      <StudioPage user={user} workspace={workspace} title="Keys">
         <NewSecret secret={answer.secret} baseUrl={gatewayUrl} />
         <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
           I have copied it
         </Link>
-      </WorkspacePage>
+      </StudioPage>
     );
   }
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <StudioPage user={user} workspace={workspace} title="Keys">
       <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
         <Form method="post" noValidate className="max-w-108 space-y-5">
           <ErrorSummary
@@ -111,6 +111,6 @@ export default function NewKeyPage() {
           </div>
         </Form>
       </Card>
-    </WorkspacePage>
+    </StudioPage>
   );
 }

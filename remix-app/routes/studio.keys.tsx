@@ -8,9 +8,9 @@ import { KeyList } from "../studio/key-list.tsx";
 import { listKeys, revokeKey, rotateKey } from "../studio/keys.ts";
 import { NewSecret } from "../studio/new-secret.tsx";
 import { buttonClass } from "../ui/button.tsx";
-import { Card } from "../ui/card.tsx";
 import { Notice } from "../ui/notice.tsx";
-import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { Panel } from "../ui/panel.tsx";
+import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
@@ -70,7 +70,19 @@ export default function KeysPage() {
   const { user, workspace, approval, keys, nextCursor, gatewayUrl, now } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Keys"
+      lead="Your programs call the gateway with these. A key is shown once, when it is made."
+      actions={
+        approval ? (
+          <Link to="new" className={buttonClass("primary")}>
+            New key
+          </Link>
+        ) : null
+      }
+    >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.secret ? <NewSecret secret={answer.secret} baseUrl={gatewayUrl} /> : null}
       {approval ? null : (
@@ -79,24 +91,14 @@ export default function KeysPage() {
           working.
         </Notice>
       )}
-      <Card
-        title="Keys"
-        lead="Your programs call the gateway with these. A key is shown once, when it is made."
-        action={
-          approval ? (
-            <Link to="new" className={buttonClass("primary")}>
-              New key
-            </Link>
-          ) : null
-        }
-      >
+      <Panel>
         <KeyList keys={keys} mayRotate={approval !== null} now={now} />
         {nextCursor ? (
           <Link className="link" to={`?cursor=${nextCursor}`}>
             Older keys
           </Link>
         ) : null}
-      </Card>
-    </WorkspacePage>
+      </Panel>
+    </StudioPage>
   );
 }

@@ -4,7 +4,7 @@ import type { RunSummary } from "../studio/run-schema.ts";
 import { readRun } from "../studio/runs.ts";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
-import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const meta: MetaFunction = () => [{ title: "Run · Gatehouse" }];
@@ -51,16 +51,18 @@ function factsOf(run: RunSummary): [string, string][] {
 export default function RunPage() {
   const { user, workspace, run, steps, now } = useLoaderData<typeof loader>();
   return (
-    <WorkspacePage user={user} workspace={workspace}>
-      <Card
-        title="Run"
-        lead={<Moment at={run.createdAt} now={now} />}
-        action={
-          <Link className="link" to={`/workspaces/${workspace.id}/ai/runs`}>
-            All runs
-          </Link>
-        }
-      >
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Run"
+      lead={<Moment at={run.createdAt} now={now} />}
+      actions={
+        <Link className="link" to={`/workspaces/${workspace.id}/ai/runs`}>
+          All runs
+        </Link>
+      }
+    >
+      <Card title="What it was">
         <dl className="grid grid-cols-1 gap-x-8 gap-y-2 sm:grid-cols-[auto_1fr]">
           {factsOf(run).map(([name, value]) => (
             <div key={name} className="sm:contents">
@@ -88,6 +90,6 @@ export default function RunPage() {
           ))}
         </ol>
       </Card>
-    </WorkspacePage>
+    </StudioPage>
   );
 }

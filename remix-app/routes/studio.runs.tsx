@@ -5,8 +5,8 @@ import { RunFilterForm } from "../studio/run-filter-form.tsx";
 import { RunList } from "../studio/run-list.tsx";
 import { runFilter } from "../studio/run-schema.ts";
 import { listRuns } from "../studio/runs.ts";
-import { Card } from "../ui/card.tsx";
-import { WorkspacePage } from "../ui/workspace-page.tsx";
+import { Panel } from "../ui/panel.tsx";
+import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
@@ -39,21 +39,21 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export default function RunsPage() {
   const { user, workspace, runs, asked, older, now } = useLoaderData<typeof loader>();
   return (
-    <WorkspacePage user={user} workspace={workspace}>
-      <Card
-        title="Runs"
-        lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
-      >
-        <div className="space-y-5">
-          <RunFilterForm asked={asked} />
-          <RunList runs={runs} workspaceId={workspace.id} filtered={Object.keys(asked).length > 0} now={now} />
-          {older ? (
-            <Link className="link" to={older}>
-              Older runs
-            </Link>
-          ) : null}
-        </div>
-      </Card>
-    </WorkspacePage>
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Runs"
+      lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
+    >
+      <RunFilterForm asked={asked} />
+      <Panel>
+        <RunList runs={runs} workspaceId={workspace.id} filtered={Object.keys(asked).length > 0} now={now} />
+        {older ? (
+          <Link className="link" to={older}>
+            Older runs
+          </Link>
+        ) : null}
+      </Panel>
+    </StudioPage>
   );
 }

@@ -1,6 +1,6 @@
 import { Link } from "@remix-run/react";
 import { Moment } from "../ui/moment.tsx";
-import { formatUsd } from "./format-usd.ts";
+import { formatUsd } from "./format-amount.ts";
 import type { RunSummary } from "./run-schema.ts";
 
 const counts = new Intl.NumberFormat("en");

@@ -15,8 +15,7 @@ export function WorkspacePage({ user, workspace, children }: WorkspacePageProps)
     { to: base, label: "Overview" },
     { to: `${base}/members`, label: "Members" },
     { to: `${base}/roles`, label: "Roles" },
-    { to: `${base}/ai/runs`, label: "Runs" },
-    { to: `${base}/ai/keys`, label: "Keys" },
+    { to: `${base}/ai`, label: "AI studio" },
     { to: `${base}/settings`, label: "Settings" },
     ...(workspace.isOwner ? [{ to: `${base}/activity`, label: "Activity" }] : []),
   ];

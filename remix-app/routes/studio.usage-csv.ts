@@ -1,0 +1,19 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { csvFile } from "../http/csv.ts";
+import { overviewColumns, readDimension, readOverview } from "../studio/overview.ts";
+import { readRange } from "../studio/range.ts";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+/** The overview's table as a file. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const url = new URL(request.url);
+  const by = readDimension(url);
+  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const { rows } = await readOverview(context, { reader, range: readRange(url, { now: new Date() }), by });
+  return csvFile(`usage-by-${by}`, overviewColumns(by), rows);
+}

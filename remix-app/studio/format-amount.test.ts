@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "./format-amount.ts";
+
+test.each([
+  ["0", "$0.00"],
+  ["12.34", "$12.34"],
+  ["1234567.891", "$1,234,567.89"],
+  ["0.01", "$0.01"],
+  ["0.0099", "$0.0099"],
+  ["0.0042", "$0.0042"],
+  ["0.000000123456", "$0.00000012"],
+  ["-0.5", "-$0.50"],
+  ["-0.0042", "-$0.0042"],
+])("%s is read as %s", (amount, text) => {
+  expect(formatUsd(amount)).toBe(text);
+});
+
+test("credits are read alike, without the sign of a currency", () => {
+  expect([formatCredits("1234.5"), formatCredits("-0.00123"), formatCredits("0")]).toEqual([
+    "1,234.50",
+    "-0.0012",
+    "0.00",
+  ]);
+});
+
+test("counts are full or short", () => {
+  expect([formatCount(1_234_567), formatShortCount(1_234_567), formatShortCount(999)]).toEqual([
+    "1,234,567",
+    "1.2M",
+    "999",
+  ]);
+});
+
+test.each([
+  [0, "0 ms"],
+  [999, "999 ms"],
+  [1_000, "1.00 s"],
+  [61_540, "61.5 s"],
+])("%d milliseconds are %s", (ms, text) => {
+  expect(formatMs(ms)).toBe(text);
+});

@@ -1,0 +1,42 @@
+/**
+ * Dollars as people read them: two decimals from a cent on, two significant digits below. The exact figure stands
+ * beside it, on hover and in files.
+ * @param amount exact decimal text
+ */
+export function formatUsd(amount: string): string {
+  return `${Number(amount) < 0 ? "-" : ""}$${formatCredits(amount.replace("-", ""))}`;
+}
+
+/**
+ * Credits as people read them, as formatUsd.
+ * @param amount exact decimal text
+ */
+export function formatCredits(amount: string): string {
+  const value = Number(amount);
+  const small = value !== 0 && Math.abs(value) < 0.01;
+  return value.toLocaleString(
+    "en",
+    small
+      ? { maximumSignificantDigits: 2, maximumFractionDigits: 12 }
+      : { minimumFractionDigits: 2, maximumFractionDigits: 2 },
+  );
+}
+
+const counts = new Intl.NumberFormat("en");
+const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** A count in full: 1,234,567. */
+export function formatCount(count: number): string {
+  return counts.format(count);
+}
+
+/** A count where there is little room: 1.2M. */
+export function formatShortCount(count: number): string {
+  return shortCounts.format(count);
+}
+
+/** A duration of so many milliseconds: 840 ms, 1.24 s, 62 s. */
+export function formatMs(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  return ms < 10_000 ? `${(ms / 1_000).toFixed(2)} s` : `${(ms / 1_000).toFixed(1)} s`;
+}

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { rangeDays, readRange, searchWith } from "./range.ts";
+
+const now = new Date("2026-03-31T23:59:59.999Z");
+const read = (search: string, at = now) => readRange(new URL(`https://a.test/x${search}`), { now: at });
+
+describe("readRange", () => {
+  it.each([
+    ["?range=7d", "2026-03-25", "2026-04-01"],
+    ["?range=30d", "2026-03-02", "2026-04-01"],
+    ["?range=90d", "2026-01-01", "2026-04-01"],
+    ["?range=365d", "2025-04-01", "2026-04-01"],
+    ["?range=month", "2026-03-01", "2026-04-01"],
+    ["?range=last-month", "2026-02-01", "2026-03-01"],
+    ["?from=2026-02-28&to=2026-02-28", "2026-02-28", "2026-03-01"],
+    ["", "2026-03-02", "2026-04-01"],
+    ["?range=nonsense", "2026-03-02", "2026-04-01"],
+  ])("%s is whole days, half-open", (search, from, to) => {
+    const range = read(search);
+    expect([range.from, range.to, range.fault]).toEqual([`${from}T00:00:00.000Z`, `${to}T00:00:00.000Z`, null]);
+  });
+
+  it.each([
+    ["?range=7d", "2026-03-18", "2026-03-25"],
+    ["?range=last-month", "2026-01-01", "2026-02-01"],
+    // February is shorter: it is all that there is.
+    ["?range=month", "2026-02-01", "2026-03-01"],
+    ["?from=2026-02-10&to=2026-02-11", "2026-02-08", "2026-02-10"],
+  ])("%s is compared with what was right before it", (search, from, to) => {
+    expect(read(search).previous).toEqual({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
+  });
+
+  it("compares a month that has begun with as many days of the one before", () => {
+    const { from, to, previous } = read("?range=month", new Date("2026-03-05T00:00:00Z"));
+    expect(rangeDays({ from, to })).toEqual({ first: "2026-03-01", last: "2026-03-05" });
+    expect(rangeDays(previous)).toEqual({ first: "2026-02-01", last: "2026-02-05" });
+  });
+
+  it("takes 365 days, and no 366th", () => {
+    expect(read("?from=2025-04-01&to=2026-03-31")).toMatchObject({ preset: "custom", fault: null });
+    expect(read("?from=2025-03-31&to=2026-03-31")).toMatchObject({
+      preset: "30d",
+      fault: "A range has 365 days at most.",
+    });
+  });
+
+  it.each(["?from=2026-01-02&to=2026-01-01", "?from=2026-01-02", "?to=2026-01-02", "?from=x&to=2026-01-01"])(
+    "says what is wrong with %s, and shows the default range",
+    (search) => {
+      const range = read(search);
+      expect(range.fault).toEqual(expect.any(String));
+      expect(range.preset).toBe("30d");
+    },
+  );
+});
+
+describe("searchWith", () => {
+  it("changes what it is told, keeps the rest, and begins the list anew", () => {
+    expect(searchWith("?by=model&cursor=x&from=a", { range: "7d", from: "" })).toBe("?by=model&range=7d");
+  });
+});

@@ -1,0 +1,95 @@
+import { z } from "zod";
+
+/** Ranges that have a name in the address. */
+export const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
+export type RangePreset = (typeof rangePresets)[number];
+
+/** Which time a page is about: whole UTC days, half-open. */
+export interface Range {
+  /** RFC 3339, midnight UTC. */
+  from: string;
+  /** RFC 3339, midnight UTC: the first moment after it. */
+  to: string;
+  preset: RangePreset | "custom";
+  /** What it is compared with: as long, right before it; for months the month before. */
+  previous: { from: string; to: string };
+  /** What is wrong with the dates in the address, where the default range stands in for them. */
+  fault: string | null;
+}
+
+export const defaultPreset: RangePreset = "30d";
+/** spec.md, Limits: a usage window. */
+export const maxRangeDays = 365;
+
+const dayMs = 24 * 60 * 60 * 1000;
+const date = z.iso.date();
+const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
+
+/**
+ * Reads the range off an address: `?range=` with a preset's name, or `?from=` and `?to=`, the first and the last day,
+ * both whole. Without either, or with dates that are none, the last 30 days.
+ */
+export function readRange(url: URL, { now }: { now: Date }): Range {
+  const [from, to] = [url.searchParams.get("from") ?? "", url.searchParams.get("to") ?? ""];
+  const preset = z.enum(rangePresets).safeParse(url.searchParams.get("range"));
+  if (preset.success) return presetRange(preset.data, now);
+  if (from === "" && to === "") return presetRange(defaultPreset, now);
+  const fault = faultOf(from, to);
+  if (fault) return { ...presetRange(defaultPreset, now), fault };
+  return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
+}
+
+function faultOf(from: string, to: string): string | null {
+  if (!date.safeParse(from).success || !date.safeParse(to).success) return "Enter the first and the last day.";
+  const days = (Date.parse(to) - Date.parse(from)) / dayMs + 1;
+  if (days < 1) return "The first day must not be after the last.";
+  return days > maxRangeDays ? `A range has ${maxRangeDays} days at most.` : null;
+}
+
+function presetRange(preset: RangePreset, now: Date): Range {
+  const [year, month, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
+  const to = Date.UTC(year, month, day + 1);
+  if (preset === "month") {
+    const from = Date.UTC(year, month);
+    const before = Date.UTC(year, month - 1);
+    return rangeOf(preset, { from, to, previous: { from: before, to: Math.min(before + (to - from), from) } });
+  }
+  if (preset === "last-month") {
+    const [before, from, end] = [Date.UTC(year, month - 2), Date.UTC(year, month - 1), Date.UTC(year, month)];
+    return rangeOf(preset, { from, to: end, previous: { from: before, to: from } });
+  }
+  return rangeOf(preset, { from: to - daysOf[preset] * dayMs, to });
+}
+
+function rangeOf(
+  preset: Range["preset"],
+  {
+    from,
+    to,
+    previous = { from: from - (to - from), to: from },
+  }: Record<"from" | "to", number> & {
+    previous?: Record<"from" | "to", number>;
+  },
+): Range {
+  return { ...instants({ from, to }), preset, previous: instants(previous), fault: null };
+}
+
+function instants({ from, to }: Record<"from" | "to", number>): { from: string; to: string } {
+  return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
+}
+
+/** The first and the last day of a range, as the address and date fields have them. */
+export function rangeDays({ from, to }: { from: string; to: string }): { first: string; last: string } {
+  return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
+}
+
+/** The same address with other search parameters: an empty value takes one away. The page of a list begins anew. */
+export function searchWith(search: string, changes: Record<string, string>): string {
+  const params = new URLSearchParams(search);
+  params.delete("cursor");
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === "") params.delete(name);
+    else params.set(name, value);
+  }
+  return `?${params}`;
+}

@@ -1,0 +1,142 @@
+import { axisMarks, labelledIndexes } from "./scale.ts";
+
+export interface ChartColumn {
+  /** What it stands for, such as a day. */
+  label: string;
+  value: number;
+  /** Its value as people read it, exact enough to be quoted. */
+  text: string;
+  /** The same of the previous range, where the chart compares. */
+  previous?: { value: number; text: string } | null;
+}
+
+export interface ColumnChartProps {
+  /** What is shown, for assistive technology: the table beneath has the same figures. */
+  label: string;
+  columns: readonly ChartColumn[];
+  /** Of a mark of the axis. */
+  formatMark: (value: number) => string;
+  /** Values are counts, which have no halves. */
+  whole?: boolean;
+  /** A value that must not be passed, such as a budget. */
+  limit?: { value: number; label: string };
+}
+
+/** The inner units of the drawing, which is stretched to its place. */
+const heightUnits = 1_000;
+const slot = 10;
+
+/**
+ * Columns over time, drawn by the server: it needs no script, and nothing moves when the page comes alive. Without
+ * attributes of style, which the pages' policy forbids.
+ */
+export function ColumnChart({ label, columns, formatMark, whole = false, limit }: ColumnChartProps) {
+  const largest = Math.max(0, limit?.value ?? 0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
+  const marks = axisMarks(largest, { whole });
+  const top = marks.at(-1) ?? 1;
+  const heightOf = (value: number) => (Math.max(0, value) / top) * heightUnits;
+  const compared = columns.some(({ previous }) => previous);
+  const inset = columns.length > 120 ? 1 : 2;
+  return (
+    <figure className="space-y-2">
+      <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2">
+        <ol aria-hidden="true" className="-my-2 flex h-60 flex-col-reverse justify-between text-right">
+          {marks.map((mark) => (
+            <li key={mark} className="h-4 text-muted text-small leading-4 tabular-nums">
+              {formatMark(mark)}
+            </li>
+          ))}
+        </ol>
+        <svg
+          role="img"
+          aria-label={label}
+          viewBox={`0 0 ${Math.max(columns.length, 1) * slot} ${heightUnits}`}
+          preserveAspectRatio="none"
+          className="h-56 w-full overflow-visible"
+        >
+          {marks.map((mark) => (
+            <line
+              key={mark}
+              x1={0}
+              x2="100%"
+              y1={heightUnits - heightOf(mark)}
+              y2={heightUnits - heightOf(mark)}
+              vectorEffect="non-scaling-stroke"
+              className={mark === 0 ? "stroke-edge" : "stroke-line"}
+            />
+          ))}
+          {columns.map(({ label: name, value, text, previous }, index) => (
+            <g key={name} className="group">
+              <title>{previous ? `${name}: ${text} (before: ${previous.text})` : `${name}: ${text}`}</title>
+              <rect
+                x={index * slot}
+                width={slot}
+                height={heightUnits}
+                className="fill-transparent group-hover:fill-sunken"
+              />
+              {previous ? (
+                <rect
+                  x={index * slot + 1}
+                  width={slot - 2}
+                  y={heightUnits - heightOf(previous.value)}
+                  height={heightOf(previous.value)}
+                  className="fill-line"
+                />
+              ) : null}
+              <rect
+                x={index * slot + inset}
+                width={slot - 2 * inset}
+                y={heightUnits - heightOf(value)}
+                height={heightOf(value)}
+                className="fill-accent group-hover:fill-accent-strong"
+              />
+            </g>
+          ))}
+          {limit ? (
+            <line
+              x1={0}
+              x2="100%"
+              y1={heightUnits - heightOf(limit.value)}
+              y2={heightUnits - heightOf(limit.value)}
+              vectorEffect="non-scaling-stroke"
+              strokeWidth={1.5}
+              strokeDasharray="4 4"
+              className="stroke-bad"
+            >
+              <title>{limit.label}</title>
+            </line>
+          ) : null}
+        </svg>
+        <ol aria-hidden="true" className="col-start-2 flex justify-between gap-2 pt-1 text-muted text-small">
+          {labelledIndexes(columns.length, 3).map((index) => (
+            <li key={index} className="whitespace-nowrap tabular-nums">
+              {columns[index]?.label}
+            </li>
+          ))}
+        </ol>
+      </div>
+      {compared || limit ? (
+        <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
+          {compared ? (
+            <>
+              <Swatch look="fill-accent" label="This range" />
+              <Swatch look="fill-line" label="The previous range" />
+            </>
+          ) : null}
+          {limit ? <Swatch look="fill-bad" label={limit.label} /> : null}
+        </figcaption>
+      ) : null}
+    </figure>
+  );
+}
+
+function Swatch({ look, label }: { look: string; label: string }) {
+  return (
+    <span className="inline-flex items-center gap-1.5">
+      <svg aria-hidden="true" viewBox="0 0 10 10" className="size-2.5">
+        <rect width="10" height="10" rx="2" className={look} />
+      </svg>
+      {label}
+    </span>
+  );
+}

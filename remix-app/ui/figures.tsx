@@ -1,0 +1,46 @@
+import { ArrowDown, ArrowUp, Minus } from "lucide-react";
+import type { ReactNode } from "react";
+import type { Change } from "../studio/change.ts";
+
+export interface Figure {
+  label: string;
+  value: ReactNode;
+  /** Against the previous range; left out where it is compared with nothing. */
+  change?: Change | null;
+  /** A few words beneath, such as what is part of it. */
+  note?: ReactNode;
+}
+
+const arrows = { up: ArrowUp, down: ArrowDown, same: Minus } as const;
+const words = { up: "more", down: "less", same: "change" } as const;
+
+/** A row of at most four figures, each with its change against the previous range. */
+export function Figures({ figures }: { figures: readonly Figure[] }) {
+  return (
+    <dl className="grid grid-cols-1 gap-px overflow-hidden rounded-card border border-line bg-line min-[26rem]:grid-cols-2 lg:auto-cols-fr lg:grid-flow-col lg:grid-cols-none">
+      {figures.map(({ label, value, change, note }) => (
+        <div key={label} className="min-w-0 bg-surface p-4 sm:p-5">
+          <dt className="text-muted">{label}</dt>
+          <dd className="mt-1 break-words font-semibold text-title tabular-nums">{value}</dd>
+          {change || note ? (
+            <dd className="mt-1 flex flex-wrap gap-x-2 text-muted text-small tabular-nums">
+              {change ? <ChangeText change={change} /> : null}
+              {note ? <span>{note}</span> : null}
+            </dd>
+          ) : null}
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function ChangeText({ change: { direction, text } }: { change: Change }) {
+  const Arrow = arrows[direction];
+  return (
+    <span className="inline-flex items-center gap-1" title="Against the previous range">
+      <Arrow aria-hidden="true" className="size-3 shrink-0" />
+      {text}
+      <span className="sr-only"> {words[direction]} than in the previous range</span>
+    </span>
+  );
+}

@@ -1,0 +1,38 @@
+import { formatCredits, formatUsd } from "../studio/format-amount.ts";
+
+/**
+ * Dollars as people read them; the exact figure on hover, and for assistive technology.
+ * @param props.amount exact decimal text; null where the workspace hides it
+ */
+export function Usd({ amount }: { amount: string | null }) {
+  return <Amount short={amount && formatUsd(amount)} exact={amount && exactUsd(amount)} />;
+}
+
+/**
+ * Credits as people read them, without a unit; the exact figure on hover, and for assistive technology.
+ * @param props.amount exact decimal text; null where there is none
+ */
+export function Credits({ amount }: { amount: string | null }) {
+  return <Amount short={amount && formatCredits(amount)} exact={amount} />;
+}
+
+function exactUsd(amount: string): string {
+  return amount.startsWith("-") ? `-$${amount.slice(1)}` : `$${amount}`;
+}
+
+function Amount({ short, exact }: { short: string | null; exact: string | null }) {
+  if (short === null || exact === null) {
+    return (
+      <span className="text-muted" title="Not shown">
+        <span aria-hidden="true">–</span>
+        <span className="sr-only">not shown</span>
+      </span>
+    );
+  }
+  return (
+    <span className="whitespace-nowrap tabular-nums" title={exact}>
+      <span aria-hidden="true">{short}</span>
+      <span className="sr-only">{exact}</span>
+    </span>
+  );
+}

@@ -1,0 +1,72 @@
+import { Form, Link, useLocation } from "@remix-run/react";
+import { type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
+import { Button } from "./button.tsx";
+import { Field } from "./field.tsx";
+
+const presets: { preset: RangePreset; label: string }[] = [
+  { preset: "7d", label: "7 days" },
+  { preset: "30d", label: "30 days" },
+  { preset: "90d", label: "90 days" },
+  { preset: "month", label: "This month" },
+  { preset: "last-month", label: "Last month" },
+  { preset: "365d", label: "365 days" },
+];
+
+export const choiceClass =
+  "inline-flex min-h-8 items-center rounded-button border border-line bg-surface px-2.5 font-medium text-muted hover:text-ink aria-[current=true]:border-accent aria-[current=true]:bg-accent-soft aria-[current=true]:text-ink";
+
+/** Chooses the time that a page is about. What was chosen is in the address; what else is there stays. */
+export function RangeForm({ range }: { range: Range }) {
+  const { search } = useLocation();
+  const { first, last } = rangeDays(range);
+  const kept = [...new URLSearchParams(search)].filter(([name]) => !["range", "from", "to", "cursor"].includes(name));
+  return (
+    <div className="flex flex-wrap items-start gap-2">
+      <nav aria-label="Range" className="contents">
+        {presets.map(({ preset, label }) => (
+          <Link
+            key={preset}
+            to={searchWith(search, { range: preset, from: "", to: "" })}
+            aria-current={range.preset === preset ? "true" : undefined}
+            className={choiceClass}
+            preventScrollReset
+          >
+            {label}
+          </Link>
+        ))}
+      </nav>
+      <details className="open:w-full" open={range.preset === "custom" || range.fault !== null}>
+        <summary
+          className={`${choiceClass} cursor-pointer list-none`}
+          aria-current={range.preset === "custom" ? "true" : undefined}
+        >
+          {range.preset === "custom" ? `${first} to ${last}` : "Other days"}
+        </summary>
+        <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
+          {kept.map(([name, value]) => (
+            <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
+          ))}
+          <Field
+            id="range-from"
+            name="from"
+            type="date"
+            label="First day (UTC)"
+            defaultValue={first}
+            errorId="range-error"
+            errors={range.fault ? [range.fault] : undefined}
+          />
+          <Field
+            id="range-to"
+            name="to"
+            type="date"
+            label="Last day (UTC)"
+            defaultValue={last}
+            errorId="range-error"
+            errors={undefined}
+          />
+          <Button variant="secondary">Show</Button>
+        </Form>
+      </details>
+    </div>
+  );
+}

@@ -32,6 +32,20 @@ describe("claim_outgoing_mails", () => {
     expect(row).toEqual({ pause: 240 });
   });
 
+  test.for([
+    [4, 256 * 60],
+    [5, 12 * 60 * 60],
+    [10, 12 * 60 * 60],
+  ] as const)("after %s attempts waits %s seconds more, twelve hours at most", async ([attempts, pause], { db }) => {
+    const id = await keep(db, { attempts });
+    await claim(db);
+    const row = await one(db, {
+      sql: "select extract(epoch from next_attempt_at - now())::int as pause from private.outgoing_mails where id = $1",
+      values: [id],
+    });
+    expect(row).toEqual({ pause });
+  });
+
   test("leaves a mail that was just added to who added it", async ({ db }) => {
     const { id } = await one<{ id: string }>(db, {
       sql: "insert into private.outgoing_mails (recipient, subject, body) values ('a@b.c', 'S', 'B') returning id",
@@ -42,8 +56,8 @@ describe("claim_outgoing_mails", () => {
   });
 
   test.for([
-    [5, true],
-    [6, false],
+    [11, true],
+    [12, false],
   ] as const)("after %s attempts tries once more: %s", async ([attempts, taken], { db }) => {
     const id = await keep(db, { attempts });
     expect((await claimedIds(db)).includes(id)).toBe(taken);
@@ -51,8 +65,8 @@ describe("claim_outgoing_mails", () => {
 
   test("keeps what was given up for a week, then forgets it", async ({ db }) => {
     const [kept, forgotten] = [
-      await keep(db, { attempts: 6, age: "6 days 23:59:59" }),
-      await keep(db, { attempts: 6, age: "7 days 00:00:01" }),
+      await keep(db, { attempts: 12, age: "6 days 23:59:59" }),
+      await keep(db, { attempts: 12, age: "7 days 00:00:01" }),
     ];
     await claim(db);
     const rows = await db.query<{ id: string }>("select id from private.outgoing_mails where id in ($1, $2)", [

@@ -1,6 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../http/json-body.ts";
 import { requireFreshUser } from "../identity/user.ts";
+import { exactAmounts } from "../studio/exact-amounts.ts";
 import { rotationSchema } from "../studio/key-schema.ts";
 import { rotateKey } from "../studio/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
@@ -15,5 +16,5 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { overlapSeconds } = await readJson(request, { schema: rotationSchema, requestId: context.requestId });
   const manager = { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" };
-  return Response.json(await rotateKey(context, { ...manager, overlapSeconds }), { status: 201 });
+  return Response.json(exactAmounts(await rotateKey(context, { ...manager, overlapSeconds })), { status: 201 });
 }

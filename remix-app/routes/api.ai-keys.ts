@@ -2,6 +2,8 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-r
 import { readJson } from "../http/json-body.ts";
 import { readPageQuery } from "../http/page-query.ts";
 import { requireFreshUser } from "../identity/user.ts";
+import { parseBudgets } from "../studio/budget-amount.ts";
+import { exactAmounts } from "../studio/exact-amounts.ts";
 import { newKeySchema } from "../studio/key-schema.ts";
 import { createKey, listKeys } from "../studio/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
@@ -16,7 +18,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     permission,
   });
   const page = readPageQuery(request, context);
-  return Response.json(await listKeys(context, { userId: user.id, workspaceId: workspace.id, ...page }));
+  return Response.json(exactAmounts(await listKeys(context, { userId: user.id, workspaceId: workspace.id, ...page })));
 }
 
 /** `POST` of the same: a new key, with the only answer that ever holds its secret. */
@@ -27,7 +29,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     permission,
   });
   await requireFreshUser(context, request);
-  const key = await readJson(request, { schema: newKeySchema, requestId: context.requestId });
+  const { requestId } = context;
+  const key = await readJson(request, { schema: newKeySchema, requestId, parse: parseBudgets });
   const made = await createKey(context, { userId: user.id, workspaceId: workspace.id, key });
-  return Response.json(made, { status: 201 });
+  return Response.json(exactAmounts(made), { status: 201 });
 }

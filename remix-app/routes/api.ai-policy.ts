@@ -2,6 +2,7 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-r
 import { readJson } from "../http/json-body.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { changeAiPolicy, policyChange, readAiPolicy } from "../studio/ai-policy.ts";
+import { parseBudgets } from "../studio/budget-amount.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -24,7 +25,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     workspaceId: params.workspaceId,
     permission: "manage_ai_policy",
   });
-  const changes = await readJson(request, { schema: policyChange, requestId: context.requestId });
+  const { requestId } = context;
+  const changes = await readJson(request, { schema: policyChange, requestId, parse: parseBudgets });
   const changed = await changeAiPolicy(context, { userId: user.id, workspaceId: workspace.id, changes });
   return Response.json(exactAmounts(changed));
 }

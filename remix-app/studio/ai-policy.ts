@@ -3,10 +3,11 @@ import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
+import { budgetAmount } from "./budget-amount.ts";
 import type { KeyManager } from "./keys.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
-const monthlyBudgetUsd = z.number().min(0).max(1_000_000_000).nullable();
+const monthlyBudgetUsd = budgetAmount.nullable();
 const models = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
 
 /** A change of a workspace's AI policy (api.md, Workspaces and AI studio): only what it names changes, null lifts a limit. */

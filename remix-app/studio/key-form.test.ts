@@ -32,7 +32,7 @@ test("every field is read", () => {
       expiresAt: "2999-01-31T00:00:00Z",
       requestsPerMinute: 5,
       tokensPerMinute: 1000,
-      monthlyBudgetUsd: 12.5,
+      monthlyBudgetUsd: "12.5",
       allowedModels: ["a", "b"],
       allowedAddresses: ["192.0.2.7", "2001:db8::/32"],
     },
@@ -48,6 +48,7 @@ test.each([
   ["requestsPerMinute", { name: "K", requestsPerMinute: "1.5" }],
   ["tokensPerMinute", { name: "K", tokensPerMinute: "many" }],
   ["monthlyBudgetUsd", { name: "K", monthlyBudgetUsd: "-1" }],
+  ["monthlyBudgetUsd", { name: "K", monthlyBudgetUsd: "0.0000000000001" }],
   ["allowedAddresses", { name: "K", allowedAddresses: "example.com" }],
   ["environment", { name: "K", environment: "Prod" }],
 ])("a bad %s is told at its field: %j", (field, fields) => {

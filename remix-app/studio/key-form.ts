@@ -1,8 +1,10 @@
 import { z } from "zod";
+import { JsonNumber } from "#shared/exact-json.ts";
 import { type NewKey, newKeySchema } from "./key-schema.ts";
 
 const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : undefined);
 const number = z.preprocess(blank, z.coerce.number({ error: "Enter a number" }).optional());
+const amount = z.preprocess(blank, z.string().optional()).transform((text) => text && new JsonNumber(text));
 const lines = z.preprocess(blank, z.string().optional()).transform((text) => text?.split(/[\s,]+/).filter(Boolean));
 const day = z.preprocess(blank, z.iso.date({ error: "Enter a day" }).optional());
 
@@ -13,7 +15,7 @@ const form = z.object({
   expiresOn: day,
   requestsPerMinute: number,
   tokensPerMinute: number,
-  monthlyBudgetUsd: number,
+  monthlyBudgetUsd: amount,
   allowedModels: lines,
   allowedAddresses: lines,
 });

@@ -1,14 +1,14 @@
 import { z } from "zod";
+import { budgetAmount } from "./budget-amount.ts";
 import { isNetworkAddress } from "./network-address.ts";
+import { amountText } from "./provider-import-schema.ts";
 
-/** Six decimals of a dollar are more than any budget needs; `numeric(24,12)` keeps them exactly. */
-const usd = z.number().min(0).max(1_000_000_000);
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 
 /** One address, or a network as CIDR with no bits set beside its prefix. */
 const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
 
-/** The body that asks for a new key (api.md, Workspaces and AI studio). */
+/** The body that asks for a new key (api.md, Workspaces and AI studio), as parseBudgets reads it. */
 export const newKeySchema = z.strictObject({
   name: z.string().trim().min(1).max(100),
   environment: z
@@ -26,7 +26,7 @@ export const newKeySchema = z.strictObject({
     .nullish(),
   requestsPerMinute: perMinute.nullish(),
   tokensPerMinute: perMinute.nullish(),
-  monthlyBudgetUsd: usd.nullish(),
+  monthlyBudgetUsd: budgetAmount.nullish(),
   allowedAddresses: z.array(address).max(100).nullish(),
 });
 
@@ -55,7 +55,8 @@ export const keySummary = z.object({
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
-  budget: z.object({ limitUsd: z.number(), spentUsd: z.number().nullable() }).nullable(),
+  /** Exact texts. */
+  budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),
 });
 
 export type KeySummary = z.infer<typeof keySummary>;

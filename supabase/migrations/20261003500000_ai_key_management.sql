@@ -49,19 +49,22 @@ as $$
     ),
     'budget', (
       select jsonb_build_object(
-        'limitUsd', b.limit_usd,
+        'limitUsd', trim_scale(b.limit_usd)::text,
         'spentUsd', case
           when not ai.cost_visible(b.workspace_id) then null
-          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date
-          then b.spent_usd else 0 end
+          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
+          else '0'
+        end
       )
       from ai.budgets b
       where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+        and b.limit_usd is not null
     )
   )
 $$;
 comment on function ai.key_summary(ai.keys) is
-  'What may be shown of a key: never its secret, of which only a hash is kept. Spent is of the current UTC month.';
+  'What may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; spent is of the '
+  'current UTC month.';
 revoke execute on function ai.key_summary(ai.keys) from public, anon, authenticated;
 grant execute on function ai.key_summary(ai.keys) to service_role;
 

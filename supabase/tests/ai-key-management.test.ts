@@ -73,7 +73,7 @@ describe("issuing a key", () => {
       requestsPerMinute: 5,
       tokensPerMinute: 1000,
       state: "active",
-      budget: { limitUsd: 12.5, spentUsd: 0 },
+      budget: { limitUsd: "12.5", spentUsd: "0" },
     });
     expect(JSON.stringify(key)).not.toMatch(/hash/i);
   });
@@ -109,7 +109,7 @@ describe("rotating a key", () => {
     const tenant = await createTenant(db, { key: { requestsPerMinute: 7, monthlyBudgetUsd: "3" } });
     await db.query("update ai.budgets set spent_usd = 1.25 where subject_id = $1", [tenant.keyId]);
     const { key } = await rotate(db, tenant, { keyId: tenant.keyId, overlap: 86_400 });
-    expect(key).toMatchObject({ requestsPerMinute: 7, budget: { limitUsd: 3, spentUsd: 1.25 }, state: "active" });
+    expect(key).toMatchObject({ requestsPerMinute: 7, budget: { limitUsd: "3", spentUsd: "1.25" }, state: "active" });
     const old = await one(db, {
       sql: "select revoked_at, expires_at = now() + interval '86400 seconds' as ends, replaced_by from ai.keys where id = $1",
       values: [tenant.keyId],

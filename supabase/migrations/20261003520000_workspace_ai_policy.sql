@@ -82,35 +82,18 @@ comment on function ai.read_workspace_policy(uuid, uuid) is
 revoke execute on function ai.read_workspace_policy(uuid, uuid) from public, anon, authenticated;
 grant execute on function ai.read_workspace_policy(uuid, uuid) to service_role;
 
-create function ai.set_budget(scope text, subject uuid, workspace uuid, limit_usd numeric) returns void
-  language plpgsql
+create function ai.lock_policy(workspace uuid) returns void
+  language sql
   volatile
   security invoker
   set search_path = ''
 as $$
-declare
-  month date := date_trunc('month', now() at time zone 'UTC')::date;
-begin
-  if limit_usd is null then
-    update ai.budgets b set limit_usd = null
-    where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
-    return;
-  end if;
-  insert into ai.budgets as b (scope, subject_id, workspace_id, limit_usd, period_start, spent_usd)
-  select
-    set_budget.scope, subject, workspace, set_budget.limit_usd, month,
-    coalesce(sum(r.cost_usd), 0)
-  from ai.runs r
-  where r.workspace_id = workspace
-    and r.created_at >= month::timestamp at time zone 'UTC'
-    and (set_budget.scope = 'workspace' or r.app_id = subject)
-  on conflict on constraint budgets_pkey do update set limit_usd = excluded.limit_usd;
-end
+  select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
 $$;
-comment on function ai.set_budget(text, uuid, uuid, numeric) is
-  'Sets the monthly budget of a workspace or of an app in it; null takes it away. A first one begins with what the month''s '
-  'settled runs have cost; runs that are under way at that moment are in no budget.';
-revoke execute on function ai.set_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
+comment on function ai.lock_policy(uuid) is
+  'One change of a workspace''s rules or budgets at a time, so that each finds what it was told of, and the log tells it '
+  'from that. No call of the gateway waits for it.';
+revoke execute on function ai.lock_policy(uuid) from public, anon, authenticated;
 
 -- Definer: as ai.read_workspace_policy; and the service role writes no budgets.
 create function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
@@ -127,6 +110,12 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
+  perform ai.lock_policy(workspace);
+  before := ai.workspace_policy_summary(workspace);
+  if changes ? 'readAt'
+    and (changes ->> 'readAt')::timestamptz is distinct from (before ->> 'updatedAt')::timestamptz then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
+  end if;
   for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
     if app ->> 'monthlyBudgetUsd' is not null and not ai.app_may_act_in((app ->> 'appId')::uuid, workspace) then
       return jsonb_build_object('outcome', 'app_not_linked');
@@ -134,9 +123,6 @@ begin
   end loop;
 
   insert into ai.workspace_policies (workspace_id) values (workspace) on conflict (workspace_id) do nothing;
-  -- One change at a time, so that the log tells each from what it found.
-  perform from ai.workspace_policies p where p.workspace_id = workspace for update;
-  before := ai.workspace_policy_summary(workspace);
   update ai.workspace_policies p
   set
     allowed_models = case
@@ -181,7 +167,8 @@ $$;
 comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'Changes what it names of a workspace''s rules, for a member with manage_ai_policy: allowedModels, deniedModels, '
   'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
-  'appBudgets [{ appId, monthlyBudgetUsd }]; null takes a limit away. Outcomes: changed (with policy), not_allowed, '
-  'app_not_linked. Each change is a line of the workspace''s log.';
+  'appBudgets [{ appId, monthlyBudgetUsd }]; null takes a limit away. readAt is the updatedAt of the rules that the '
+  'member had before them: where they are others by now, nothing changes. Outcomes: changed and changed_meanwhile (with '
+  'policy), not_allowed, app_not_linked. Each change is a line of the workspace''s log.';
 revoke execute on function ai.change_workspace_policy(uuid, uuid, jsonb) from public, anon, authenticated;
 grant execute on function ai.change_workspace_policy(uuid, uuid, jsonb) to service_role;

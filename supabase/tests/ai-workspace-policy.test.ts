@@ -62,6 +62,16 @@ describe("a workspace's AI policy", () => {
     expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
   });
 
+  test("changes nothing for who read other rules than those that stand, the first ones included", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const first = await change(db, tenant, { requestsPerMinute: 5, readAt: null });
+    expect(first.outcome).toBe("changed");
+    const late = await change(db, tenant, { requestsPerMinute: 6, readAt: null });
+    expect(late).toMatchObject({ outcome: "changed_meanwhile", policy: { requestsPerMinute: 5 } });
+    const next = await change(db, tenant, { requestsPerMinute: 7, readAt: first.policy?.updatedAt });
+    expect(next).toMatchObject({ outcome: "changed", policy: { requestsPerMinute: 7 } });
+  });
+
   test("leaves a line in the workspace's log, with before and after", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { contentCapture: true });

@@ -1,0 +1,223 @@
+-- Budgets as members see and set them: of the workspace, of its apps, of its keys. A change holds from the next call on.
+
+create function ai.set_budget(scope text, subject uuid, workspace uuid, limit_usd numeric) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+begin
+  if limit_usd is null then
+    update ai.budgets b set limit_usd = null
+    where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+    return;
+  end if;
+  update ai.budgets b set limit_usd = set_budget.limit_usd
+  where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+  if found then
+    perform ai.rearm_budget_alert(set_budget.scope, subject, workspace);
+    return;
+  end if;
+  insert into ai.budgets as b (scope, subject_id, workspace_id, limit_usd, period_start, spent_usd)
+  select
+    set_budget.scope, subject, workspace, set_budget.limit_usd, month,
+    coalesce(sum(r.cost_usd), 0)
+  from ai.runs r
+  where r.workspace_id = workspace
+    and r.created_at >= month::timestamp at time zone 'UTC'
+    and case set_budget.scope
+      when 'workspace' then true
+      when 'app' then r.app_id = subject
+      else r.key_lineage_id = subject
+    end;
+end
+$$;
+comment on function ai.set_budget(text, uuid, uuid, numeric) is
+  'Sets the monthly budget of a workspace, of an app in it or of a key''s lineage; null takes it away. A first one begins '
+  'with what the month''s settled runs have cost; runs that are under way at that moment are in no budget. Callers hold '
+  'ai.lock_policy.';
+revoke execute on function ai.set_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
+
+create function ai.budget_subjects(workspace uuid, with_keys boolean)
+  returns table (scope text, subject_id uuid, live boolean)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select 'workspace', workspace, true
+  union all
+  select 'app', s.app_id, ai.app_may_act_in(s.app_id, workspace)
+  from (
+    select l.app_id from private.app_workspaces l join private.apps a on a.id = l.app_id and a.kind = 'external'
+    where l.workspace_id = workspace
+    union
+    select b.subject_id from ai.budgets b where b.workspace_id = workspace and b.scope = 'app' and b.limit_usd is not null
+  ) as s (app_id)
+  union all
+  select 'key', k.lineage_id, bool_or(k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))
+  from ai.keys k
+  where with_keys and k.workspace_id = workspace
+  group by k.lineage_id
+$$;
+comment on function ai.budget_subjects(uuid, boolean) is
+  'What can have a budget in a workspace: itself, its external apps, and its keys, rotated ones being one. live: whether '
+  'it can call still.';
+revoke execute on function ai.budget_subjects(uuid, boolean) from public, anon, authenticated;
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create function ai.read_budgets(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  this_month timestamp := date_trunc('month', now() at time zone 'UTC');
+  with_keys boolean := private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy');
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'month', to_char(this_month, 'YYYY-MM'),
+    'endsAt', ai.utc_text((this_month + interval '1 month') at time zone 'UTC'),
+    'costVisible', visible,
+    'keysVisible', with_keys,
+    'budgets', (
+      select jsonb_agg(
+        jsonb_build_object(
+          'scope', s.scope,
+          'subjectId', s.subject_id,
+          'name', ai.budget_name(s.scope, s.subject_id, workspace),
+          'live', s.live,
+          'limitUsd', trim_scale(b.limit_usd)::text,
+          'spentUsd', case when visible then trim_scale(x.spent)::text end,
+          'reservedUsd', case when visible then trim_scale(b.reserved_usd)::text end,
+          'remainingUsd', case when visible then trim_scale(greatest(b.limit_usd - x.spent - b.reserved_usd, 0))::text end,
+          'spentPercent', case when visible and b.limit_usd > 0 then trunc(x.spent * 100 / b.limit_usd)::text end,
+          'warned', (
+            select jsonb_build_object('threshold', a.threshold, 'at', ai.utc_text(a.posted_at))
+            from ai.budget_alerts a
+            where a.scope = s.scope and a.subject_id = s.subject_id and a.workspace_id = workspace
+              and a.month = this_month::date and a.threshold > 0 and a.posted_at is not null and b.limit_usd is not null
+          )
+        )
+        order by
+          case s.scope when 'workspace' then 1 when 'app' then 2 else 3 end, b.limit_usd is null,
+          lower(ai.budget_name(s.scope, s.subject_id, workspace)), s.subject_id
+      )
+      from ai.budget_subjects(workspace, with_keys) s
+      left join ai.budgets b
+        on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
+      cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
+      where s.live or (b.limit_usd is not null and x.spent > 0)
+    )
+  );
+end
+$$;
+comment on function ai.read_budgets(uuid, uuid) is
+  'Budgets of a workspace and what they have used in the current UTC month, for a member with use_ai_studio: { outcome: '
+  'read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for members '
+  'with manage_ai_keys or manage_ai_policy. Amounts are exact texts, null where there is no limit or it is hidden.';
+revoke execute on function ai.read_budgets(uuid, uuid) from public, anon, authenticated;
+grant execute on function ai.read_budgets(uuid, uuid) to service_role;
+
+-- Definer: as ai.read_budgets; and the service role writes no budgets.
+create function ai.change_budget(
+  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
+  standing numeric;
+  wanted numeric := change_budget.limit_usd::numeric;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, permission) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  perform ai.lock_policy(workspace);
+  perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  select b.limit_usd into standing
+  from ai.budgets b
+  where b.scope = change_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+  if standing is distinct from read_limit_usd::numeric then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'limitUsd', trim_scale(standing)::text);
+  end if;
+  if wanted is not distinct from standing then
+    return jsonb_build_object('outcome', 'unchanged');
+  end if;
+  perform ai.set_budget(scope, subject, workspace, wanted);
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'budget.changed', subject, ai.budget_name(scope, subject, workspace),
+    jsonb_build_object('scope', scope, 'before', trim_scale(standing)::text, 'after', trim_scale(wanted)::text)
+  );
+  return jsonb_build_object('outcome', 'changed');
+end
+$$;
+comment on function ai.change_budget(uuid, uuid, text, uuid, text, text) is
+  'Sets one monthly budget, or takes it away with null: with manage_ai_policy, that of a key with manage_ai_keys. '
+  'read_limit_usd is the limit that the member had before them: where it is another by now, nothing changes. Outcomes: '
+  'changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each change is a line of the log.';
+revoke execute on function ai.change_budget(uuid, uuid, text, uuid, text, text) from public, anon, authenticated;
+grant execute on function ai.change_budget(uuid, uuid, text, uuid, text, text) to service_role;
+
+-- Definer: as ai.read_budgets.
+create function ai.read_policy_frame(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return (
+    select jsonb_build_object(
+      'outcome', 'read',
+      'plan', p.name,
+      'requestsPerMinute', p.requests_per_minute,
+      'tokensPerMinute', p.tokens_per_minute,
+      'models', (
+        select coalesce(
+          jsonb_agg(
+            jsonb_build_object(
+              'id', m.id, 'name', m.display_name, 'kind', m.kind,
+              'granted', exists (
+                select from ai.model_grants g
+                where g.model_id = m.id and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+              )
+            )
+            order by m.kind, lower(m.display_name), m.id
+          ),
+          '[]'
+        )
+        from ai.models m
+        where m.enabled and m.studio_default
+      )
+    )
+    from public.workspaces w
+    left join ai.plans p on p.id = w.plan_id
+    where w.id = workspace
+  );
+end
+$$;
+comment on function ai.read_policy_frame(uuid, uuid) is
+  'What a workspace''s policy can choose from, for a member with use_ai_studio: the models of the catalogue, which of '
+  'them its plan or a root grant allows, and the plan''s rate limits.';
+revoke execute on function ai.read_policy_frame(uuid, uuid) from public, anon, authenticated;
+grant execute on function ai.read_policy_frame(uuid, uuid) to service_role;

@@ -1,0 +1,208 @@
+import { describe, expect } from "vitest";
+import { createActor, workspaceRoles } from "./actors.ts";
+import { addKey, begin, chatCall, createTenant, openPool, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+type Budget = { scope: string; subjectId: string; name: string; live: boolean; limitUsd: string | null };
+type Answer = { outcome: string; budgets: Budget[]; [member: string]: unknown };
+type Asker = Pick<Tenant, "ownerId" | "workspaceId">;
+
+const read = (db: Database, { ownerId, workspaceId }: Asker) =>
+  db.asRole("service_role", async () => {
+    const sql = "select ai.read_budgets($1, $2) as answer";
+    return (await one<{ answer: Answer }>(db, { sql, values: [ownerId, workspaceId] })).answer;
+  });
+
+type Change = { scope?: string; subject: string; limit: string | null; was?: string | null };
+const changeSql = "select ai.change_budget($1, $2, $3, $4, $5, $6) as answer";
+const valuesOf = ({ ownerId, workspaceId }: Asker, { scope = "workspace", subject, limit, was = null }: Change) => [
+  ownerId,
+  workspaceId,
+  scope,
+  subject,
+  limit,
+  was,
+];
+const change = (db: Database, asker: Asker, given: Change) =>
+  db.asRole("service_role", async () => {
+    const row = await one<{ answer: Answer }>(db, { sql: changeSql, values: valuesOf(asker, given) });
+    return row.answer;
+  });
+
+async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
+  const { id } = await one<{ id: string }>(db, {
+    sql: "insert into private.apps (name, display_name, kind) values ('p' || substr(gen_random_uuid()::text, 1, 8), 'P', 'external') returning id",
+  });
+  await db.query("insert into private.app_workspaces (app_id, workspace_id) values ($1, $2)", [id, workspaceId]);
+  return id;
+}
+
+describe("a workspace's budgets", () => {
+  test("list what can have one, with what it has spent, exactly", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000", key: { monthlyBudgetUsd: "1.5" } });
+    const appId = await linkApp(db, tenant);
+    await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
+    const answer = await read(db, tenant);
+    expect(answer).toMatchObject({ outcome: "read", costVisible: true, keysVisible: true });
+    expect(answer.budgets).toMatchObject([
+      { scope: "workspace", subjectId: tenant.workspaceId, limitUsd: null, spentPercent: null },
+      { scope: "app", subjectId: appId, name: "P", limitUsd: null, live: true },
+      {
+        scope: "key",
+        subjectId: tenant.keyId,
+        limitUsd: "1.5",
+        spentUsd: "0.00000615",
+        reservedUsd: "0",
+        remainingUsd: "1.49999385",
+        spentPercent: "0",
+        warned: null,
+      },
+    ]);
+  });
+
+  test("are read with use_ai_studio, those of keys by who manages keys or the policy", async ({ db }) => {
+    const tenant = await createTenant(db);
+    for (const { role, permissions } of workspaceRoles) {
+      const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role });
+      const answer = await read(db, { ownerId, workspaceId: tenant.workspaceId });
+      const may = (permission: string) => (permissions as readonly string[]).includes(permission);
+      expect(answer.outcome, role).toBe(may("use_ai_studio") ? "read" : "not_allowed");
+      if (answer.outcome !== "read") continue;
+      const scopes = new Set(answer.budgets.map(({ scope }) => scope));
+      expect(scopes.has("key"), role).toBe(may("manage_ai_keys"));
+    }
+  });
+
+  test.for([
+    ["workspace", "manage_ai_policy"],
+    ["app", "manage_ai_policy"],
+    ["key", "manage_ai_keys"],
+  ] as const)("of scope %s change with %s alone", async ([scope, permission], { db }) => {
+    const tenant = await createTenant(db);
+    const subject = { workspace: tenant.workspaceId, app: await linkApp(db, tenant), key: tenant.keyId }[scope];
+    for (const allowed of ["manage_ai_policy", "manage_ai_keys", "use_ai_studio"]) {
+      const { sub: ownerId } = await createActor(db, {});
+      await db.query(
+        `with made as (
+           insert into public.workspace_roles (workspace_id, name, permissions)
+           values ($1, $2::text, array[$2::text]::public.workspace_permission[]) returning id
+         )
+         insert into public.workspace_members (workspace_id, user_id, role_id) select $1, $3, id from made`,
+        [tenant.workspaceId, allowed, ownerId],
+      );
+      const asker = { ownerId, workspaceId: tenant.workspaceId };
+      const { outcome } = await change(db, asker, { scope, subject, limit: "5" });
+      expect(outcome, allowed).toBe(allowed === permission ? "changed" : "not_allowed");
+      await db.query("delete from ai.budgets where workspace_id = $1", [tenant.workspaceId]);
+    }
+  });
+
+  test("begin with what the month has cost so far, a key's with what all keys of its line have", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const other = await addKey(db, tenant);
+    await settle(db, [
+      outcome(await begin(db, chatCall(tenant))),
+      outcome(await begin(db, chatCall({ ...tenant, keyHash: other.hash }))),
+    ]);
+    await change(db, tenant, { subject: tenant.workspaceId, limit: "1" });
+    await change(db, tenant, { scope: "key", subject: tenant.keyId, limit: "0.000000000001" });
+    const { budgets } = await read(db, tenant);
+    expect(budgets.filter(({ limitUsd }) => limitUsd !== null)).toMatchObject([
+      { scope: "workspace", spentUsd: "0.0000123" },
+      { scope: "key", limitUsd: "0.000000000001", spentUsd: "0.00000615", remainingUsd: "0" },
+    ]);
+    expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
+  });
+
+  test("are lifted with null, logged, and refused where they are another's or were changed meanwhile", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db);
+    const stranger = await createTenant(db);
+    const subject = tenant.workspaceId;
+    const foreign = { scope: "key", subject: stranger.keyId, limit: "1" };
+    expect((await change(db, tenant, foreign)).outcome).toBe("not_found");
+    expect((await change(db, tenant, { subject: stranger.workspaceId, limit: "1" })).outcome).toBe("not_found");
+    expect((await change(db, tenant, { subject, limit: "2.50" })).outcome).toBe("changed");
+    expect(await change(db, tenant, { subject, limit: "9", was: "2.4" })).toEqual({
+      outcome: "changed_meanwhile",
+      limitUsd: "2.5",
+    });
+    expect((await change(db, tenant, { subject, limit: "2.5", was: "2.50" })).outcome).toBe("unchanged");
+    expect((await change(db, tenant, { subject, limit: null, was: "2.5" })).outcome).toBe("changed");
+    const lines = await db.query(
+      "select actor_id, subject, details from public.workspace_audit_log where workspace_id = $1 and action = 'budget.changed' order by id",
+      [tenant.workspaceId],
+    );
+    expect(lines).toEqual([
+      {
+        actor_id: tenant.ownerId,
+        subject: "Test",
+        details: { scope: "workspace", before: null, after: "2.5" },
+      },
+      { actor_id: tenant.ownerId, subject: "Test", details: { scope: "workspace", before: "2.5", after: null } },
+    ]);
+  });
+
+  test("of keys that have ended are listed while they have spent something, and no longer", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
+    await db.query("update ai.keys set revoked_at = now() where workspace_id = $1", [tenant.workspaceId]);
+    const keys = async () => (await read(db, tenant)).budgets.filter(({ scope }) => scope === "key");
+    expect(await keys()).toEqual([]);
+    await db.query("update ai.budgets set spent_usd = 0.1 where workspace_id = $1", [tenant.workspaceId]);
+    expect(await keys()).toMatchObject([{ live: false, limitUsd: "1", spentPercent: "10" }]);
+  });
+
+  test("show nothing of what was spent where the workspace hides what providers charge", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      tenant.workspaceId,
+    ]);
+    const { budgets } = await read(db, tenant);
+    const hidden = { limitUsd: "1", spentUsd: null, reservedUsd: null, remainingUsd: null, spentPercent: null };
+    expect(budgets.find(({ scope }) => scope === "key")).toMatchObject(hidden);
+  });
+
+  test("of 50 who change one at once from the same state, one does", async () => {
+    const { db, close } = openPool(50);
+    const tenant = await createTenant(db);
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, async (_, index) => {
+          const given = { subject: tenant.workspaceId, limit: String(index + 1) };
+          const [row] = await db.query<{ answer: Answer }>(changeSql, valuesOf(tenant, given));
+          return row?.answer.outcome;
+        }),
+      );
+      expect(answers.filter((answer) => answer === "changed")).toHaveLength(1);
+      expect(answers.filter((answer) => answer === "changed_meanwhile")).toHaveLength(49);
+    } finally {
+      await db.query("delete from public.workspaces where id = $1", [tenant.workspaceId]);
+      await close();
+    }
+  });
+});
+
+test("what a policy can choose from is the catalogue, with what plan and root grants leave", async ({ db }) => {
+  const tenant = await createTenant(db, { plan: { requestsPerMinute: 60 } });
+  const other = await createTenant(db);
+  const off = await createTenant(db);
+  await db.query("update ai.models set enabled = false where id = $1", [off.model]);
+  await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [
+    off.model,
+    tenant.workspaceId,
+  ]);
+  const { answer } = await db.asRole("service_role", () =>
+    one<{ answer: { models: { id: string; granted: boolean }[] } }>(db, {
+      sql: "select ai.read_policy_frame($1, $2) as answer",
+      values: [tenant.ownerId, tenant.workspaceId],
+    }),
+  );
+  expect(answer).toMatchObject({ outcome: "read", plan: "Test", requestsPerMinute: 60, tokensPerMinute: null });
+  const granted = new Map(answer.models.map(({ id, granted }) => [id, granted]));
+  expect([granted.get(tenant.model), granted.get(other.model), granted.get(off.model)]).toEqual([
+    true,
+    false,
+    undefined,
+  ]);
+});

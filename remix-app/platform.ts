@@ -14,6 +14,7 @@ import { rollUpUsage } from "./schedule/roll-up-usage.ts";
 import { sweepContent } from "./schedule/sweep-content.ts";
 import { sweepOAuth } from "./schedule/sweep-oauth.ts";
 import { sweepRuns } from "./schedule/sweep-runs.ts";
+import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
 
 /** The platform itself: people's sessions of the identity backend, by cookie or bearer. */
 export function platformRuntime(env: Env): Runtime {
@@ -32,7 +33,7 @@ export function platformRuntime(env: Env): Runtime {
       rollUpUsage(env),
       sweepDevices(env),
       sweepRecoveries(env),
-      ...(env.SMTP_URL ? [resendMails(env)] : []),
+      ...(env.SMTP_URL ? [resendMails(env), warnOfBudgets(env)] : []),
     ],
     findFaults: () => findPasskeyFaults(env),
     open: async (credentials) => ({

@@ -1,0 +1,96 @@
+import { afterAll, beforeEach, expect, test, vi } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { createPerson, type Person } from "../../scripts/test/apps.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { createTenant, openPool, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
+import { join } from "../../supabase/tests/database.ts";
+import { parseEnv } from "../env.server.ts";
+import { resendMails } from "../mail/resend-mails.ts";
+import { warnOfBudgets } from "./warn-of-budgets.ts";
+
+const { base, supabase, mail } = readStack();
+const env = parseEnv({
+  NODE_ENV: "test",
+  BASE_URL: base,
+  SUPABASE_URL: supabase.url,
+  SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+  SUPABASE_SECRET_KEY: supabase.secretKey,
+  SMTP_URL: mail.smtp,
+  MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
+});
+/** A mail server that is not there: nobody listens on the port of discarding. */
+const down = { ...env, SMTP_URL: "smtp://127.0.0.1:9" };
+
+const { db, close } = openPool(2);
+let tenant: Tenant;
+let admin: Person;
+beforeEach(async () => {
+  [tenant, admin] = await Promise.all([createTenant(db), createPerson()]);
+  await join(db, { workspaceId: tenant.workspaceId, userId: admin.id, role: "admin" });
+});
+afterAll(close);
+
+const soon = () => AbortSignal.timeout(20_000);
+const spend = (spent: string) =>
+  db.query("update ai.budgets set spent_usd = $2 where workspace_id = $1", [tenant.workspaceId, spent]);
+const kept = () =>
+  db.query<{ attempts: number }>("select attempts from private.outgoing_mails where recipient = $1", [admin.email]);
+const resend = async (given = env) => {
+  await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [admin.email]);
+  await resendMails(given).run(soon());
+};
+/** The stack's own server sweeps, too: where it was at it, the next sweep is ours. */
+async function warn(): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        await warnOfBudgets(env).run(soon());
+        const [row] = await db.query<{ done: boolean }>(
+          `select bool_and(posted_at is not null) as done from ai.budget_alerts where workspace_id = $1`,
+          [tenant.workspaceId],
+        );
+        return row?.done;
+      },
+      { timeout: 10_000 },
+    )
+    .toBe(true);
+}
+
+test("fifty sweepers at once send one mail of a crossing, with its figures and the way to the budgets", async () => {
+  await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
+  await spend("8.000000000001");
+  await Promise.all(Array.from({ length: 50 }, () => warnOfBudgets(env).run(soon())));
+  await warn();
+  await Promise.all(Array.from({ length: 5 }, () => resendMails(env).run(soon())));
+  await expect.poll(kept).toEqual([]);
+  const mails = await mailsTo(admin.email);
+  expect(mails).toHaveLength(1);
+  expect(mails[0]?.subject).toBe("80 % of the monthly budget of the workspace Test is spent");
+  expect(mails[0]?.text).toContain("Budget: $10 for ");
+  expect(mails[0]?.text).toContain("Spent: $8.000000000001");
+  expect(mails[0]?.text).toContain(`${new URL(base).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
+});
+
+test("where the mail server is down a warning waits, and is sent once when it is back", async () => {
+  await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
+  await spend("5");
+  await warn();
+  const said = vi.spyOn(console, "error").mockImplementation(() => {});
+  await resend(down);
+  await resend(down);
+  expect(said.mock.calls.join()).not.toContain(admin.email);
+  said.mockRestore();
+  // Neither lost nor noted anew while it waits.
+  await warn();
+  expect((await kept()).length + (await mailsTo(admin.email)).length).toBe(1);
+  await resend();
+  await resend();
+  await expect.poll(kept).toEqual([]);
+  expect(await mailsTo(admin.email)).toHaveLength(1);
+});
+
+test("a workspace without budgets gets no mail", async () => {
+  await warnOfBudgets(env).run(soon());
+  expect(await mailsTo(admin.email)).toEqual([]);
+  expect(await db.query("select from ai.budget_alerts where workspace_id = $1", [tenant.workspaceId])).toEqual([]);
+});

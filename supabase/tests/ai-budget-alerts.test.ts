@@ -1,0 +1,270 @@
+import { beforeEach, describe, expect } from "vitest";
+import { failureOf } from "./actors.ts";
+import { begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { createUser, type Database, join, one, test } from "./database.ts";
+
+type Alert = {
+  scope: string;
+  subjectId: string;
+  subject: string;
+  workspaceId: string;
+  threshold: number;
+  limitUsd: string;
+  spentUsd: string | null;
+  month: string;
+};
+
+/** What a sweep finds of one tenant, as the server's role. */
+async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
+  // The stack's own server may be sweeping: then this would find nothing.
+  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
+  const { alerts } = await db.asRole("service_role", () =>
+    one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" }),
+  );
+  return alerts.filter((alert) => alert.workspaceId === workspaceId);
+}
+
+async function post(db: Database, alert: Alert): Promise<number> {
+  const { mails } = await db.asRole("service_role", () =>
+    one<{ mails: number }>(db, {
+      sql: "select ai.post_budget_alert($1, 'Subject', 'Body') as mails",
+      values: [JSON.stringify(alert)],
+    }),
+  );
+  return mails;
+}
+
+/** Sweeps, and posts what was found. @returns the thresholds */
+async function warn(db: Database, tenant: Tenant): Promise<number[]> {
+  const alerts = await sweep(db, tenant);
+  for (const alert of alerts) await post(db, alert);
+  return alerts.map(({ threshold }) => threshold);
+}
+
+const setLimit = (db: Database, { workspaceId }: Tenant, limit: string | null) =>
+  db.query("select ai.set_budget('workspace', $1, $1, $2)", [workspaceId, limit]);
+const spend = (db: Database, { workspaceId }: Tenant, spent: string) =>
+  db.query("update ai.budgets set spent_usd = $2 where workspace_id = $1", [workspaceId, spent]);
+
+async function budgetOf(db: Database, limit: string, spent: string): Promise<Tenant> {
+  const tenant = await createTenant(db);
+  await setLimit(db, tenant, limit);
+  await spend(db, tenant, spent);
+  return tenant;
+}
+
+describe("a budget's warning", () => {
+  test.for([
+    ["10", "4.999999999999", []],
+    ["10", "5", [50]],
+    ["10", "7.999999999999", [50]],
+    ["10", "8", [80]],
+    ["10", "9.999999999999", [80]],
+    ["10", "10", [100]],
+    ["10", "10.000000000001", [100]],
+    ["0.000000000003", "0.000000000001", []],
+    ["0.000000000003", "0.000000000002", [50]],
+    ["0", "0", []],
+    ["0", "1", []],
+  ] as const)("of a limit of %s at %s spent is %j", async ([limit, spent, thresholds], { db }) => {
+    expect(await warn(db, await budgetOf(db, limit, spent))).toEqual(thresholds);
+  });
+
+  test("tells its figures exactly, and once", async ({ db }) => {
+    const tenant = await budgetOf(db, "10.10", "8.080000000001");
+    const [alert, ...others] = await sweep(db, tenant);
+    expect(others).toEqual([]);
+    expect(alert).toMatchObject({
+      scope: "workspace",
+      subjectId: tenant.workspaceId,
+      subject: "Test",
+      threshold: 80,
+      limitUsd: "10.1",
+      spentUsd: "8.080000000001",
+    });
+    if (!alert) throw new Error("no alert");
+    expect([await post(db, alert), await post(db, alert)]).toEqual([1, 0]);
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("is found again by the next sweep where who found it died before it was posted", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "5");
+    const first = await sweep(db, tenant);
+    expect(await sweep(db, tenant)).toEqual(first);
+    expect(await warn(db, tenant)).toEqual([50]);
+  });
+
+  test("of several thresholds crossed at once is one, the highest, also where the lower was not posted yet", async ({
+    db,
+  }) => {
+    const tenant = await budgetOf(db, "10", "5");
+    const [overtaken] = await sweep(db, tenant);
+    await spend(db, tenant, "12");
+    expect(await warn(db, tenant)).toEqual([100]);
+    if (!overtaken) throw new Error("no alert");
+    expect(await post(db, overtaken)).toBe(0);
+  });
+
+  test("comes at each threshold in turn, and not again where a correction lowers what was spent", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "5");
+    const seen: number[][] = [];
+    for (const spent of ["5", "7", "8", "7.9", "8", "10", "9", "11"]) {
+      await spend(db, tenant, spent);
+      seen.push(await warn(db, tenant));
+    }
+    expect(seen).toEqual([[50], [], [80], [], [], [100], [], []]);
+  });
+
+  test("comes anew after a raise at what is crossed anew, and only at that", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "10");
+    expect(await warn(db, tenant)).toEqual([100]);
+    // Half of it is spent already, as was told.
+    await setLimit(db, tenant, "20");
+    expect(await warn(db, tenant)).toEqual([]);
+    await spend(db, tenant, "16");
+    expect(await warn(db, tenant)).toEqual([80]);
+    // Crossed again before any sweep has seen the raise.
+    await spend(db, tenant, "20");
+    expect(await warn(db, tenant)).toEqual([100]);
+    await setLimit(db, tenant, "21");
+    await spend(db, tenant, "21");
+    expect(await warn(db, tenant)).toEqual([100]);
+  });
+
+  test("is taken back where the budget is raised before it was posted", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "8");
+    const [alert] = await sweep(db, tenant);
+    await setLimit(db, tenant, "100");
+    expect(await sweep(db, tenant)).toEqual([]);
+    if (!alert) throw new Error("no alert");
+    expect(await post(db, alert)).toBe(0);
+    await spend(db, tenant, "80");
+    expect(await warn(db, tenant)).toEqual([80]);
+  });
+
+  test("heals where a sweep wrote down a limit of before a raise", async ({ db }) => {
+    const tenant = await budgetOf(db, "20", "10");
+    await db.query(
+      `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)
+       select scope, subject_id, workspace_id, period_start, 10, 10, 100, now() from ai.budgets where workspace_id = $1`,
+      [tenant.workspaceId],
+    );
+    expect(await warn(db, tenant)).toEqual([]);
+    await spend(db, tenant, "16");
+    expect(await warn(db, tenant)).toEqual([80]);
+  });
+
+  test("comes at once where the limit is lowered below what is spent, and not twice for lowering it further", async ({
+    db,
+  }) => {
+    const tenant = await budgetOf(db, "100", "10");
+    expect(await warn(db, tenant)).toEqual([]);
+    await setLimit(db, tenant, "10");
+    expect(await warn(db, tenant)).toEqual([100]);
+    await setLimit(db, tenant, "9");
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("is not repeated where a budget is taken away and set again", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "8");
+    expect(await warn(db, tenant)).toEqual([80]);
+    await setLimit(db, tenant, null);
+    expect(await warn(db, tenant)).toEqual([]);
+    await setLimit(db, tenant, "10");
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("comes anew each month, and says nothing of a budget that nobody has touched for months", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "8");
+    expect(await warn(db, tenant)).toEqual([80]);
+    await db.query("update ai.budget_alerts set month = month - interval '1 month' where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    await spend(db, tenant, "5");
+    expect(await warn(db, tenant)).toEqual([50]);
+    const still = await budgetOf(db, "10", "9");
+    await db.query("update ai.budgets set period_start = period_start - interval '2 months' where workspace_id = $1", [
+      still.workspaceId,
+    ]);
+    expect(await warn(db, still)).toEqual([]);
+  });
+
+  test("comes of what runs cost, for each budget by itself", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000000", key: { monthlyBudgetUsd: "1" } });
+    await setLimit(db, tenant, "4");
+    await settle(db, [
+      outcome(await begin(db, chatCall(tenant, { output_limit: 1_000_000 })), {
+        usage: { input_tokens: 0, output_tokens: 833_334 },
+      }),
+    ]);
+    const alerts = await sweep(db, tenant);
+    expect(alerts.map(({ scope, threshold, spentUsd }) => [scope, threshold, spentUsd])).toEqual([
+      ["key", 50, "0.5000004"],
+    ]);
+  });
+
+  test("says nothing of a workspace that is deleted", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "8");
+    await db.query("update public.workspaces set deleted_at = now() where id = $1", [tenant.workspaceId]);
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("keeps what was spent to itself where the workspace hides what providers charge", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "8");
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      tenant.workspaceId,
+    ]);
+    expect(await sweep(db, tenant)).toMatchObject([{ threshold: 80, limitUsd: "10", spentUsd: null }]);
+  });
+});
+
+describe("who is warned", () => {
+  let people: Record<string, { id: string; email: string }>;
+  beforeEach(() => {
+    people = {};
+  });
+
+  async function mailed(db: Database, tenant: Tenant): Promise<string[]> {
+    for (const role of ["admin", "member", "viewer", "policy", "keys", "banned"]) {
+      const person = await createUser(db);
+      people[role] = person;
+      const custom = { policy: "manage_ai_policy", keys: "manage_ai_keys", banned: "manage_ai_policy" }[role];
+      if (custom) {
+        await db.query(
+          "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, $2, array[$3]::public.workspace_permission[])",
+          [tenant.workspaceId, role, custom],
+        );
+      }
+      await join(db, { workspaceId: tenant.workspaceId, userId: person.id, role });
+    }
+    await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [people.banned?.id]);
+    await db.query("delete from private.outgoing_mails");
+    await warn(db, tenant);
+    const mails = await db.query<{ recipient: string; due: boolean }>(
+      "select recipient, next_attempt_at <= now() as due from private.outgoing_mails",
+    );
+    expect(mails.every(({ due }) => due)).toBe(true);
+    const roles = new Map(Object.entries(people).map(([role, { email }]) => [email, role]));
+    return mails.map(({ recipient }) => roles.get(recipient) ?? "owner").sort();
+  }
+
+  test("are owners and those who manage the policy", async ({ db }) => {
+    expect(await mailed(db, await budgetOf(db, "10", "8"))).toEqual(["admin", "owner", "policy"]);
+  });
+
+  test("are those who manage keys too, where the budget is a key's", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
+    await spend(db, tenant, "8");
+    expect(await mailed(db, tenant)).toEqual(["admin", "keys", "owner", "policy"]);
+  });
+});
+
+test.for(["ai.sweep_budget_alerts()", "ai.post_budget_alert('{}', 'S', 'B')"] as const)(
+  "%s is closed to users and the gateway",
+  async (call, { db }) => {
+    for (const role of ["anon", "authenticated", "gateway"] as const) {
+      const failure = await failureOf(() => db.asRole(role, () => db.query(`select ${call}`)));
+      expect(failure.code, role).toBe("42501");
+    }
+  },
+);

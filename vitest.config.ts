@@ -40,8 +40,9 @@ export default defineConfig({
           globalSetup,
           testTimeout: 30_000,
           hookTimeout: 30_000,
-          // They wait for the stack more than they work.
-          maxWorkers: 3,
+          // As the contract's; and they wait for the stack more than they work.
+          isolate: false,
+          maxWorkers: 4,
         },
       },
       {

@@ -16,6 +16,8 @@ const drainTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
 /** Twice Node's own, so that a browser whose cookies have grown too many still reaches what takes them away. */
 const maxHeaderBytes = 32 * 1024;
+/** Above the 60 s for which balancers keep an idle connection, so that none sends a request into one we are closing. */
+const keepAliveTimeoutMs = 65_000;
 
 const isPlatform = (process.env.APP_NAME || "web") === "web";
 const runtime = boot(() =>
@@ -26,7 +28,11 @@ const development = env.NODE_ENV === "development";
 // React chooses its build by this when it is loaded, so whatever loads it is imported after this line.
 process.env.NODE_ENV = development ? "development" : "production";
 
-const server = createServer({ requestTimeout: requestTimeoutMs, maxHeaderSize: maxHeaderBytes });
+const server = createServer({
+  requestTimeout: requestTimeoutMs,
+  maxHeaderSize: maxHeaderBytes,
+  keepAliveTimeout: keepAliveTimeoutMs,
+});
 const vite = development ? await startVite() : null;
 const clientDir = path.resolve("build/client");
 const build = vite

@@ -14,7 +14,12 @@ const verify = createTokenVerifier({
   issuer: config.issuer,
   audience: "authenticated",
 });
-const server = createAdaptorServer({ fetch: createGateway({ config, dataApi, verify }).fetch });
+/** Above what clients keep an idle connection for, so that none sends a call into one that we are closing. */
+const keepAliveTimeout = 65_000;
+const server = createAdaptorServer({
+  fetch: createGateway({ config, dataApi, verify }).fetch,
+  serverOptions: { keepAliveTimeout },
+});
 
 server.listen(config.port, config.host, () => console.log(`gateway listens on http://${config.host}:${config.port}`));
 server.once("error", (error) => {

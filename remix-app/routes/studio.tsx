@@ -2,8 +2,9 @@ import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react"
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { changeOf } from "../studio/change.ts";
 import { formatCount, formatShortCount, formatUsd } from "../studio/format-amount.ts";
-import { readDimension, readOverview, rowLabel } from "../studio/overview.ts";
+import { readDimension, readOverview } from "../studio/overview.ts";
 import { readRange } from "../studio/range.ts";
+import { rowLabel } from "../studio/row-label.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { ColumnChart } from "../ui/charts/column-chart.tsx";
 import { DataTable } from "../ui/data-table.tsx";

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { CsvColumn } from "../http/csv.ts";
 import type { Range } from "./range.ts";
+import { rowLabel } from "./row-label.ts";
 import type { StudioReader } from "./studio-reader.ts";
 import { readUsage } from "./usage.ts";
 
@@ -27,13 +28,6 @@ export async function readOverview(
 }
 
 export type OverviewRow = Awaited<ReturnType<typeof readOverview>>["rows"][number];
-
-/** What a row of the overview is called. */
-export function rowLabel(row: OverviewRow, by: OverviewDimension): string {
-  if (by === "key") return row.keyName ?? "No key";
-  if (by === "app") return row.appName ?? "No app";
-  return row[by] ?? "";
-}
 
 /** The columns of the overview's file. */
 export function overviewColumns(by: OverviewDimension): CsvColumn<OverviewRow>[] {

@@ -36,6 +36,29 @@ create table ai.model_routes (
 comment on table ai.model_routes is
   'Where a model is asked for, in order. A provider is named by its id alone: addresses and keys live in the environment, so that no row can send a request elsewhere.';
 
+create function ai.price_tier(
+  min_input_tokens integer, input numeric, cached_input numeric, output numeric, audio_input numeric, audio_output numeric
+) returns jsonb
+  language sql
+  -- jsonb_build_object is stable for the sake of types whose text depends on settings; of these none does.
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'min_input_tokens', min_input_tokens,
+    'input', input::text,
+    'cached_input', cached_input::text,
+    'output', output::text,
+    'audio_input', audio_input::text,
+    'audio_output', audio_output::text
+  ))
+$$;
+comment on function ai.price_tier is 'A price as runs keep it: exact decimals as text, absent ones left out.';
+revoke execute on function ai.price_tier from public, anon, authenticated;
+-- Generated columns are made with the rights of whoever writes the row.
+grant execute on function ai.price_tier to service_role;
+
 create table ai.model_prices (
   id bigint generated always as identity primary key,
   model_id text not null references ai.models (id) on update cascade on delete restrict,
@@ -47,6 +70,10 @@ create table ai.model_prices (
   output_usd_per_million numeric(18, 6) not null check (output_usd_per_million >= 0),
   audio_input_usd_per_million numeric(18, 6) check (audio_input_usd_per_million >= 0),
   audio_output_usd_per_million numeric(18, 6) check (audio_output_usd_per_million >= 0),
+  as_offered jsonb not null generated always as (ai.price_tier(
+    min_input_tokens, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million,
+    audio_input_usd_per_million, audio_output_usd_per_million
+  )) stored,
   constraint model_prices_one_at_a_time exclude using gist
     (model_id with =, provider_id with =, min_input_tokens with =, valid with &&)
 );
@@ -56,6 +83,7 @@ comment on column ai.model_prices.min_input_tokens is 'A tier: the row with the 
 comment on column ai.model_prices.input_usd_per_million is
   'USD for a million tokens, six decimals at most, so that tokens times price is exact in the twelve decimals of an amount.';
 comment on column ai.model_prices.cached_input_usd_per_million is 'Null: cached input costs what input costs.';
+comment on column ai.model_prices.as_offered is 'The price as begin_run hands it out, put together once and not at every call.';
 comment on column ai.model_prices.audio_input_usd_per_million is 'Null: audio has no price, and is refused.';
 
 create table ai.plans (
@@ -96,7 +124,8 @@ begin
     and (lower(new.valid) is distinct from lower(old.valid) or (upper(old.valid) is not null and upper(old.valid) <= now())) then
     raise exception 'a price''s past cannot be rewritten' using errcode = 'restrict_violation';
   end if;
-  if (to_jsonb(new) - 'valid') is distinct from (to_jsonb(old) - 'valid') then
+  -- What is generated is not there yet.
+  if (to_jsonb(new) - array['valid', 'as_offered']) is distinct from (to_jsonb(old) - array['valid', 'as_offered']) then
     raise exception 'a price never changes: close its range and add a new one' using errcode = 'restrict_violation';
   end if;
   return new;

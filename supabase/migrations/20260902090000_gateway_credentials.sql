@@ -78,8 +78,11 @@ comment on column ai.budgets.limit_usd is
   'Null: no limit any more. The row stays, since runs under way hold a part of it, and counts on.';
 create index budgets_workspace_id_idx on ai.budgets (workspace_id);
 
+create domain ai.rate_scope as text check (value in ('key', 'app', 'user', 'workspace'));
+comment on domain ai.rate_scope is 'Whose calls a minute counts.';
+
 create table ai.rate_windows (
-  scope text not null check (scope in ('key', 'app', 'user', 'workspace')),
+  scope ai.rate_scope not null,
   subject_id uuid not null,
   window_start timestamptz not null,
   requests integer not null,

@@ -47,12 +47,11 @@ declare
   output numeric := coalesce((usage ->> 'output_tokens')::numeric, 0);
   audio_output numeric := least(coalesce((usage ->> 'audio_output_tokens')::numeric, 0), output);
   tier jsonb := prices -> 0;
-  other jsonb;
 begin
   -- Tiers stand in ascending order.
-  for other in select jsonb_array_elements(prices) loop
-    exit when (other ->> 'min_input_tokens')::numeric > input;
-    tier := other;
+  for place in 1..jsonb_array_length(prices) - 1 loop
+    exit when (prices -> place ->> 'min_input_tokens')::numeric > input;
+    tier := prices -> place;
   end loop;
   return (
     (input - cached - audio_input) * (tier ->> 'input')::numeric

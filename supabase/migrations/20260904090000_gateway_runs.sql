@@ -1,6 +1,19 @@
 -- Runs: one row a call, from the moment it is admitted. The row is the metering record, and while it is open it is
 -- also the reservation, so that nothing is lost when a function dies.
 
+-- Closed lists as domains, whose checks a connection reads once; those of a table are read again by every statement.
+create domain ai.credential_source as text check (value in ('key', 'app_token', 'session'));
+comment on domain ai.credential_source is 'What a caller showed.';
+create domain ai.execution_mode as text check (value in ('interactive', 'background'));
+comment on domain ai.execution_mode is 'Whether a person waits: background is by a key.';
+create domain ai.run_feature as text check (char_length(value) between 1 and 128 and value !~ '[^A-Za-z0-9._:-]');
+comment on domain ai.run_feature is 'What a call was for: an audit label.';
+create domain ai.run_status as text check (value in ('running', 'succeeded', 'failed', 'cancelled'));
+comment on domain ai.run_status is 'How a run stands.';
+create domain ai.usage_source as text
+  check (value in ('provider', 'provider_partial', 'estimated_partial', 'unavailable'));
+comment on domain ai.usage_source is 'How a run''s counts came about.';
+
 create table ai.runs (
   id uuid not null,
   created_at timestamptz not null default now(),
@@ -9,9 +22,9 @@ create table ai.runs (
   app_id uuid,
   key_id uuid,
   key_lineage_id uuid,
-  credential_source text not null check (credential_source in ('key', 'app_token', 'session')),
-  execution_mode text not null check (execution_mode in ('interactive', 'background')),
-  feature text not null check (feature ~ '^[A-Za-z0-9._:-]{1,128}$'),
+  credential_source ai.credential_source not null,
+  execution_mode ai.execution_mode not null,
+  feature ai.run_feature not null,
   request_id text not null,
   entity_id text,
   idempotency_key text,
@@ -20,16 +33,16 @@ create table ai.runs (
   routes jsonb not null,
   route smallint,
   markup numeric(9, 6) not null,
-  status text not null default 'running' check (status in ('running', 'succeeded', 'failed', 'cancelled')),
+  status ai.run_status not null default 'running',
   http_status smallint,
   error_code text,
-  usage_source text check (usage_source in ('provider', 'provider_partial', 'estimated_partial', 'unavailable')),
-  input_tokens bigint not null default 0 check (input_tokens >= 0),
-  cached_input_tokens bigint not null default 0 check (cached_input_tokens >= 0),
-  audio_input_tokens bigint not null default 0 check (audio_input_tokens >= 0),
-  output_tokens bigint not null default 0 check (output_tokens >= 0),
-  reasoning_tokens bigint not null default 0 check (reasoning_tokens >= 0),
-  audio_output_tokens bigint not null default 0 check (audio_output_tokens >= 0),
+  usage_source ai.usage_source,
+  input_tokens bigint not null default 0,
+  cached_input_tokens bigint not null default 0,
+  audio_input_tokens bigint not null default 0,
+  output_tokens bigint not null default 0,
+  reasoning_tokens bigint not null default 0,
+  audio_output_tokens bigint not null default 0,
   cost_usd numeric(24, 12) not null default 0,
   billed_credits numeric(24, 8) not null default 0,
   unmetered_credits numeric(24, 8) not null default 0,
@@ -44,8 +57,14 @@ create table ai.runs (
   settled_at timestamptz,
   swept boolean not null default false,
   primary key (created_at, id),
-  check ((status = 'running') = (settled_at is null)),
-  check (status = 'running' or usage_source is not null)
+  -- One, since each is read again by every statement.
+  constraint runs_whole check (
+    (status = 'running') = (settled_at is null)
+    and (status = 'running' or usage_source is not null)
+    and least(
+      input_tokens, cached_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, audio_output_tokens
+    ) >= 0
+  )
 ) partition by range (created_at);
 comment on table ai.runs is
   'Metering records, partitioned by month. Kept for good, so nothing here refers to a workspace, person or key by a '

@@ -48,33 +48,37 @@ comment on function private.gateway_scopes(private.apps) is 'What an app may ask
 revoke execute on function private.gateway_scopes(private.apps) from public, anon, authenticated;
 
 create function private.app_may_act_in(app private.apps, workspace_id uuid) returns boolean
-  language sql
+  language plpgsql
   stable
   security invoker
 as $$
-  select (app).enabled
+begin
+  return (app).enabled
     and (app).kind = 'external'
     and exists (
       select
       from private.app_workspaces l
       join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
       where l.app_id = (app).id and l.workspace_id = app_may_act_in.workspace_id
-    )
+    );
+end
 $$;
 comment on function private.app_may_act_in(private.apps, uuid) is
   'Whether an app is a registered external one that is linked to the workspace, at this moment.';
 revoke execute on function private.app_may_act_in(private.apps, uuid) from public, anon, authenticated;
 
 create function private.is_member(user_id uuid, workspace_id uuid) returns boolean
-  language sql
+  language plpgsql
   stable
   security invoker
 as $$
-  select exists (
+begin
+  return exists (
     select
     from public.workspace_members m
     where m.user_id = is_member.user_id and m.workspace_id = is_member.workspace_id
-  )
+  );
+end
 $$;
 comment on function private.is_member(uuid, uuid) is
   'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';

@@ -39,14 +39,16 @@ comment on function ai.app_token_of(bytea) is
 revoke execute on function ai.app_token_of(bytea) from public, anon, authenticated;
 
 create function ai.app_may_act_in(app_id uuid, workspace_id uuid) returns boolean
-  language sql
+  language plpgsql
   stable
   security invoker
 as $$
-  select coalesce(
+begin
+  return coalesce(
     (select private.app_may_act_in(a, app_may_act_in.workspace_id) from private.apps a where a.id = app_may_act_in.app_id),
     false
-  )
+  );
+end
 $$;
 comment on function ai.app_may_act_in(uuid, uuid) is
   'Whether a key that is bound to the app is good in the workspace now: registered, external, enabled, linked. For '

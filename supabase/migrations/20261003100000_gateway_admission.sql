@@ -46,10 +46,11 @@ comment on type ai.caller is
   'it is good for nothing here.';
 
 create function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
-  language sql
+  language plpgsql
   stable
   security invoker
 as $$
+begin
   select
     f.user_id,
     case
@@ -58,71 +59,134 @@ as $$
       when workspace is null then 'workspace_header_required'
       when not private.user_has_workspace_permission(f.user_id, workspace, 'use_ai_studio') then 'insufficient_scope'
     end
+  into session_caller.user_id, session_caller.refused
   from private.session_facts(claims) f
-  where not f.banned and not f.deleted
+  where not f.banned and not f.deleted;
+end
 $$;
 comment on function ai.session_caller(jsonb, uuid) is
   'Whom a session''s verified claims stand for, and why the gateway refuses them; nulls once session or account are over. '
   'Trusts the claims: granted to nobody.';
 revoke execute on function ai.session_caller(jsonb, uuid) from public, anon, authenticated;
 
-create function ai.credential_of(call jsonb) returns setof ai.caller
-  language sql
+create function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
+  language plpgsql
   stable
   security invoker
 as $$
+declare
+  caller ai.caller;
+begin
   select
-    c.source,
-    coalesce(
-      c.refused,
-      case
-        when call ->> 'workspace' <> c.workspace_id::text then 'workspace_mismatch'
-        when c.source = 'app_token' and call ->> 'workspace' is null then 'workspace_header_required'
-      end
+    'key',
+    case
+      -- No address told, no address allowed.
+      when k.allowed_addresses is not null and not coalesce(address <<= any (k.allowed_addresses), false)
+        then 'insufficient_scope'
+      -- A bound key stands for its app.
+      when k.external_app_id is not null and not ai.app_may_act_in(k.external_app_id, k.workspace_id) then 'app_not_allowed'
+    end,
+    k.id, k.lineage_id, k.workspace_id, k.created_by, k.external_app_id, null, k.allowed_models, k.requests_per_minute,
+    k.tokens_per_minute, k.last_used_at, p, w,
+    exists (
+      select from public.workspace_members m where m.workspace_id = k.workspace_id and m.user_id = k.created_by
     ),
-    c.key_id, c.lineage_id, c.workspace_id, c.actor_id, c.app_id, c.scopes, c.key_models, c.requests_per_minute,
-    c.tokens_per_minute, c.last_used_at, p, w,
-    private.is_member(c.actor_id, c.workspace_id),
     array(
       select b.scope
       from ai.budgets b
-      where b.workspace_id = c.workspace_id
-        and b.subject_id = ai.budget_subject(b.scope, c.lineage_id, c.app_id, c.workspace_id)
+      where b.workspace_id = k.workspace_id
+        and b.subject_id = case b.scope when 'key' then k.lineage_id when 'app' then k.external_app_id else k.workspace_id end
     )
-  from (
-    select
-      'key' as source,
-      case
-        -- No address told, no address allowed.
-        when k.allowed_addresses is not null
-          and not coalesce((call ->> 'address')::inet <<= any (k.allowed_addresses), false) then 'insufficient_scope'
-        -- A bound key stands for its app.
-        when k.external_app_id is not null and not ai.app_may_act_in(k.external_app_id, k.workspace_id) then 'app_not_allowed'
-      end as refused,
-      k.id as key_id, k.lineage_id, k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id,
-      null::text[] as scopes, k.allowed_models as key_models, k.requests_per_minute, k.tokens_per_minute, k.last_used_at
-    from ai.keys k
-    where call -> 'credential' ->> 'source' = 'key'
-      and k.secret_hash = decode(call -> 'credential' ->> 'hash', 'hex')
-      and k.revoked_at is null
-      and (k.expires_at is null or k.expires_at > now())
-    union all
-    select 'app_token', t.refused, null, null, t.workspace_id, t.user_id, t.app_id, t.scopes, null, null, null, null
-    from ai.app_token_of(decode(call -> 'credential' ->> 'hash', 'hex')) t
-    where call -> 'credential' ->> 'source' = 'app_token' and t.refused is distinct from 'invalid_api_key'
-    union all
-    select 'session', s.refused, null, null, (call ->> 'workspace')::uuid, s.user_id, null, null, null, null, null, null
-    from ai.session_caller(call -> 'credential' -> 'claims', (call ->> 'workspace')::uuid) s
-    where call -> 'credential' ->> 'source' = 'session' and s.user_id is not null
-  ) as c
-  left join public.workspaces s on s.id = c.workspace_id and s.deleted_at is null
+  into caller
+  from ai.keys k
+  join public.workspaces s on s.id = k.workspace_id and s.deleted_at is null
   left join ai.plans p on p.id = s.plan_id
-  left join ai.workspace_policies w on w.workspace_id = c.workspace_id
-  where s.id is not null or c.source = 'session'
+  left join ai.workspace_policies w on w.workspace_id = k.workspace_id
+  where k.secret_hash = key_caller.secret_hash
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > now());
+  return caller;
+end
+$$;
+comment on function ai.key_caller(bytea, inet) is
+  'Whose key it is by the SHA-256 of its text, and what holds for it; nulls where it is unknown, revoked, expired or of a '
+  'deleted workspace. A statement of its own, since it is what nearly every call asks.';
+revoke execute on function ai.key_caller(bytea, inet) from public, anon, authenticated;
+
+create function ai.person_caller(call jsonb) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  caller ai.caller;
+begin
+  if call -> 'credential' ->> 'source' = 'app_token' then
+    select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
+    into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
+    from ai.app_token_of(decode(call -> 'credential' ->> 'hash', 'hex')) t
+    where t.refused is distinct from 'invalid_api_key';
+  else
+    caller.workspace_id := (call ->> 'workspace')::uuid;
+    select s.user_id, s.refused into caller.actor_id, caller.refused
+    from ai.session_caller(call -> 'credential' -> 'claims', caller.workspace_id) s;
+  end if;
+  if caller.actor_id is null then
+    return null;
+  end if;
+
+  caller.source := call -> 'credential' ->> 'source';
+  select
+    p, w, private.is_member(caller.actor_id, caller.workspace_id),
+    array(
+      select b.scope
+      from ai.budgets b
+      where b.workspace_id = caller.workspace_id
+        and b.subject_id = case b.scope when 'app' then caller.app_id when 'workspace' then caller.workspace_id end
+    )
+  into caller.plan, caller.policy, caller.actor_is_member, caller.budgets
+  from public.workspaces s
+  left join ai.plans p on p.id = s.plan_id
+  left join ai.workspace_policies w on w.workspace_id = s.id
+  where s.id = caller.workspace_id and s.deleted_at is null;
+  if not found and caller.source = 'app_token' then
+    return null;
+  end if;
+  return caller;
+end
+$$;
+comment on function ai.person_caller(jsonb) is
+  'For whom an app''s token or a session''s claims speak, and what holds for them; nulls where they are good for nobody.';
+revoke execute on function ai.person_caller(jsonb) from public, anon, authenticated;
+
+create function ai.credential_of(call jsonb) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  caller ai.caller;
+begin
+  case call -> 'credential' ->> 'source'
+    when 'key' then
+      caller := ai.key_caller(decode(call -> 'credential' ->> 'hash', 'hex'), (call ->> 'address')::inet);
+    when 'app_token', 'session' then
+      caller := ai.person_caller(call);
+    else
+      return null;
+  end case;
+  if caller.refused is null then
+    caller.refused := case
+      when call ->> 'workspace' <> caller.workspace_id::text then 'workspace_mismatch'
+      when caller.source = 'app_token' and call ->> 'workspace' is null then 'workspace_header_required'
+    end;
+  end if;
+  return caller;
+end
 $$;
 comment on function ai.credential_of(jsonb) is
-  'Who makes a call, and why they may not: one row, or none when the credential is unknown, revoked, expired or of a '
-  'deleted workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+  'Who makes a call, and why they may not; nulls when the credential is unknown, revoked, expired or of a deleted '
+  'workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
 revoke execute on function ai.credential_of(jsonb) from public, anon, authenticated;
 
 create function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
@@ -160,17 +224,7 @@ begin
     )
     from ai.model_routes r
     cross join lateral (
-      select jsonb_agg(
-        jsonb_strip_nulls(jsonb_build_object(
-          'min_input_tokens', t.min_input_tokens,
-          'input', t.input_usd_per_million::text,
-          'cached_input', t.cached_input_usd_per_million::text,
-          'output', t.output_usd_per_million::text,
-          'audio_input', t.audio_input_usd_per_million::text,
-          'audio_output', t.audio_output_usd_per_million::text
-        ))
-        order by t.min_input_tokens
-      ) as tiers
+      select jsonb_agg(t.as_offered order by t.min_input_tokens) as tiers
       from ai.model_prices t
       where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
     ) as p
@@ -181,6 +235,43 @@ $$;
 comment on function ai.priced_routes(text, text[]) is
   'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null when none does.';
 revoke execute on function ai.priced_routes(text, text[]) from public, anon, authenticated;
+
+create function ai.offers(
+  model text, providers jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean
+)
+  returns table (routes jsonb, dearest_usd numeric, hears boolean)
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    jsonb_agg(
+      jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
+      order by r.position
+    ),
+    max(p.dearest_usd),
+    bool_and(p.hears)
+  from ai.model_routes r
+  cross join lateral (
+    select
+      jsonb_agg(t.as_offered order by t.min_input_tokens) as tiers,
+      max(
+        (
+          input_tokens * greatest(t.input_usd_per_million, case when audio then t.audio_input_usd_per_million end)
+          + output_tokens
+            * coalesce(case when speech then t.audio_output_usd_per_million end, t.output_usd_per_million)
+        ) * 0.000001
+      ) filter (where t.min_input_tokens <= input_tokens) as dearest_usd,
+      bool_and(t.audio_input_usd_per_million is not null) as hears
+    from ai.model_prices t
+    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
+  ) as p
+  where r.model_id = model and r.enabled and p.tiers is not null and providers ? r.provider_id
+$$;
+comment on function ai.offers(text, jsonb, bigint, bigint, boolean, boolean) is
+  'One row: a model''s routes as ai.priced_routes has them, the dearest that a call can get there as ai.dearest_usd has it, '
+  'and whether all of them take audio. Nulls where there is no route with a price.';
+revoke execute on function ai.offers(text, jsonb, bigint, bigint, boolean, boolean) from public, anon, authenticated;
 
 create function ai.reserved_input_tokens(call jsonb) returns bigint
   language sql

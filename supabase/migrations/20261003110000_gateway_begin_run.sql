@@ -14,8 +14,10 @@ declare
   caller ai.caller;
   principal uuid;
   exempt boolean;
+  wanted text := call ->> 'model';
   model ai.models;
-  offered jsonb;
+  audio boolean := coalesce((call ->> 'audio')::boolean, false);
+  offer record;
   input_tokens bigint := ai.reserved_input_tokens(call);
   output_tokens bigint := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
   dearest_usd numeric(24, 12);
@@ -28,8 +30,8 @@ declare
   account uuid;
   new_run_id uuid := ai.run_id(now());
 begin
-  select * into caller from ai.credential_of(call);
-  if not found then
+  caller := ai.credential_of(call);
+  if caller.source is null then
     return ai.refusal('invalid_api_key');
   end if;
   if caller.refused is not null then
@@ -48,37 +50,36 @@ begin
     return ai.refusal('insufficient_scope');
   end if;
 
+  if wanted is null then
+    select m.id into wanted from ai.models m where m.kind = call ->> 'kind' and m.is_default;
+  end if;
   select m.* into model
   from ai.usable_models(
     caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
   ) m
-  where m.kind = call ->> 'kind' and case when call ->> 'model' is null then m.is_default else m.id = call ->> 'model' end;
+  where m.id = wanted and m.kind = call ->> 'kind';
   if not found then
     return ai.refusal('model_not_found');
   end if;
   if call ->> 'voice' is not null and not coalesce(call ->> 'voice' = any (model.voices), false) then
     return ai.refusal('invalid_request', '{"param": "voice"}');
   end if;
-  offered := ai.priced_routes(model.id, array(select jsonb_array_elements_text(call -> 'providers')));
-  if offered is null then
-    return ai.refusal('service_unavailable');
-  end if;
-  if (call ->> 'audio')::boolean
-    and exists (
-      select from jsonb_array_elements(offered) route, jsonb_array_elements(route -> 'prices') tier where not tier ? 'audio_input'
-    ) then
-    return ai.refusal('unsupported_parameter', '{"param": "messages"}');
-  end if;
-
   if model.kind = 'speech' then
     output_tokens := least(output_tokens, model.output_limit);
   end if;
-  dearest_usd := ai.dearest_usd(
-    offered, input_tokens, output_tokens, coalesce((call ->> 'audio')::boolean, false), model.kind = 'speech'
-  );
-  if dearest_usd is null then
+
+  select o.* into offer
+  from ai.offers(wanted, call -> 'providers', input_tokens, output_tokens, audio, model.kind = 'speech') o;
+  if offer.routes is null then
     return ai.refusal('service_unavailable');
   end if;
+  if audio and not offer.hears then
+    return ai.refusal('unsupported_parameter', '{"param": "messages"}');
+  end if;
+  if offer.dearest_usd is null then
+    return ai.refusal('service_unavailable');
+  end if;
+  dearest_usd := offer.dearest_usd;
   dearest_credits := case when exempt then 0 else ai.usd_to_credits(dearest_usd, (caller.plan).markup) end;
 
   if call ->> 'idempotency_key' is not null then
@@ -91,10 +92,12 @@ begin
     update ai.keys k set last_used_at = now()
     where k.id = caller.key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
   end if;
-  rate := ai.take_rate('key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, input_tokens + output_tokens);
-  limits := coalesce(rate.limits, limits);
-  if not rate.admitted then
-    return ai.refusal('rate_limit_exceeded', jsonb_build_object('limits', limits));
+  if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
+    rate := ai.take_rate('key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, input_tokens + output_tokens);
+    limits := coalesce(rate.limits, limits);
+    if not rate.admitted then
+      return ai.refusal('rate_limit_exceeded', jsonb_build_object('limits', limits));
+    end if;
   end if;
 
   if call ->> 'idempotency_key' is not null then
@@ -159,7 +162,7 @@ begin
   values (
     new_run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
     case caller.source when 'key' then 'background' else 'interactive' end, call ->> 'feature', call ->> 'request_id',
-    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), model.id, offered,
+    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), model.id, offer.routes,
     (caller.plan).markup, exempt, account, dearest_usd, dearest_credits, held
   );
   if call ->> 'idempotency_key' is not null then
@@ -178,7 +181,7 @@ begin
     'workspace_id', caller.workspace_id,
     'model', model.id,
     'voice', coalesce(call ->> 'voice', model.voices[1]),
-    'routes', offered,
+    'routes', offer.routes,
     'markup', (caller.plan).markup::text,
     'exempt', exempt,
     'reserved_usd', dearest_usd::text,
@@ -197,21 +200,22 @@ grant execute on function ai.begin_run(jsonb) to gateway;
 
 -- Definer: as begin_run.
 create function ai.check_credential(call jsonb) returns jsonb
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select coalesce(
-    (
-      select case
-        when c.refused is not null then ai.refusal(c.refused)
-        else jsonb_build_object('workspace_id', c.workspace_id)
-      end
-      from ai.credential_of(call) c
-    ),
-    ai.refusal('invalid_api_key')
-  )
+declare
+  caller ai.caller := ai.credential_of(call);
+begin
+  if caller.source is null then
+    return ai.refusal('invalid_api_key');
+  end if;
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  return jsonb_build_object('workspace_id', caller.workspace_id);
+end
 $$;
 comment on function ai.check_credential(jsonb) is
   'For a call whose body is no good, or large: whoever has no credential is told that, and nothing of the body. Returns '
@@ -261,8 +265,8 @@ declare
   caller ai.caller;
   listed jsonb;
 begin
-  select * into caller from ai.credential_of(call);
-  if not found then
+  caller := ai.credential_of(call);
+  if caller.source is null then
     return ai.refusal('invalid_api_key');
   end if;
   if caller.refused is not null then

@@ -40,6 +40,7 @@ create function ai.sum_calls(
 as $$
 declare
   one_call jsonb;
+  prices jsonb;
   usage jsonb;
   cost numeric;
 begin
@@ -52,17 +53,19 @@ begin
   output_tokens := 0;
   reasoning_tokens := 0;
   audio_output_tokens := 0;
-  for one_call in select c.value from jsonb_array_elements(calls) as c loop
+  -- No statement in here: each would cost more than all the rest of it.
+  for at in 0..jsonb_array_length(calls) - 1 loop
+    one_call := calls -> at;
     usage := coalesce(one_call -> 'usage', '{}');
     last_route := (one_call ->> 'route')::smallint;
     -- Each call by its own tier; one whose route is not known, by that of the first.
-    cost := ai.usage_cost_usd(
-      coalesce(
-        (select r.value -> 'prices' from jsonb_array_elements(routes) as r where (r.value ->> 'position')::smallint = last_route),
-        routes -> 0 -> 'prices'
-      ),
-      usage
-    );
+    prices := routes -> 0 -> 'prices';
+    for other in 1..jsonb_array_length(routes) - 1 loop
+      if (routes -> other ->> 'position')::smallint = last_route then
+        prices := routes -> other -> 'prices';
+      end if;
+    end loop;
+    cost := ai.usage_cost_usd(prices, usage);
     if (one_call ->> 'estimated')::boolean then
       guessed := true;
       guessed_usd := guessed_usd + cost;

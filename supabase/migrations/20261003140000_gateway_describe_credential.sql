@@ -110,8 +110,8 @@ declare
   exempt boolean;
   cost_visible boolean;
 begin
-  select * into caller from ai.credential_of(call);
-  if not found then
+  caller := ai.credential_of(call);
+  if caller.source is null then
     return ai.refusal('invalid_api_key');
   end if;
   if caller.refused is not null then

@@ -8,10 +8,9 @@ create function ai.app_caller(call jsonb) returns ai.caller
   set search_path = ''
 as $$
 declare
-  caller ai.caller;
+  caller ai.caller := ai.credential_of(call);
 begin
-  select * into caller from ai.credential_of(call);
-  if not found then
+  if caller.source is null then
     caller.refused := 'invalid_api_key';
   elsif caller.source = 'session' or caller.app_id is null then
     caller.refused := 'credential_not_bound';

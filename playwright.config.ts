@@ -3,7 +3,10 @@ import { defineConfig } from "playwright/test";
 import { findChromium } from "./e2e/chromium.ts";
 import { readStack } from "./scripts/test/stack.ts";
 
-/** Browser tests against the running stack that GATEHOUSE_STACK names. */
+/**
+ * Browser tests against the running stack that GATEHOUSE_STACK names. Traces cost a third of their time: ask for one by
+ * `--trace on` where a failure needs it.
+ */
 export default defineConfig({
   testDir: "e2e",
   testMatch: "*.spec.ts",
@@ -22,6 +25,5 @@ export default defineConfig({
     baseURL: readStack().base,
     launchOptions: await findChromium(),
     screenshot: "only-on-failure",
-    trace: "retain-on-failure",
   },
 });

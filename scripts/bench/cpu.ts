@@ -28,7 +28,7 @@ export function readCpuTimes(pids: { identity: number; postgres: number }): CpuT
 type Stat = { pid: number; name: string; parent: number; cpuMs: number };
 
 /** Reads proc_pid_stat(5). A process that has just ended has used nothing. */
-function readStat(entry: string): Stat {
+export function readStat(entry: string): Stat {
   let text: string;
   try {
     text = readFileSync(`/proc/${entry}/stat`, "utf8");

@@ -4,6 +4,17 @@ export function quantile(sample: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
+/** The shares of a latency curve. */
+export const curveShares = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1] as const;
+
+/** The quantiles of a sample at the shares of a curve; none of an empty one. */
+export function quantilesOf(sample: readonly number[]): number[] {
+  return sample.length === 0 ? [] : curveShares.map((share) => quantile(sample, share));
+}
+
+/** The middle of an odd number of values, the lower middle of an even one; NaN of none. */
+export const median = (sample: readonly number[]): number => quantile(sample, 0.5);
+
 /** `median (lowest–highest)` */
 export function spread(sample: readonly number[], digits: number): string {
   const [low, middle, high] = [0, 0.5, 1].map((share) => quantile(sample, share).toFixed(digits));

@@ -13,15 +13,24 @@ export type StartedStack = { file: string; stop: () => Promise<void> };
  * Starts a whole stack with its own ports and its own data below `.local/`, and waits until it is ready.
  * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; passwords are hashed at bcrypt's
  *   least cost where they do not say otherwise
+ * @param options.without services that are left out
+ * @param options.signal ends a start that is under way
  * @returns the path of its stack.json, and how to end it and remove its data
  * @throws Error with the runner's last words when it does not become ready
  */
-export async function startStack(settings: Record<string, string> = {}): Promise<StartedStack> {
+export async function startStack(
+  settings: Record<string, string> = {},
+  { without = [], signal }: { without?: string[]; signal?: AbortSignal } = {},
+): Promise<StartedStack> {
   await mkdir(".local", { recursive: true });
   const dataDir = await mkdtemp(path.resolve(".local/test-"));
   const child = spawn(
     process.execPath,
-    ["scripts/local-stack/main.ts", "--json", "--embedded", "--ports", "auto", "--data-dir", dataDir],
+    [
+      "scripts/local-stack/main.ts",
+      ...["--json", "--embedded", "--ports", "auto", "--data-dir", dataDir],
+      ...without.flatMap((name) => ["--without", name]),
+    ],
     {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, GOTRUE_PASSWORD_HASH_COST: cheapestHash, ...settings, GATEHOUSE_STACK: "" },
@@ -56,6 +65,7 @@ export async function startStack(settings: Record<string, string> = {}): Promise
     clearTimeout(forced);
     await rm(dataDir, { recursive: true, force: true });
   };
+  signal?.addEventListener("abort", () => child.kill("SIGTERM"), { once: true });
   try {
     await ready;
   } catch (error) {

@@ -1,0 +1,213 @@
+import type { Row } from "../report/rows.ts";
+import { curveShares, median } from "../statistics.ts";
+import type { GatewayMeasurements, LatencySample, LoadName, ThroughputSample } from "./measurements.ts";
+import type { TargetName } from "./targets.ts";
+
+const [p50, p99] = [0.5, 0.99].map((share) => (curveShares as readonly number[]).indexOf(share));
+const notRun = "Portkey did not run: npm run bench -- --peers";
+
+/** What the rounds say of the gateway, beside design.md's goals. */
+export function gatewayRows(
+  measured: GatewayMeasurements,
+  { perSecond, streams }: { perSecond: number; streams: number },
+): Row[] {
+  const loads = (Object.keys(measured.throughput) as LoadName[]).filter((name) => name !== "hot");
+  return [
+    ...latencyRows(measured, perSecond),
+    ...loads.flatMap((name) => throughputRows(measured, name)),
+    hotRow(measured),
+    ...costRows(measured),
+    ...streamRows(measured, streams),
+    ...writtenRows(measured),
+  ];
+}
+
+const at = (sample: { quantilesMs: number[] } | undefined, index = -1) => sample?.quantilesMs[index] ?? Number.NaN;
+const texts = (samples: readonly number[], digits = 1) => (samples.length ? median(samples).toFixed(digits) : "—");
+
+/** A figure of ours, less that of the upstream alone in the same round. */
+function added(ours: readonly number[] = [], bare: readonly number[] = []): number[] {
+  return ours.map((figure, round) => figure - (bare[round] ?? Number.NaN)).filter((figure) => !Number.isNaN(figure));
+}
+
+function latencyRows({ latency }: GatewayMeasurements, perSecond: number): Row[] {
+  const figures = (target: TargetName, index = -1) =>
+    (latency[target] ?? []).map((sample: LatencySample) => at(sample, index));
+  const beside = (index = -1) =>
+    (["gatehouse", "bare", "portkey"] as const)
+      .filter((target) => latency[target])
+      .map((target) => `${target} ${texts(figures(target, index), 2)}`)
+      .join(", ");
+  const row = { unit: "ms", digits: 2 };
+  return [
+    {
+      ...row,
+      id: "added-p50",
+      what: `added at ${perSecond} requests a second, p50`,
+      goal: { atMost: 1 },
+      samples: added(figures("gatehouse", p50), figures("bare", p50)),
+      note: `p50 in all: ${beside(p50)}`,
+    },
+    {
+      ...row,
+      id: "added-p99",
+      what: `added at ${perSecond} requests a second, p99`,
+      goal: { atMost: 8 },
+      samples: added(figures("gatehouse", p99), figures("bare", p99)),
+      note: `p99 in all: ${beside(p99)}`,
+    },
+  ];
+}
+
+function throughputRows({ throughput, closedLoopBy }: GatewayMeasurements, load: LoadName): Row[] {
+  const of = (target: TargetName): ThroughputSample[] => throughput[load]?.[target] ?? [];
+  const rates = (target: TargetName) => of(target).map((sample) => sample.perSecond);
+  const tails = (target: TargetName) => of(target).map((sample) => at(sample, p99));
+  const peer = { rate: median(rates("portkey")), tail: median(tails("portkey")) };
+  const name = `${load} connections, many workspaces`;
+  const noPeer = of("portkey").length === 0;
+  return [
+    {
+      id: `rate-${load}`,
+      what: name,
+      goal: { atLeast: noPeer ? 4_000 : Math.max(4_000, peer.rate) },
+      unit: "a second",
+      digits: 0,
+      samples: rates("gatehouse"),
+      note: `upstream alone ${texts(rates("bare"), 0)}, Portkey ${texts(rates("portkey"), 0)}; by ${closedLoopBy}`,
+    },
+    {
+      id: `p99-${load}`,
+      what: `${name}, p99 against Portkey's`,
+      goal: { atMost: peer.tail },
+      unit: "ms",
+      digits: 1,
+      samples: noPeer ? [] : tails("gatehouse"),
+      note: noPeer ? `ours ${texts(tails("gatehouse"))} ms; ${notRun}` : undefined,
+    },
+  ];
+}
+
+function hotRow({ throughput }: GatewayMeasurements): Row {
+  const samples = throughput.hot?.gatehouse ?? [];
+  return {
+    id: "rate-hot",
+    what: "one hot workspace",
+    goal: { atLeast: 2_000 },
+    unit: "a second",
+    digits: 0,
+    samples: samples.map((sample) => sample.perSecond),
+    note: `p99 ${texts(samples.map((sample) => at(sample, p99)))} ms`,
+  };
+}
+
+/** Requests that a CPU-second of the gateway's own process carries, at the most connections over many workspaces. */
+function costRows({ throughput }: GatewayMeasurements): Row[] {
+  const load = (Object.keys(throughput) as LoadName[]).filter((name) => name !== "hot").at(-1) ?? "hot";
+  const perCpuSecond = (target: TargetName) =>
+    (throughput[load]?.[target] ?? []).flatMap(({ cpuMsEach }) => (cpuMsEach ? 1_000 / cpuMsEach : []));
+  const [ours, peer] = [perCpuSecond("gatehouse"), perCpuSecond("portkey")];
+  const postgres = (throughput[load]?.gatehouse ?? []).flatMap(({ postgresCpuMsEach }) => postgresCpuMsEach ?? []);
+  const cost = (rates: readonly number[]) => (rates.length ? `${(1_000 / median(rates)).toFixed(3)} ms` : "—");
+  return [
+    {
+      id: "cpu-ratio",
+      what: "requests a gateway CPU-second, ours to Portkey's",
+      goal: { atLeast: 2 },
+      unit: "×",
+      digits: 2,
+      samples: peer.length ? ours.map((rate, round) => rate / (peer[round] ?? median(peer))) : [],
+      note:
+        `CPU a request: Gatehouse ${cost(ours)} and Postgres ${texts(postgres, 3)} ms, Portkey ${cost(peer)}` +
+        (peer.length ? "" : `; ${notRun}`),
+    },
+  ];
+}
+
+function streamRows({ streams, leaving }: GatewayMeasurements, count: number): Row[] {
+  const of = (target: TargetName) => streams[target] ?? [];
+  const first = (target: TargetName) => of(target).map(({ firstMs }) => median(firstMs));
+  const delay = (target: TargetName, index = -1) =>
+    of(target).map(({ delayQuantilesMs }) => delayQuantilesMs[index] ?? Number.NaN);
+  const share = (key: "whole" | "identical") => of("gatehouse").map((sample) => sample[key]);
+  const name = `${count} paced streams`;
+  return [
+    {
+      id: "first-token",
+      what: `${name}: added to the first token, median`,
+      goal: { atMost: 3 },
+      unit: "ms",
+      digits: 2,
+      samples: added(first("gatehouse"), first("bare")),
+      note: `Portkey adds ${texts(added(first("portkey"), first("bare")), 1)}`,
+    },
+    {
+      id: "chunk-delay",
+      what: `${name}: a content chunk is passed on within, median`,
+      goal: { atMost: 1 },
+      unit: "ms",
+      digits: 2,
+      samples: added(delay("gatehouse", p50), delay("bare", p50)),
+      note: `p99 ${texts(added(delay("gatehouse", p99), delay("bare", p99)), 2)}; the way without us taken off`,
+    },
+    {
+      id: "identical",
+      what: `${name}: content byte for byte`,
+      goal: { atLeast: count },
+      unit: "",
+      digits: 0,
+      samples: share("identical"),
+    },
+    {
+      id: "left-cancelled",
+      what: `${leaving[0]?.left ?? count} clients that leave: provider calls cancelled`,
+      goal: { atLeast: count },
+      unit: "",
+      digits: 0,
+      samples: leaving.map(({ cancelled }) => cancelled),
+    },
+    {
+      id: "left-metered",
+      what: `${leaving[0]?.left ?? count} clients that leave: runs metered`,
+      goal: { atLeast: count },
+      unit: "",
+      digits: 0,
+      samples: leaving.map(({ metered }) => metered),
+    },
+  ];
+}
+
+function writtenRows({ rss, books }: GatewayMeasurements): Row[] {
+  const megabytes = rss.map(({ bytes }) => bytes / 2 ** 20);
+  const runs = books.at(-1);
+  return [
+    {
+      id: "memory",
+      what: "memory of the functions, at most",
+      goal: { atMost: 200 },
+      unit: "MB",
+      digits: 0,
+      samples: megabytes.length ? [Math.max(...megabytes)] : [],
+      note: megabytes.length
+        ? `${megabytes[0]?.toFixed(0)} before, ${megabytes.at(-1)?.toFixed(0)} after; npm run soak watches longer`
+        : "read from /proc, on Linux alone",
+    },
+    {
+      id: "unbalanced",
+      what: "workspaces whose ledger, runs and report differ",
+      goal: { atMost: 0 },
+      unit: "",
+      digits: 0,
+      samples: books.map(({ unbalanced }) => unbalanced),
+      note: runs && `${runs.runs.toLocaleString("en")} runs, ${runs.cancelled} of them left by their client`,
+    },
+    {
+      id: "wrong-counts",
+      what: "runs that say other than the provider",
+      goal: { atMost: 0 },
+      unit: "",
+      digits: 0,
+      samples: books.map(({ wrong }) => wrong),
+    },
+  ];
+}

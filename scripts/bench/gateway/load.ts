@@ -1,0 +1,76 @@
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { z } from "zod";
+import type { Call } from "./call.ts";
+import { findWrk, runWrk } from "./wrk.ts";
+
+const folder = path.resolve(import.meta.dirname, "../processes");
+
+const closedLoop = z.object({
+  perSecond: z.number(),
+  quantilesMs: z.array(z.number()),
+  /** In the warm-up, too. */
+  answered: z.number(),
+  failed: z.number(),
+});
+const openLoop = z.object({
+  latenciesMs: z.array(z.number()),
+  sentLateMs: z.array(z.number()),
+  failed: z.number(),
+  firstFailure: z.string().optional(),
+});
+const streamLoad = z.object({
+  streams: z.array(
+    z.object({
+      name: z.string(),
+      firstMs: z.number().nullable(),
+      chunks: z.number(),
+      sha256: z.string(),
+      whole: z.boolean(),
+    }),
+  ),
+  delaysMs: z.array(z.number()),
+});
+
+export type ClosedLoop = z.infer<typeof closedLoop>;
+export type OpenLoop = z.infer<typeof openLoop>;
+export type StreamLoad = z.infer<typeof streamLoad>;
+type Span = { call: Call; warmUpMs: number; durationMs: number };
+
+/** The program that closed loops come from. */
+export const closedLoopBy: "wrk" | "autocannon" = findWrk() ? "wrk" : "autocannon";
+
+/** As many requests as so many connections carry, by wrk where it is installed, else by autocannon. */
+export async function runClosedLoop(config: Span & { connections: number }, signal: AbortSignal): Promise<ClosedLoop> {
+  const wrk = findWrk();
+  if (wrk) return runWrk(wrk, config, signal);
+  return closedLoop.parse(await run("closed-loop.ts", config, signal));
+}
+
+/** Requests at a fixed rate. */
+export async function runOpenLoop(config: Span & { perSecond: number }, signal: AbortSignal): Promise<OpenLoop> {
+  return openLoop.parse(await run("open-loop.ts", config, signal));
+}
+
+/** Streams side by side. */
+export async function runStreams(
+  config: { call: Call; names: string[]; staggerMs: number; leaveAfter?: number },
+  signal: AbortSignal,
+): Promise<StreamLoad> {
+  return streamLoad.parse(await run("streams.ts", config, signal));
+}
+
+/** Runs one of our load processes. @throws Error with its last words where it fails */
+async function run(file: string, config: object, signal: AbortSignal): Promise<unknown> {
+  const child = spawn(process.execPath, [path.join(folder, file)], { stdio: ["pipe", "pipe", "pipe"], signal });
+  const exited = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  child.stdin.on("error", () => {});
+  child.stdin.end(JSON.stringify(config));
+  const [said, complaint, code] = await Promise.all([text(child.stdout), text(child.stderr), exited]);
+  if (code !== 0) throw new Error(`${file} ended with code ${code}: ${complaint.slice(-1_000)}`);
+  return JSON.parse(said);
+}

@@ -1,0 +1,146 @@
+import type pg from "pg";
+import type { Plan } from "../options.ts";
+import { readTree } from "../process-tree.ts";
+import { quantile, quantilesOf } from "../statistics.ts";
+import { readUpstream } from "../upstream/upstream.ts";
+import { countCancelled, readBooks, untilSettled } from "./books.ts";
+import { closedLoopBy, runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
+import {
+  addSample,
+  type GatewayMeasurements,
+  type LatencySample,
+  type LeavingSample,
+  type StreamSample,
+  samplesOf,
+  type ThroughputSample,
+} from "./measurements.ts";
+import type { Target } from "./targets.ts";
+
+export type RoundContext = {
+  plan: Plan;
+  /** Ours first. */
+  targets: readonly Target[];
+  upstream: { url: string };
+  client: pg.Client;
+  ownerId: string;
+  postgresPid: number;
+  signal: AbortSignal;
+  /** Says what comes next; throws where there is no time left for it. */
+  begin: (what: string) => void;
+};
+
+export function emptyMeasurements(): GatewayMeasurements {
+  return { latency: {}, throughput: {}, streams: {}, leaving: [], books: [], rss: [], closedLoopBy };
+}
+
+/** How many steps a round has, for those who wait. */
+export function stepsOfRound(plan: Plan, targets: number): number {
+  return targets * (2 + plan.closedLoop.connections.length) + 3;
+}
+
+/** One round: every measurement of every target, in turns; and then what is written of it. */
+export async function runRound(context: RoundContext, into: GatewayMeasurements, round: number): Promise<void> {
+  const { plan, targets, client, ownerId, begin } = context;
+  const named = (what: string, { label }: Target) => `round ${round}: ${what}, ${label}`;
+  for (const target of targets) {
+    begin(named(`${plan.openLoop.perSecond} requests a second`, target));
+    addSample(into.latency, { target: target.name, sample: await measureLatency(context, target) });
+    await untilSettled(client);
+  }
+  for (const connections of plan.closedLoop.connections) {
+    for (const target of targets) {
+      begin(named(`${connections} connections`, target));
+      const sample = await measureThroughput(context, { target, call: target.spread, connections });
+      addSample(samplesOf(into, `${connections}`), { target: target.name, sample });
+    }
+  }
+  const [ours] = targets;
+  if (!ours) throw new Error("There is nothing to measure.");
+  begin(named("one hot workspace", ours));
+  const connections = Math.max(...plan.closedLoop.connections);
+  const hot = await measureThroughput(context, { target: ours, call: ours.hot, connections });
+  addSample(samplesOf(into, "hot"), { target: ours.name, sample: hot });
+  for (const target of targets) {
+    begin(named(`${plan.streams.count} streams`, target));
+    addSample(into.streams, { target: target.name, sample: await measureStreams(context, { target, round }) });
+  }
+  begin(named("clients that leave", ours));
+  into.leaving.push(await measureLeaving(context, { target: ours, round }));
+  begin(named("the books", ours));
+  await untilSettled(client);
+  into.books.push(await readBooks(client, ownerId));
+}
+
+async function measureLatency({ plan, signal }: RoundContext, target: Target): Promise<LatencySample> {
+  const { warmUpMs, openLoop } = plan;
+  const load = await runOpenLoop({ call: target.spread, warmUpMs, ...openLoop }, signal);
+  const { latenciesMs, sentLateMs, failed } = load;
+  refuseFailures(target, { failed, of: latenciesMs.length, first: load.firstFailure });
+  return { quantilesMs: quantilesOf(latenciesMs), sentLateMs: quantile(sentLateMs, 0.99), failed };
+}
+
+async function measureThroughput(
+  { plan, client, postgresPid, signal }: RoundContext,
+  { target, call, connections }: { target: Target; call: Target["spread"]; connections: number },
+): Promise<ThroughputSample> {
+  const read = () => [readTree(target.pid)?.cpuMs, readTree(postgresPid)?.cpuMs] as const;
+  const before = read();
+  const { warmUpMs } = plan;
+  const { durationMs } = plan.closedLoop;
+  const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
+  // What goes on behind the answers belongs to them.
+  await untilSettled(client);
+  const after = read();
+  refuseFailures(target, { failed: load.failed, of: load.answered });
+  const each = (index: 0 | 1) => {
+    const [from, to] = [before[index], after[index]];
+    return from === undefined || to === undefined ? undefined : (to - from) / load.answered;
+  };
+  const { perSecond, quantilesMs, failed } = load;
+  return { perSecond, quantilesMs, failed, cpuMsEach: each(0), postgresCpuMsEach: each(1) };
+}
+
+async function measureStreams(
+  { plan, upstream, signal }: RoundContext,
+  { target, round }: { target: Target; round: number },
+): Promise<StreamSample> {
+  const { count, staggerMs } = plan.streams;
+  const names = Array.from({ length: count }, (_, index) => `${target.name}-${round}-${index}`);
+  const { streams, delaysMs } = await runStreams({ call: target.spread, names, staggerMs }, signal);
+  const { streams: sent } = await readUpstream(upstream);
+  const firstMs = streams.flatMap((stream) => stream.firstMs ?? []);
+  return {
+    firstMs,
+    firstQuantilesMs: quantilesOf(firstMs),
+    delayQuantilesMs: quantilesOf(delaysMs),
+    streams: count,
+    whole: streams.filter(({ whole }) => whole).length,
+    identical: streams.filter(({ name, sha256, whole }) => whole && sent[name]?.sha256 === sha256).length,
+  };
+}
+
+async function measureLeaving(
+  { plan, upstream, client, signal }: RoundContext,
+  { target, round }: { target: Target; round: number },
+): Promise<LeavingSample> {
+  const { count, staggerMs, leaveAfter } = plan.leaving;
+  const names = Array.from({ length: count }, (_, index) => `leaving-${round}-${index}`);
+  const { streams } = await runStreams({ call: target.spread, names, staggerMs, leaveAfter }, signal);
+  await untilSettled(client);
+  const { streams: sent } = await readUpstream(upstream);
+  return {
+    left: streams.filter(({ whole, chunks }) => !whole && chunks >= leaveAfter).length,
+    cancelled: names.filter((name) => sent[name]?.end === "cancelled").length,
+    metered: await countCancelled(client, names),
+  };
+}
+
+/** A figure of a target that fails is none. */
+function refuseFailures(
+  { label }: Target,
+  { failed, of, first = "" }: { failed: number; of: number; first?: string },
+): void {
+  const mostShare = 0.01;
+  if (of > 0 && failed / of <= mostShare) return;
+  throw new Error(`${label} failed ${failed} requests, and answered ${of}. ${first}`);
+}

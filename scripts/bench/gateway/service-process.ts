@@ -1,0 +1,60 @@
+import { spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const host = "127.0.0.1";
+const startTimeoutMs = 15_000;
+const stopTimeoutMs = 3_000;
+
+/** A server of the bench's own. */
+export type ServiceProcess = { url: string; pid: number; stop: () => Promise<void> };
+
+/**
+ * Starts a Node program that listens on loopback, and waits until it takes connections.
+ * @param options.args how to run it, for a port
+ * @param options.port any free one where absent
+ * @throws Error with its last words where it does not come up
+ */
+export async function startServer(options: {
+  args: (port: number) => string[];
+  port?: number;
+  cwd?: string;
+  env?: Record<string, string>;
+}): Promise<ServiceProcess> {
+  const port = options.port ?? (await freePort());
+  const child = spawn(process.execPath, options.args(port), {
+    cwd: options.cwd,
+    env: { ...process.env, ...options.env, PORT: String(port) },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let complaint = "";
+  child.stderr.on("data", (chunk) => {
+    complaint = (complaint + chunk).slice(-1_000);
+  });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const stop = async () => {
+    child.kill("SIGTERM");
+    const forced = setTimeout(() => child.kill("SIGKILL"), stopTimeoutMs);
+    await exited;
+    clearTimeout(forced);
+  };
+  const url = `http://${host}:${port}`;
+  const deadline = performance.now() + startTimeoutMs;
+  while (child.exitCode === null && performance.now() < deadline) {
+    const answer = await fetch(url).catch(() => undefined);
+    await answer?.body?.cancel();
+    if (answer && child.pid) return { url, pid: child.pid, stop };
+    await sleep(50);
+  }
+  await stop();
+  throw new Error(`A server of the bench did not start: ${complaint}`);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("There is no free port.");
+  return address.port;
+}

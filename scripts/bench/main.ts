@@ -1,0 +1,79 @@
+import pg from "pg";
+import { readStackFile } from "../test/stack.ts";
+import { type StartedStack, startStack } from "../test/start-stack.ts";
+import { measureGateway } from "./gateway/gateway.ts";
+import { gatewayRows } from "./gateway/gateway-rows.ts";
+import type { GatewayMeasurements } from "./gateway/measurements.ts";
+import { stepsOfRound } from "./gateway/rounds.ts";
+import { planOf, readOptions, usage } from "./options.ts";
+import { createProgress } from "./progress.ts";
+import { writeResults } from "./report/files.ts";
+import { describeMachine } from "./report/machine.ts";
+import type { Row } from "./report/rows.ts";
+import { renderTable } from "./report/table.ts";
+
+/**
+ * `npm run bench`: starts a stack of its own as `npm start` does, measures what design.md promises under Speed, and
+ * prints each figure beside its goal. Exit code 0 whatever the figures are: they depend on the machine.
+ */
+const without = ["provider", "mail", "oidc", "notes"];
+
+const options = readOptionsOrFail();
+if (options.help) {
+  console.log(usage);
+  process.exit(0);
+}
+const plan = planOf(options);
+const stopping = new AbortController();
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => stopping.abort(new Error(name)));
+const progress = createProgress(
+  { steps: 3 + plan.rounds * stepsOfRound(plan, options.peers ? 3 : 2), limitMs: plan.limitMs },
+  process.stderr,
+);
+const machine = describeMachine();
+const complaints: string[] = [];
+let stack: StartedStack | undefined;
+try {
+  progress.begin("a stack");
+  stack = await startStack({}, { without, signal: stopping.signal });
+  await measure(stack);
+} catch (error) {
+  progress.end();
+  process.exitCode = 1;
+  console.error(stopping.signal.aborted ? "Stopped." : error);
+} finally {
+  await stack?.stop();
+}
+
+async function measure({ file }: StartedStack): Promise<void> {
+  const running = readStackFile(file);
+  const client = new pg.Client({ connectionString: running.supabase.dbUrl });
+  await client.connect();
+  const rows: Row[] = [];
+  let gateway: GatewayMeasurements | undefined;
+  try {
+    const { signal } = stopping;
+    const given = { stack: running, stackFile: file, client, plan, progress, signal };
+    const complain = (text: string) => complaints.push(text);
+    if (options.parts.has("gateway")) {
+      gateway = await measureGateway({ ...given, peers: options.peers, complain });
+      rows.push(...gatewayRows(gateway, { perSecond: plan.openLoop.perSecond, streams: plan.streams.count }));
+    }
+  } finally {
+    await client.end();
+  }
+  progress.end();
+  console.log(`\n${renderTable(rows, process.stdout)}\n`);
+  for (const complaint of complaints) console.log(complaint);
+  const files = await writeResults({ machine, options, plan, complaints, rows, gateway });
+  console.log(`\n${files.join("\n")}`);
+}
+
+function readOptionsOrFail() {
+  try {
+    return readOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n\n${usage}`);
+    return process.exit(2);
+  }
+}

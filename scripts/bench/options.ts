@@ -1,0 +1,73 @@
+import { parseArgs } from "node:util";
+
+export const usage = `npm run bench -- [options]
+
+  --quick    one short round over fewer workspaces and runs, within 90 seconds
+  --peers    the Portkey gateway, too, from npm, against the same upstream
+  --only A   one part alone: gateway, reports or web
+  --help     this text`;
+
+export const parts = ["gateway", "reports", "web"] as const;
+export type Part = (typeof parts)[number];
+
+export type Options = { quick: boolean; peers: boolean; help: boolean; parts: ReadonlySet<Part> };
+
+/** Reads the command line. @throws Error that says what is wrong with it */
+export function readOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      quick: { type: "boolean", default: false },
+      peers: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+      only: { type: "string" },
+    },
+  });
+  const { quick, peers, help, only } = values;
+  const chosen = parts.filter((part) => only === undefined || part === only);
+  if (chosen.length === 0) throw new Error(`--only knows ${parts.join(", ")}`);
+  return { quick, peers, help, parts: new Set(chosen) };
+}
+
+/** How long and how much. Everything together stays within `limitMs`: what there is no time left for is left out. */
+export type Plan = {
+  limitMs: number;
+  rounds: number;
+  workspaces: number;
+  warmUpMs: number;
+  openLoop: { perSecond: number; durationMs: number };
+  closedLoop: { connections: readonly number[]; durationMs: number };
+  streams: { count: number; staggerMs: number };
+  leaving: { count: number; staggerMs: number; leaveAfter: number };
+  /** Runs of one workspace that reports are read over, and the days they are spread over. */
+  reports: { runs: number; days: number; readings: number };
+  pages: { readings: number };
+};
+
+const full: Plan = {
+  limitMs: 600_000,
+  rounds: 3,
+  workspaces: 1_000,
+  warmUpMs: 1_000,
+  openLoop: { perSecond: 200, durationMs: 6_000 },
+  closedLoop: { connections: [16, 64], durationMs: 5_000 },
+  streams: { count: 50, staggerMs: 40 },
+  leaving: { count: 50, staggerMs: 10, leaveAfter: 10 },
+  reports: { runs: 1_000_000, days: 365, readings: 15 },
+  pages: { readings: 200 },
+};
+
+const quick: Plan = {
+  ...full,
+  limitMs: 90_000,
+  rounds: 1,
+  workspaces: 200,
+  warmUpMs: 500,
+  openLoop: { perSecond: 200, durationMs: 3_000 },
+  closedLoop: { connections: [16, 64], durationMs: 2_000 },
+  streams: { count: 50, staggerMs: 20 },
+  reports: { runs: 40_000, days: 365, readings: 7 },
+  pages: { readings: 50 },
+};
+
+export const planOf = (options: Pick<Options, "quick">): Plan => (options.quick ? quick : full);

@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { readStat } from "./cpu.ts";
+
+/** What a process and all that it started have used. */
+export type TreeUse = { cpuMs: number; rssBytes: number };
+
+/** Reads it from /proc, children and theirs included; undefined outside Linux. */
+export function readTree(root: number): TreeUse | undefined {
+  if (process.platform !== "linux") return undefined;
+  const all = readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .map(readStat);
+  const members = new Set([root]);
+  for (let before = 0; before < members.size; ) {
+    before = members.size;
+    for (const { pid, parent } of all) if (members.has(parent)) members.add(pid);
+  }
+  const own = all.filter(({ pid }) => members.has(pid));
+  return {
+    cpuMs: own.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    rssBytes: own.reduce((sum, { pid }) => sum + readRss(pid), 0),
+  };
+}
+
+/** VmRSS of proc_pid_status(5). A process that has just ended has none. */
+function readRss(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}

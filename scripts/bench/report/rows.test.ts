@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { figureText, goalText, type Row, verdictOf } from "./rows.ts";
+import { renderTable } from "./table.ts";
+
+const row = (fields: Partial<Row>): Row => ({
+  id: "x",
+  what: "x",
+  unit: "ms",
+  digits: 1,
+  samples: [2, 1, 3],
+  ...fields,
+});
+
+describe("the verdict", () => {
+  test("is the median's, at the goal itself and just past it", () => {
+    expect(verdictOf(row({ goal: { atMost: 2 } }))).toBe("met");
+    expect(verdictOf(row({ goal: { atMost: 1.99 } }))).toBe("missed");
+    expect(verdictOf(row({ goal: { atLeast: 2 } }))).toBe("met");
+    expect(verdictOf(row({ goal: { atLeast: 2.01 } }))).toBe("missed");
+  });
+
+  test("of what was not measured is never met, and there is none without a goal", () => {
+    expect(verdictOf(row({ goal: { atMost: 1 }, samples: [] }))).toBe("not measured");
+    expect(verdictOf(row({ goal: { atLeast: 1 }, samples: [Number.NaN] }))).toBe("not measured");
+    expect(verdictOf(row({}))).toBe("");
+  });
+});
+
+test("figures have their spread, goals their sign, both their unit", () => {
+  expect(figureText(row({}))).toBe("2.0 (1.0–3.0) ms");
+  expect(figureText(row({ samples: [4] }))).toBe("4.0 ms");
+  expect(figureText(row({ samples: [] }))).toBe("—");
+  expect(figureText(row({ samples: [4321.4], digits: 0, unit: "a second" }))).toBe("4,321 a second");
+  expect(goalText(row({ goal: { atMost: 8 } }))).toBe("≤ 8 ms");
+  expect(goalText(row({ goal: { atLeast: 2.5 }, unit: "×" }))).toBe("≥ 2.5 ×");
+  expect(goalText(row({}))).toBe("");
+});
+
+test("the table stands in columns, one line a row, its notes below what they belong to", () => {
+  const text = renderTable([
+    row({ what: "added, median", goal: { atMost: 8 } }),
+    row({ what: "a hot workspace", goal: { atLeast: 2_000 }, unit: "a second", digits: 0, note: "of 64 connections" }),
+  ]);
+  expect(text.split("\n")).toEqual([
+    "what             goal              measured          ",
+    "───────────────────────────────────────────────────────────",
+    "added, median    ≤ 8 ms            2.0 (1.0–3.0) ms  met",
+    "a hot workspace  ≥ 2,000 a second  2 (1–3) a second  missed",
+    "  of 64 connections",
+  ]);
+});

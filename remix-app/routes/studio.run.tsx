@@ -1,5 +1,8 @@
-import { Link, type MetaFunction, useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
+import { describeRunContent, openRunContent } from "../studio/run-content.ts";
+import { RunContentCard } from "../studio/run-content-card.tsx";
 import type { RunSummary } from "../studio/run-schema.ts";
 import { readRun } from "../studio/runs.ts";
 import { Card } from "../ui/card.tsx";
@@ -15,9 +18,28 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId: params.workspaceId,
     permission: "use_ai_studio",
   });
-  const found = await readRun(context, { userId: user.id, workspaceId: workspace.id, runId: params.runId ?? "" });
+  const member = { userId: user.id, workspaceId: workspace.id };
+  const found = await readRun(context, { ...member, runId: params.runId ?? "" });
+  // What was said is for those who may choose that it is kept; nobody else learns even whether it is.
+  const content = workspace.permissions.includes("manage_ai_policy")
+    ? await describeRunContent(context, { reader: { kind: "member", ...member }, runId: found.run.id })
+    : null;
   const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, ...found, now: new Date().toISOString() };
+  return { user: { email, displayName }, workspace, ...found, content, now: new Date().toISOString() };
+}
+
+/** Shows what was said, and writes down that it was shown. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "manage_ai_policy",
+  });
+  await readForm(request, context);
+  const member = { userId: user.id, workspaceId: workspace.id };
+  const { run } = await readRun(context, { ...member, runId: params.runId ?? "" });
+  const opened = await openRunContent(context, { reader: { kind: "member", ...member }, runId: run.id });
+  return data({ opened }, { status: opened ? 200 : 404 });
 }
 
 const sources = {
@@ -49,7 +71,8 @@ function factsOf(run: RunSummary): [string, string][] {
 }
 
 export default function RunPage() {
-  const { user, workspace, run, steps, now } = useLoaderData<typeof loader>();
+  const { user, workspace, run, steps, content, now } = useLoaderData<typeof loader>();
+  const opened = useActionData<typeof action>()?.opened;
   return (
     <StudioPage
       user={user}
@@ -90,6 +113,7 @@ export default function RunPage() {
           ))}
         </ol>
       </Card>
+      {content ? <RunContentCard kept={content} opened={opened} now={now} /> : null}
     </StudioPage>
   );
 }

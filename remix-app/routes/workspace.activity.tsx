@@ -53,6 +53,7 @@ const verbs: Record<string, string> = {
   "invitation.accepted": "accepted the invitation to",
   "invitation.withdrawn": "withdrew the invitation to",
   "provider_invoice.recorded": "recorded the invoice",
+  "run_content.read": "read what was said in the run",
   "ai_policy.changed": "changed",
 };
 

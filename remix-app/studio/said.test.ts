@@ -1,0 +1,106 @@
+import { describe, expect, test } from "vitest";
+import { type KeptContent, mostCharacters, mostTexts, readSaid } from "./said.ts";
+
+const nothing: KeptContent = { prompt: null, tools: null, answer: null };
+const asked = (prompt: unknown) => readSaid({ ...nothing, prompt: JSON.stringify(prompt) }).prompt;
+const answered = (answer: unknown) => readSaid({ ...nothing, answer: JSON.stringify(answer) }).answer;
+const briefly = (texts: ReturnType<typeof asked>) => texts.map(({ who, text }) => [who, text]);
+
+describe("what was said", () => {
+  test("in a chat is read message by message", () => {
+    const call = { id: "1", type: "function", function: { name: "weather", arguments: '{"city":"Oslo"}' } };
+    const texts = asked({
+      model: "demo-chat",
+      messages: [
+        { role: "system", content: "Be brief." },
+        {
+          role: "user",
+          name: "ada",
+          content: [
+            { type: "text", text: "What is this?" },
+            { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+            { type: "image_url", image_url: { url: "https://example.com/a.png" } },
+            { type: "input_audio", input_audio: { format: "wav", data: "AAAA" } },
+          ],
+        },
+        { role: "assistant", content: null, tool_calls: [call] },
+        { role: "tool", content: "rain" },
+      ],
+    });
+    expect(briefly(texts)).toEqual([
+      ["system", "Be brief."],
+      ["user (ada)", "What is this?"],
+      ["user (ada)", "[image: image/png, in the request]"],
+      ["user (ada)", "[image: https://example.com/a.png]"],
+      ["user (ada)", "[audio: wav]"],
+      ["assistant calls weather", '{\n  "city": "Oslo"\n}'],
+      ["tool", "rain"],
+    ]);
+    expect(texts[5]?.code).toBe(true);
+    const choices = [{ message: { role: "assistant", content: "A cat." } }, { message: { refusal: "No." } }];
+    expect(briefly(answered({ choices }))).toEqual([
+      ["assistant", "A cat."],
+      ["assistant refuses", "No."],
+    ]);
+  });
+
+  test("in a response, an older call, an embedding and speech is read as well", () => {
+    const input = [
+      { role: "user", content: [{ type: "input_text", text: "Hello" }] },
+      { type: "function_call", name: "weather", arguments: "{}" },
+      { type: "function_call_output", output: "rain" },
+    ];
+    expect(briefly(asked({ instructions: "Be brief.", input }))).toEqual([
+      ["instructions", "Be brief."],
+      ["user", "Hello"],
+      ["assistant calls weather", "{}"],
+      ["tool", "rain"],
+    ]);
+    const message = { type: "message", role: "assistant", content: [{ type: "output_text", text: "Hi" }] };
+    const reasoning = { type: "reasoning", summary: [{ type: "summary_text", text: "Greeting" }] };
+    expect(briefly(answered({ output: [reasoning, message] }))).toEqual([
+      ["reasoning", "Greeting"],
+      ["assistant", "Hi"],
+    ]);
+    expect(briefly(asked({ system: "S", prompt: "P" }))).toEqual([
+      ["system", "S"],
+      ["user", "P"],
+    ]);
+    expect(briefly(answered({ output: "O", usage: {} }))).toEqual([["assistant", "O"]]);
+    expect(briefly(asked({ input: ["a", "b"] }))).toEqual([
+      ["input", "a"],
+      ["input", "b"],
+    ]);
+    expect(briefly(answered({ data: [{ embedding: [0.1] }] }))).toEqual([["answer", "1 embedding"]]);
+  });
+
+  test("to tools and by them is read call by call", () => {
+    const tools = JSON.stringify([{ name: "calculator", arguments: '{"expression":"6*7"}', result: "42" }]);
+    expect(briefly(readSaid({ ...nothing, tools }).tools)).toEqual([
+      ["call of calculator", '{\n  "expression": "6*7"\n}'],
+      ["result of calculator", "42"],
+    ]);
+  });
+
+  test("is shown as it stands where it is nothing that we know", () => {
+    expect(readSaid({ prompt: "not JSON <script>", tools: "[", answer: null })).toEqual({
+      prompt: [{ who: "request", text: "not JSON <script>", code: true, leftOut: 0 }],
+      tools: [{ who: "tools", text: "[", code: true, leftOut: 0 }],
+      answer: [],
+    });
+    for (const odd of [null, 1, "text", [], { messages: {} }, { messages: [null, 7, { role: 1 }] }, { input: [[]] }]) {
+      expect(asked(odd)).toHaveLength(1);
+    }
+    const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
+    expect(readSaid({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(mostCharacters);
+  });
+
+  test("is cut where it is too long for a page, and says by how much", () => {
+    const of = (length: number) => asked({ prompt: "x".repeat(length) })[0];
+    expect(of(mostCharacters)).toMatchObject({ leftOut: 0 });
+    expect(of(mostCharacters + 1)).toMatchObject({ leftOut: 1 });
+    expect(of(mostCharacters + 1)?.text).toHaveLength(mostCharacters);
+    const messages = Array.from({ length: mostTexts + 1 }, () => ({ role: "user", content: "x" }));
+    expect(asked({ messages })).toHaveLength(mostTexts);
+  });
+});

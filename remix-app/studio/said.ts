@@ -1,0 +1,157 @@
+import { z } from "zod";
+
+/** One thing that was said in a run, as plain text. */
+export interface Said {
+  /** Who said it, or what it is. */
+  who: string;
+  text: string;
+  /** Data rather than words: shown in type of one width. */
+  code: boolean;
+  /** How many characters of it are left out, because it is too long for a page. */
+  leftOut: number;
+}
+
+/** A run's content as it is kept: texts of JSON, each null where it was not. */
+export interface KeptContent {
+  prompt: string | null;
+  tools: string | null;
+  answer: string | null;
+}
+
+/** What a page shows of one text at most, and how many texts. */
+export const mostCharacters = 100_000;
+export const mostTexts = 500;
+
+const loose = z.looseObject({});
+type Loose = z.output<typeof loose>;
+
+/** What was asked, which tools were called on the way, and what was answered; whatever is no JSON that we know, as it stands. */
+export function readSaid({ prompt, tools, answer }: KeptContent): Record<keyof KeptContent, Said[]> {
+  return {
+    prompt: read(prompt, { otherwise: "request", of: promptTexts }),
+    tools: read(tools, { otherwise: "tools", of: toolTexts }),
+    answer: read(answer, { otherwise: "answer", of: answerTexts }),
+  };
+}
+
+function read(text: string | null, { otherwise, of }: { otherwise: string; of: (value: unknown) => Said[] }): Said[] {
+  if (text === null) return [];
+  const value = parse(text);
+  const texts = value === undefined ? [] : of(value);
+  return (texts.length > 0 ? texts : [data(otherwise, text)]).slice(0, mostTexts);
+}
+
+function promptTexts(value: unknown): Said[] {
+  const { messages, instructions, input, system, prompt } = objectOf(value);
+  return [
+    ...(typeof system === "string" ? [words("system", system)] : []),
+    ...(typeof instructions === "string" ? [words("instructions", instructions)] : []),
+    ...(typeof prompt === "string" ? [words("user", prompt)] : []),
+    ...listOf(messages).flatMap(messageTexts),
+    ...(typeof input === "string" ? [words("input", input)] : listOf(input).flatMap(itemTexts)),
+  ];
+}
+
+function answerTexts(value: unknown): Said[] {
+  const { choices, output, data: embeddings } = objectOf(value);
+  if (typeof output === "string") return [words("assistant", output)];
+  const vectors = listOf(embeddings).filter((entry) => "embedding" in objectOf(entry)).length;
+  return [
+    ...listOf(choices).flatMap((choice) => messageTexts({ role: "assistant", ...objectOf(objectOf(choice).message) })),
+    ...listOf(output).flatMap(itemTexts),
+    ...(vectors > 0 ? [words("answer", `${vectors} embedding${vectors === 1 ? "" : "s"}`)] : []),
+  ];
+}
+
+function toolTexts(value: unknown): Said[] {
+  return listOf(value).flatMap((use) => {
+    const { name, arguments: given, result } = objectOf(use);
+    return [data(`call of ${nameOf(name)}`, textOf(given)), data(`result of ${nameOf(name)}`, textOf(result))];
+  });
+}
+
+/** A message of a chat. */
+function messageTexts(value: unknown): Said[] {
+  const { role, name, content, refusal, tool_calls } = objectOf(value);
+  const who = typeof name === "string" ? `${nameOf(role)} (${name})` : nameOf(role);
+  return [
+    ...contentTexts(who, content),
+    ...(typeof refusal === "string" ? [words(`${who} refuses`, refusal)] : []),
+    ...listOf(tool_calls).map((call) => {
+      const { name: tool, arguments: given } = objectOf(objectOf(call).function);
+      return data(`${who} calls ${nameOf(tool)}`, textOf(given));
+    }),
+  ];
+}
+
+/** An item of the responses' API, or a text of a list of them. */
+function itemTexts(value: unknown): Said[] {
+  if (typeof value === "string") return [words("input", value)];
+  const { type, role, name, content, arguments: given, output, summary } = objectOf(value);
+  if (type === "function_call") return [data(`assistant calls ${nameOf(name)}`, textOf(given))];
+  if (type === "function_call_output") return contentTexts("tool", output);
+  if (type === "reasoning") return contentTexts("reasoning", summary);
+  return contentTexts(nameOf(role), content);
+}
+
+function contentTexts(who: string, content: unknown): Said[] {
+  if (typeof content === "string") return content === "" ? [] : [words(who, content)];
+  return listOf(content).map((part) => {
+    const { type, text, refusal, image_url, input_audio } = objectOf(part);
+    if (typeof text === "string") return words(who, text);
+    if (typeof refusal === "string") return words(`${who} refuses`, refusal);
+    if (image_url !== undefined) return words(who, `[image: ${sourceOf(objectOf(image_url).url ?? image_url)}]`);
+    if (input_audio !== undefined) return words(who, `[audio: ${nameOf(objectOf(input_audio).format)}]`);
+    return data(`${who}, ${nameOf(type)}`, textOf(part));
+  });
+}
+
+/** Where an image comes from; of one that stands in the request itself, its kind. */
+function sourceOf(url: unknown): string {
+  const text = textOf(url);
+  return text.startsWith("data:") ? `${/^data:([^;,]{0,100})/.exec(text)?.[1]}, in the request` : text;
+}
+
+function words(who: string, text: string): Said {
+  const leftOut = Math.max(0, text.length - mostCharacters);
+  return { who, text: leftOut > 0 ? text.slice(0, mostCharacters) : text, code: false, leftOut };
+}
+
+/** JSON with a line for each member; anything else as it stands. */
+function data(who: string, text: string): Said {
+  const value = parse(text);
+  return { ...words(who, typeof value === "object" ? (pretty(value) ?? text) : text), code: true };
+}
+
+function pretty(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value, null, 2);
+  } catch {
+    // Nested deeper than the stack.
+    return undefined;
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function objectOf(value: unknown): Loose {
+  return loose.safeParse(value).data ?? {};
+}
+
+function listOf(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : (pretty(value) ?? "");
+}
+
+function nameOf(value: unknown): string {
+  return typeof value === "string" && value !== "" ? value : "unnamed";
+}

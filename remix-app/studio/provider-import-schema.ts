@@ -22,7 +22,12 @@ const costRecord = z.object({
   revision: count,
   /** Whether it counts in totals; a run does not where its account's day is known. */
   counted: z.boolean(),
+  /** Which account day stands for one that does not count, by its externalRunId. */
+  replacedBy: z.string().nullable(),
+  /** For which runs an account day that counts stands. */
+  replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
 });
+export type CostRecord = z.output<typeof costRecord>;
 
 export const listedCosts = z.object({
   outcome: z.literal("listed"),
@@ -31,7 +36,7 @@ export const listedCosts = z.object({
   records: z.array(costRecord),
 });
 
-const invoiceRecord = z.object({
+export const invoiceRecord = z.object({
   id: z.uuid(),
   appId: z.uuid(),
   appName: z.string().nullable(),
@@ -45,6 +50,8 @@ const invoiceRecord = z.object({
   reviewedAt: z.string(),
   recordedAt: z.string(),
 });
+
+export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
@@ -61,15 +68,22 @@ const reconciledMonth = z.object({
   invoicedUsd: amountText,
   importedDifferenceUsd: amountText.nullable(),
   invoicedDifferenceUsd: amountText,
+  runs: count,
+  /** Of those that count. */
+  importedRecords: count,
+  invoices: count,
   accounts: z.array(
     z.object({
       accountId: z.string().nullable(),
       importedUsd: amountText,
       invoicedUsd: amountText,
       invoicedDifferenceUsd: amountText,
+      importedRecords: count,
+      invoices: count,
     }),
   ),
 });
+export type ReconciledMonth = z.output<typeof reconciledMonth>;
 
 export const listedReconciliation = z.object({
   outcome: z.literal("listed"),

@@ -16,6 +16,12 @@ export function positionOf<Position>(
   throw problem("INVALID_REQUEST", { requestId, detail: "The cursor is none of ours." });
 }
 
+/** What a member narrows imports to; an account of null is that of records which name none. */
+export interface ImportFilter {
+  provider?: string;
+  accountId?: string | null;
+}
+
 /**
  * Imported costs of a range, the newest first, with totals of all of it, in which an account's day stands for the runs
  * that it covers. By default the last 30 days.
@@ -23,7 +29,11 @@ export function positionOf<Position>(
  */
 export async function listProviderCosts(
   context: AppLoadContext,
-  { reader, query: { from, to, limit, cursor } }: { reader: StudioReader; query: WindowQuery },
+  {
+    reader,
+    query: { from, to, limit, cursor },
+    filter,
+  }: { reader: StudioReader; query: WindowQuery; filter?: ImportFilter },
 ) {
   const { outcome: _, ...page } = await readStudio(context, {
     reader,
@@ -33,6 +43,7 @@ export async function listProviderCosts(
       given_to: to ?? null,
       before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
       page_size: limit + 1,
+      ...(filter ? { filter } : {}),
     },
     schema: listedCosts,
   });
@@ -47,12 +58,20 @@ export async function listProviderCosts(
  */
 export async function listProviderInvoices(
   context: AppLoadContext,
-  { reader, query: { limit, cursor } }: { reader: StudioReader; query: Pick<WindowQuery, "limit" | "cursor"> },
+  {
+    reader,
+    query: { limit, cursor },
+    filter,
+  }: { reader: StudioReader; query: Pick<WindowQuery, "limit" | "cursor">; filter?: ImportFilter & { month?: string } },
 ) {
   const { outcome: _, ...page } = await readStudio(context, {
     reader,
     name: "list_provider_invoices",
-    args: { before: positionOf(cursor, { read: readCursor, requestId: context.requestId }), page_size: limit + 1 },
+    args: {
+      before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
+      page_size: limit + 1,
+      ...(filter ? { filter } : {}),
+    },
     schema: listedInvoices,
   });
   const records = page.records.slice(0, limit);

@@ -5,37 +5,56 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 
 const recorded = z.union([
-  z.object({ outcome: z.enum(["stored", "unchanged"]) }),
+  z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
   z.object({
-    refused: z.enum(["not_allowed", "app_not_linked", "invoice_conflict", "invalid_request"]),
+    refused: z.literal("invoice_conflict"),
+    /** The kept one, and by which fields it differs. */
+    id: z.uuid(),
+    differs: z.array(z.enum(["amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
+  }),
+  z.object({
+    refused: z.enum(["not_allowed", "app_not_linked", "invalid_request"]),
     param: z.string().optional(),
     message: z.string().optional(),
   }),
 ]);
 
+interface Entry {
+  userId: string;
+  workspaceId: string;
+  invoice: z.output<typeof enteredInvoice>;
+}
+
 /**
- * Keeps an invoice that a member reviewed, for one of the workspace's apps. The same one again is one receipt.
- * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT for another state of it, 503 UNAVAILABLE
+ * Keeps an invoice that a member reviewed, for one of the workspace's apps, or says why not. The same one again is one
+ * receipt.
+ * @throws Response 503 UNAVAILABLE
  */
-export async function recordInvoice(
+export async function keepInvoice(
   { env, requestId }: AppLoadContext,
-  {
-    userId,
-    workspaceId,
-    invoice: { appId, ...record },
-  }: { userId: string; workspaceId: string; invoice: z.output<typeof enteredInvoice> },
-): Promise<{ accepted: true; reference: string }> {
+  { userId, workspaceId, invoice: { appId, ...record } }: Entry,
+): Promise<z.output<typeof recorded>> {
   const { data, error } = await createServiceClient(env)
     .schema("ai")
     .rpc("record_provider_invoice", { member_id: userId, workspace: workspaceId, app: appId, record });
   const answer = recorded.safeParse(data);
-  if (error || !answer.success) {
-    console.error(`error request=${requestId} an invoice could not be kept: ${error?.code ?? "unexpected answer"}`);
-    throw problem("UNAVAILABLE", { requestId });
-  }
-  if ("outcome" in answer.data) return { accepted: true, reference: record.reference };
-  const { refused, param, message } = answer.data;
-  switch (refused) {
+  if (!error && answer.success) return answer.data;
+  console.error(`error request=${requestId} an invoice could not be kept: ${error?.code ?? "unexpected answer"}`);
+  throw problem("UNAVAILABLE", { requestId });
+}
+
+/**
+ * As {@link keepInvoice}, for the API.
+ * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT for another state of it, 503 UNAVAILABLE
+ */
+export async function recordInvoice(
+  context: AppLoadContext,
+  entry: Entry,
+): Promise<{ accepted: true; reference: string }> {
+  const answer = await keepInvoice(context, entry);
+  if ("outcome" in answer) return { accepted: true, reference: entry.invoice.reference };
+  const { requestId } = context;
+  switch (answer.refused) {
     case "not_allowed":
       throw problem("FORBIDDEN", { requestId });
     case "app_not_linked":
@@ -52,8 +71,8 @@ export async function recordInvoice(
     case "invalid_request":
       throw problem("INVALID_REQUEST", {
         requestId,
-        ...(message ? { detail: message } : {}),
-        ...(param ? { members: { param } } : {}),
+        ...(answer.message ? { detail: answer.message } : {}),
+        ...(answer.param ? { members: { param: answer.param } } : {}),
       });
   }
 }

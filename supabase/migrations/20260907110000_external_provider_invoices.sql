@@ -45,6 +45,27 @@ alter table ai.external_provider_invoices enable row level security;
 revoke all on ai.external_provider_invoices from public, anon, authenticated;
 revoke insert, update, delete, truncate on ai.external_provider_invoices from service_role;
 
+create function ai.invoice_differences(kept ai.external_provider_invoices, record jsonb) returns text[]
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select array_remove(
+    array[
+      case when (kept).amount_usd <> (record ->> 'amountUsd')::numeric then 'amountUsd' end,
+      case when (kept).issued_on <> (record ->> 'issuedOn')::date then 'issuedOn' end,
+      case when (kept).period_start is distinct from (record ->> 'periodStart')::date then 'periodStart' end,
+      case when (kept).period_end is distinct from (record ->> 'periodEnd')::date then 'periodEnd' end,
+      case when (kept).reviewed_at <> (record ->> 'reviewedAt')::timestamptz then 'reviewedAt' end
+    ],
+    null
+  )
+$$;
+comment on function ai.invoice_differences(ai.external_provider_invoices, jsonb) is
+  'By which fields a record of the same key is another state of an invoice; none for an identical retry.';
+revoke execute on function ai.invoice_differences(ai.external_provider_invoices, jsonb) from public, anon, authenticated;
+
 create function ai.store_provider_invoice(workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
   volatile
@@ -56,6 +77,7 @@ declare
   reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
   amount numeric := (record ->> 'amountUsd')::numeric;
   stored ai.external_provider_invoices;
+  differing text[];
 begin
   if reviewed > now() then
     return jsonb_build_object(
@@ -81,24 +103,22 @@ begin
     return jsonb_build_object('outcome', 'stored', 'id', stored.id);
   end if;
 
-  perform from ai.external_provider_invoices i
+  select * into strict stored
+  from ai.external_provider_invoices i
   where i.workspace_id = workspace
     and i.app_id = app
     and i.provider = record ->> 'provider'
     and i.account_id is not distinct from record ->> 'accountId'
-    and i.reference = record ->> 'reference'
-    and i.amount_usd = amount
-    and i.issued_on = issued
-    and i.reviewed_at = reviewed
-    and i.period_start is not distinct from (record ->> 'periodStart')::date
-    and i.period_end is not distinct from (record ->> 'periodEnd')::date;
-  if found then
-    return jsonb_build_object('outcome', 'unchanged');
+    and i.reference = record ->> 'reference';
+  differing := ai.invoice_differences(stored, record);
+  if differing = '{}' then
+    return jsonb_build_object('outcome', 'unchanged', 'id', stored.id);
   end if;
-  return jsonb_build_object('refused', 'invoice_conflict');
+  return jsonb_build_object('refused', 'invoice_conflict', 'id', stored.id, 'differs', to_jsonb(differing));
 end
 $$;
 comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
-  'Keeps one reviewed invoice, or says why not: { outcome: stored or unchanged } or { refused }. Another state of one '
-  'that is kept is a conflict. Workspace and app were derived and the record''s shape checked before. Granted to nobody.';
+  'Keeps one reviewed invoice, or says why not: { outcome: stored or unchanged, id } or { refused }. Another state of one '
+  'that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, differs }. '
+  'Workspace and app were derived and the record''s shape checked before. Granted to nobody.';
 revoke execute on function ai.store_provider_invoice(uuid, uuid, jsonb) from public, anon, authenticated;

@@ -91,7 +91,7 @@ comment on function ai.has_usage_before(uuid, uuid, timestamptz) is 'Whether an 
 revoke execute on function ai.has_usage_before(uuid, uuid, timestamptz) from public, anon, authenticated;
 
 create function ai.usage_window(
-  given_from timestamptz, given_to timestamptz, default_days integer,
+  given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,
   out window_from timestamptz, out window_to timestamptz, out fault text
 )
   language plpgsql
@@ -105,13 +105,13 @@ begin
   window_from := coalesce(given_from, window_to - default_days * interval '24 hours');
   fault := case
     when window_from >= window_to then 'from must be before to.'
-    when window_to - window_from > interval '365 days' then 'The window may have 365 days at most.'
+    when window_to - window_from > most_days * interval '24 hours' then format('The window may have %s days at most.', most_days)
   end;
 end
 $$;
-comment on function ai.usage_window(timestamptz, timestamptz, integer) is
+comment on function ai.usage_window(timestamptz, timestamptz, integer, integer) is
   'The half-open window that is asked for, up to now where no end is given; fault says what is wrong with it.';
-revoke execute on function ai.usage_window(timestamptz, timestamptz, integer) from public, anon, authenticated;
+revoke execute on function ai.usage_window(timestamptz, timestamptz, integer, integer) from public, anon, authenticated;
 
 -- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
 create function ai.report_usage(call jsonb) returns json

@@ -41,6 +41,63 @@ comment on function ai.counted_costs(uuid, timestamptz, timestamptz) is
   'known, within the range or not, so that adjacent ranges add up.';
 revoke execute on function ai.counted_costs(uuid, timestamptz, timestamptz) from public, anon, authenticated;
 
+create function ai.cost_replaced_by(cost ai.external_provider_costs) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select d.external_run_id
+  from ai.external_provider_costs d
+  where d.granularity = 'account_day'
+    and d.workspace_id = (cost).workspace_id
+    and d.app_id = (cost).app_id
+    and d.provider = (cost).provider
+    and d.account_id = (cost).account_id
+    and d.occurred_at = date_trunc('day', (cost).occurred_at, 'UTC')
+    and ((cost).granularity = 'run' or d.service is not distinct from (cost).service)
+  order by d.observed_at desc, d.id desc
+  limit 1
+$$;
+comment on function ai.cost_replaced_by(ai.external_provider_costs) is
+  'Which account day stands for a cost that does not count, by its externalRunId.';
+revoke execute on function ai.cost_replaced_by(ai.external_provider_costs) from public, anon, authenticated;
+
+create function ai.cost_replaces(cost ai.external_provider_costs) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text
+  )
+  from ai.external_provider_costs c
+  where c.workspace_id = (cost).workspace_id
+    and c.occurred_at >= (cost).occurred_at
+    and c.occurred_at < (cost).occurred_at + interval '24 hours'
+    and c.granularity = 'run'
+    and c.app_id = (cost).app_id
+    and c.provider = (cost).provider
+    and c.account_id = (cost).account_id
+$$;
+comment on function ai.cost_replaces(ai.external_provider_costs) is
+  'For how many runs an account day stands, and what these come to.';
+revoke execute on function ai.cost_replaces(ai.external_provider_costs) from public, anon, authenticated;
+
+create function ai.of_account(filter jsonb, provider text, account_id text) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select (filter ->> 'provider' is null or filter ->> 'provider' = provider)
+    and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from account_id)
+$$;
+comment on function ai.of_account(jsonb, text, text) is
+  'Whether a record is of what a filter names: any of provider and accountId, where a null names those without an account.';
+revoke execute on function ai.of_account(jsonb, text, text) from public, anon, authenticated;
+
 create function ai.app_label(app uuid) returns text
   language sql
   stable
@@ -53,7 +110,7 @@ comment on function ai.app_label(uuid) is 'An app''s name to read; null once it 
 revoke execute on function ai.app_label(uuid) from public, anon, authenticated;
 
 create function ai.provider_costs_page(
-  workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer
+  workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer, filter jsonb default '{}'
 ) returns jsonb
   language plpgsql
   stable
@@ -78,6 +135,7 @@ begin
         'replacedUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where not t.counted), 0))::text
       )
       from ai.counted_costs(workspace, asked.window_from, asked.window_to) t
+      where ai.of_account(filter, (t.cost).provider, (t.cost).account_id)
     ),
     'records', (
       select coalesce(jsonb_agg(
@@ -95,15 +153,20 @@ begin
           'observedAt', ai.exact_text((p.cost).observed_at),
           'recordedAt', ai.exact_text((p.cost).recorded_at),
           'revision', (p.cost).revision,
-          'counted', p.counted
+          'counted', p.counted,
+          'replacedBy', case when not p.counted then ai.cost_replaced_by(p.cost) end,
+          'replaces', case when p.counted and (p.cost).granularity = 'account_day' then ai.cost_replaces(p.cost) end
         )
         order by (p.cost).occurred_at desc, (p.cost).id desc
       ), '[]')
       from (
         select *
         from ai.counted_costs(workspace, asked.window_from, asked.window_to) c
-        where before is null
-          or ((c.cost).occurred_at, (c.cost).id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+        where ai.of_account(filter, (c.cost).provider, (c.cost).account_id)
+          and (
+            before is null
+            or ((c.cost).occurred_at, (c.cost).id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+          )
         order by (c.cost).occurred_at desc, (c.cost).id desc
         limit page_size
       ) p
@@ -111,12 +174,63 @@ begin
   );
 end
 $$;
-comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer) is
+comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
   'A page of imported costs, newest first, and totals of the whole range, in which account days stand for the runs that '
   'they cover. By default the last 30 days. { outcome: listed, … } or { outcome: bad_window, fault }. Granted to nobody.';
-revoke execute on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer) from public, anon, authenticated;
+revoke execute on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) from public, anon, authenticated;
 
-create function ai.provider_invoices_page(workspace uuid, before jsonb, page_size integer) returns jsonb
+create function ai.invoice_summary(invoice ai.external_provider_invoices) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (invoice).id,
+    'appId', (invoice).app_id,
+    'appName', ai.app_label((invoice).app_id),
+    'provider', (invoice).provider,
+    'accountId', (invoice).account_id,
+    'reference', (invoice).reference,
+    'amountUsd', trim_scale((invoice).amount_usd)::text,
+    'issuedOn', (invoice).issued_on,
+    'periodStart', (invoice).period_start,
+    'periodEnd', (invoice).period_end,
+    'reviewedAt', ai.exact_text((invoice).reviewed_at),
+    'recordedAt', ai.exact_text((invoice).recorded_at)
+  )
+$$;
+comment on function ai.invoice_summary(ai.external_provider_invoices) is 'An invoice for its workspace''s members.';
+revoke execute on function ai.invoice_summary(ai.external_provider_invoices) from public, anon, authenticated;
+
+create function ai.invoice_counts_on(invoice ai.external_provider_invoices) returns date
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce((invoice).period_start, (invoice).issued_on)
+$$;
+comment on function ai.invoice_counts_on(ai.external_provider_invoices) is
+  'The day in whose month an invoice counts: its period''s first, else that it was issued on.';
+revoke execute on function ai.invoice_counts_on(ai.external_provider_invoices) from public, anon, authenticated;
+
+create function ai.invoice_matches(invoice ai.external_provider_invoices, filter jsonb) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select ai.of_account(filter, (invoice).provider, (invoice).account_id)
+    and (filter ->> 'month' is null or filter ->> 'month' = to_char(ai.invoice_counts_on(invoice), 'YYYY-MM'))
+$$;
+comment on function ai.invoice_matches(ai.external_provider_invoices, jsonb) is
+  'As ai.of_account, and of the month, YYYY-MM, in which the invoice counts, where the filter names one.';
+revoke execute on function ai.invoice_matches(ai.external_provider_invoices, jsonb) from public, anon, authenticated;
+
+create function ai.provider_invoices_page(
+  workspace uuid, before jsonb, page_size integer, filter jsonb default '{}'
+) returns jsonb
   language sql
   stable
   security invoker
@@ -127,30 +241,18 @@ as $$
     'totals', (
       select jsonb_build_object('amountUsd', trim_scale(coalesce(sum(i.amount_usd), 0))::text, 'records', count(*))
       from ai.external_provider_invoices i
-      where i.workspace_id = workspace
+      where i.workspace_id = workspace and ai.invoice_matches(i, filter)
     ),
     'records', (
       select coalesce(jsonb_agg(
-        jsonb_build_object(
-          'id', p.id,
-          'appId', p.app_id,
-          'appName', ai.app_label(p.app_id),
-          'provider', p.provider,
-          'accountId', p.account_id,
-          'reference', p.reference,
-          'amountUsd', trim_scale(p.amount_usd)::text,
-          'issuedOn', p.issued_on,
-          'periodStart', p.period_start,
-          'periodEnd', p.period_end,
-          'reviewedAt', ai.exact_text(p.reviewed_at),
-          'recordedAt', ai.exact_text(p.recorded_at)
-        )
+        ai.invoice_summary(p)
         order by p.issued_on desc, p.id desc
       ), '[]')
       from (
         select *
         from ai.external_provider_invoices i
         where i.workspace_id = workspace
+          and ai.invoice_matches(i, filter)
           and (
             before is null
             or (i.issued_on, i.id) < (((before ->> 'createdAt')::timestamptz at time zone 'UTC')::date, (before ->> 'id')::uuid)
@@ -161,34 +263,39 @@ as $$
     )
   )
 $$;
-comment on function ai.provider_invoices_page(uuid, jsonb, integer) is
+comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
   'A page of a workspace''s invoices, the latest issued first, and the total of all of them. Granted to nobody.';
-revoke execute on function ai.provider_invoices_page(uuid, jsonb, integer) from public, anon, authenticated;
+revoke execute on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) from public, anon, authenticated;
 
 create function ai.reconciled_costs(workspace uuid, window_from timestamptz, window_to timestamptz)
-  returns table (month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric)
+  returns table (
+    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
+    records bigint, invoices bigint
+  )
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0)
+  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
+    coalesce(sum(s.requests), 0), count(s.imported), count(s.invoiced)
   from (
     select date_trunc('month', u.day::timestamp)::date as month, coalesce(u.provider_id, 'unknown') as provider,
-      null::text as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced
+      null::text as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
+      u.requests
     from ai.usage_between(workspace, window_from, window_to) u
     union all
     select date_trunc('month', (c.cost).occurred_at at time zone 'UTC')::date, (c.cost).provider, (c.cost).account_id,
-      null, (c.cost).amount_usd, null
+      null, (c.cost).amount_usd, null, null
     from ai.counted_costs(workspace, window_from, window_to) c
     where c.counted
     union all
-    select date_trunc('month', coalesce(i.period_start, i.issued_on)::timestamp)::date, i.provider, i.account_id,
-      null, null, i.amount_usd
+    select date_trunc('month', ai.invoice_counts_on(i)::timestamp)::date, i.provider, i.account_id,
+      null, null, i.amount_usd, null
     from ai.external_provider_invoices i
     where i.workspace_id = workspace
-      and coalesce(i.period_start, i.issued_on)::timestamp at time zone 'UTC' >= window_from
-      and coalesce(i.period_start, i.issued_on)::timestamp at time zone 'UTC' < window_to
+      and ai.invoice_counts_on(i)::timestamp at time zone 'UTC' >= window_from
+      and ai.invoice_counts_on(i)::timestamp at time zone 'UTC' < window_to
   ) as s
   group by s.month, s.provider, s.account_id
 $$;
@@ -206,7 +313,8 @@ create function ai.reconciliation_page(
   set search_path = ''
 as $$
 declare
-  asked record := ai.usage_window(given_from, given_to, 365);
+  -- Twelve months may be those of a leap year.
+  asked record := ai.usage_window(given_from, given_to, 365, 366);
   visible boolean := ai.cost_visible(workspace);
 begin
   if asked.fault is not null then
@@ -218,15 +326,18 @@ begin
     ), months as (
       select
         p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
+        sum(p.runs) as runs, sum(p.records) as records, sum(p.invoices) as invoices,
         coalesce(jsonb_agg(
           jsonb_build_object(
             'accountId', p.account_id,
             'importedUsd', trim_scale(p.imported)::text,
             'invoicedUsd', trim_scale(p.invoiced)::text,
-            'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text
+            'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text,
+            'importedRecords', p.records,
+            'invoices', p.invoices
           )
           order by p.account_id collate "C" nulls first
-        ) filter (where p.account_id is not null or p.imported <> 0 or p.invoiced <> 0), '[]') as accounts
+        ) filter (where p.records > 0 or p.invoices > 0), '[]') as accounts
       from parts p
       group by p.month, p.provider
     )
@@ -253,6 +364,9 @@ begin
             'invoicedUsd', trim_scale(m.invoiced)::text,
             'importedDifferenceUsd', case when visible then trim_scale(m.imported - m.metered)::text end,
             'invoicedDifferenceUsd', trim_scale(m.invoiced - m.imported)::text,
+            'runs', m.runs,
+            'importedRecords', m.records,
+            'invoices', m.invoices,
             'accounts', m.accounts
           )
           order by m.month desc, m.provider collate "C"
@@ -279,7 +393,7 @@ revoke execute on function ai.reconciliation_page(uuid, timestamptz, timestamptz
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create function ai.list_provider_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
-  before jsonb default null, page_size integer default 50
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
   language sql
   stable
@@ -288,18 +402,18 @@ create function ai.list_provider_costs(
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.provider_costs_page(workspace, given_from, given_to, before, page_size)
+      then ai.provider_costs_page(workspace, given_from, given_to, before, page_size, filter)
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer) is
-  'ai.provider_costs_page for a member with use_ai_studio, else { outcome: not_allowed }.';
-revoke execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer) from public, anon, authenticated;
-grant execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer) to service_role;
+comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
+  'ai.provider_costs_page for a member with use_ai_studio, else { outcome: not_allowed }. filter as of ai.of_account.';
+revoke execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb) from public, anon, authenticated;
+grant execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb) to service_role;
 
 -- Definer: as ai.list_provider_costs.
 create function ai.list_provider_invoices(
-  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50
+  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
   language sql
   stable
@@ -308,14 +422,15 @@ create function ai.list_provider_invoices(
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.provider_invoices_page(workspace, before, page_size)
+      then ai.provider_invoices_page(workspace, before, page_size, filter)
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer) is
-  'ai.provider_invoices_page for a member with use_ai_studio, else { outcome: not_allowed }.';
-revoke execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer) from public, anon, authenticated;
-grant execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer) to service_role;
+comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
+  'ai.provider_invoices_page for a member with use_ai_studio, else { outcome: not_allowed }. filter as of '
+  'ai.invoice_matches.';
+revoke execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) from public, anon, authenticated;
+grant execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) to service_role;
 
 -- Definer: as ai.list_provider_costs.
 create function ai.reconcile_costs(

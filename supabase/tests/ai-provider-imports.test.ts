@@ -160,3 +160,43 @@ pooled(
     expect(rows).toEqual(Array(6).fill({ amount: 49 }));
   },
 );
+
+pooled(
+  "50 concurrent entries of one invoice keep one, and the others learn which and what else is different",
+  async () => {
+    const tenant = await boundTenant();
+    const [bound] = await shared.query<{ app: string; owner: string }>(
+      `select k.external_app_id as app, m.user_id as owner
+     from ai.keys k join public.workspace_members m on m.workspace_id = k.workspace_id where k.workspace_id = $1`,
+      [tenant.workspaceId],
+    );
+    const record = { provider: "openai", reference: "INV-1", amountUsd: "0.000000000001", issuedOn: "2026-01-31" };
+    const keep = async (changes: object) => {
+      const [row] = await shared.query("select ai.record_provider_invoice($1, $2, $3, $4) as answer", [
+        bound?.owner,
+        tenant.workspaceId,
+        bound?.app,
+        JSON.stringify({ ...record, ...changes }),
+      ]);
+      return row?.answer;
+    };
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => keep({ reviewedAt: `2026-02-01T00:00:00.${String(n).padStart(6, "0")}Z` })),
+    );
+    const stored = answers.filter(({ outcome }) => outcome === "stored");
+    expect(stored).toHaveLength(1);
+    const { id } = stored[0];
+    const others = answers.filter(({ outcome }) => outcome !== "stored");
+    expect(others).toEqual(others.map(() => ({ refused: "invoice_conflict", id, differs: ["reviewedAt"] })));
+    const [kept] = await shared.query(
+      "select to_char(reviewed_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') as at from ai.external_provider_invoices where id = $1",
+      [id],
+    );
+    expect(await keep({ reviewedAt: kept?.at })).toEqual({ outcome: "unchanged", id });
+    expect(await keep({ reviewedAt: kept?.at, amountUsd: "0.000000000002", periodEnd: "2026-01-31" })).toEqual({
+      refused: "invoice_conflict",
+      id,
+      differs: ["amountUsd", "periodEnd"],
+    });
+  },
+);

@@ -70,10 +70,13 @@ const periodRule = { path: ["periodEnd"], error: "The period ends before it star
 /** A reviewed invoice (api.md, Imports and usage), of a body that parseExactJson read. */
 export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule);
 
+const invoiceOfApp = invoiceFields.extend({ appId: z.uuid({ error: "This names no app." }) });
+
 /** The same, as a member enters it in the console for one of the workspace's apps. */
-export const enteredInvoice = invoiceFields
-  .extend({ appId: z.uuid({ error: "This names no app." }) })
-  .refine(endsAfterStart, periodRule);
+export const enteredInvoice = invoiceOfApp.refine(endsAfterStart, periodRule);
+
+/** The same before a member has reviewed it. */
+export const draftedInvoice = invoiceOfApp.omit({ reviewedAt: true }).refine(endsAfterStart, periodRule);
 
 export type ProviderCost = z.output<typeof providerCost>;
 export type ProviderInvoice = z.output<typeof providerInvoice>;

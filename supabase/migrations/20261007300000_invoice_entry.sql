@@ -1,0 +1,165 @@
+-- Entering an invoice by hand: for which apps, how it compares before it is kept for good, and the receipt.
+
+create function ai.invoice_comparison(workspace uuid, record jsonb, own_id uuid default null) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  first_day date := coalesce(
+    (record ->> 'periodStart')::date,
+    date_trunc('month', coalesce((record ->> 'periodEnd')::date, (record ->> 'issuedOn')::date)::timestamp)::date
+  );
+  last_day date := coalesce(
+    (record ->> 'periodEnd')::date, (date_trunc('month', first_day::timestamp) + interval '1 month - 1 day')::date
+  );
+  window_from timestamptz := first_day::timestamp at time zone 'UTC';
+  window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
+  imported record;
+  others record;
+begin
+  -- Longer than any report: such a period says nothing of what it compares with.
+  if last_day - first_day >= 366 then
+    return null;
+  end if;
+  select coalesce(sum((c.cost).amount_usd), 0) as amount, count(*) as records into imported
+  from ai.counted_costs(workspace, window_from, window_to) c
+  where c.counted
+    and (c.cost).provider = record ->> 'provider'
+    and (c.cost).account_id is not distinct from record ->> 'accountId';
+  select coalesce(sum(i.amount_usd), 0) as amount, count(*) as invoices into others
+  from ai.external_provider_invoices i
+  where i.workspace_id = workspace
+    and i.provider = record ->> 'provider'
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.id is distinct from own_id
+    and ai.invoice_counts_on(i) between first_day and last_day;
+  return jsonb_build_object(
+    'firstDay', first_day,
+    'lastDay', last_day,
+    'meteredUsd', case when ai.cost_visible(workspace) then (
+      select trim_scale(coalesce(sum(u.cost_usd), 0))::text
+      from ai.usage_between(workspace, window_from, window_to) u
+      where u.provider_id = record ->> 'provider'
+    ) end,
+    'importedUsd', trim_scale(imported.amount)::text,
+    'importedRecords', imported.records,
+    'importedDifferenceUsd', trim_scale((record ->> 'amountUsd')::numeric - imported.amount)::text,
+    'otherInvoicesUsd', trim_scale(others.amount)::text,
+    'otherInvoices', others.invoices
+  );
+end
+$$;
+comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
+  'What was metered of an invoice''s provider, and imported and invoiced of its account, in its period: the month of the '
+  'edge that is missing, else that it was issued in. Null for a period of more than 366 days. Granted to nobody.';
+revoke execute on function ai.invoice_comparison(uuid, jsonb, uuid) from public, anon, authenticated;
+
+create function ai.linked_apps(workspace uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
+  from private.app_workspaces l
+  join private.apps a on a.id = l.app_id
+  where l.workspace_id = workspace and ai.app_may_act_in(a.id, workspace)
+$$;
+comment on function ai.linked_apps(uuid) is
+  'The enabled external apps that are linked to a workspace: those whose costs and invoices it may have. Granted to nobody.';
+revoke execute on function ai.linked_apps(uuid) from public, anon, authenticated;
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then jsonb_build_object('outcome', 'listed', 'apps', ai.linked_apps(workspace), 'today', (now() at time zone 'UTC')::date)
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+comment on function ai.list_linked_apps(uuid, uuid) is
+  'ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps, today } or { outcome: not_allowed }.';
+revoke execute on function ai.list_linked_apps(uuid, uuid) from public, anon, authenticated;
+grant execute on function ai.list_linked_apps(uuid, uuid) to service_role;
+
+-- Definer: as ai.list_linked_apps.
+create function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  kept ai.external_provider_invoices;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  if not ai.app_may_act_in(app, workspace) then
+    return '{"outcome": "app_not_linked"}';
+  end if;
+  if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
+    return '{"outcome": "not_issued_yet"}';
+  end if;
+  select * into kept
+  from ai.external_provider_invoices i
+  where i.workspace_id = workspace
+    and i.app_id = app
+    and i.provider = record ->> 'provider'
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.reference = record ->> 'reference';
+  return jsonb_build_object(
+    'outcome', 'reviewed',
+    'reviewedAt', ai.exact_text(now()),
+    'appName', ai.app_label(app),
+    'kept', case when kept.id is not null then ai.invoice_summary(kept) end,
+    'differs', case when kept.id is not null then to_jsonb(array_remove(
+      ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
+    )) end,
+    'comparison', ai.invoice_comparison(workspace, record, kept.id)
+  );
+end
+$$;
+comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
+  'What a member with use_ai_studio sees of an invoice before it is kept for good: the moment of the review, an invoice of '
+  'the same key that is kept already and by what else than its review it differs, and ai.invoice_comparison. '
+  '{ outcome: reviewed, … }, not_allowed, app_not_linked or not_issued_yet. Writes nothing.';
+revoke execute on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) from public, anon, authenticated;
+grant execute on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) to service_role;
+
+-- Definer: as ai.list_linked_apps.
+create function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  kept ai.external_provider_invoices;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  select * into kept from ai.external_provider_invoices i where i.id = invoice_id and i.workspace_id = workspace;
+  if not found then
+    return '{"outcome": "not_found"}';
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'invoice', ai.invoice_summary(kept),
+    'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(kept), kept.id)
+  );
+end
+$$;
+comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
+  'One invoice and ai.invoice_comparison, for a member with use_ai_studio: { outcome: read, invoice, comparison }, '
+  'not_found or not_allowed.';
+revoke execute on function ai.read_provider_invoice(uuid, uuid, uuid) from public, anon, authenticated;
+grant execute on function ai.read_provider_invoice(uuid, uuid, uuid) to service_role;

@@ -1,0 +1,23 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { csvFile } from "../http/csv.ts";
+import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { invoiceColumns } from "../studio/import-files.ts";
+import { readImportFilter } from "../studio/import-filter.ts";
+import { listProviderInvoices } from "../studio/provider-imports.ts";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+/** The invoices page's list of the same address, all of it, as a file. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const filter = readImportFilter(new URL(request.url), context);
+  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const records = await allRecords(
+    (cursor) => listProviderInvoices(context, { reader, query: { limit: recordsPerRead, cursor }, filter }),
+    context,
+  );
+  return csvFile("invoices", invoiceColumns, records);
+}

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { formatPercent, percentOf, subtractAmounts, sumAmounts } from "./difference.ts";
+
+test("amounts are subtracted and added to the last digit", () => {
+  expect(subtractAmounts("62.000000000002", "29.923456789012")).toBe("32.07654321099");
+  expect(subtractAmounts("0", "0.000000000001")).toBe("-0.000000000001");
+  expect(subtractAmounts("1.50", "1.5")).toBe("0");
+  expect(sumAmounts([])).toBe("0");
+  expect(sumAmounts(["0.1", "0.2", "999999999999"])).toBe("999999999999.3");
+});
+
+test.for([
+  ["1", "3", "33.333333333333"],
+  ["-2", "3", "-66.666666666667"],
+  ["0.5", "2", "25"],
+  ["5", "0.000000000001", "500000000000000"],
+  ["0.000000000001", "999999999999", "0"],
+  // Ties, and the smallest bit beyond them.
+  ["0.00000000000005", "10", "0"],
+  ["0.00000000000015", "10", "0.000000000002"],
+  ["0.000000000000050000000000000000000000001", "10", "0.000000000001"],
+  ["0", "7", "0"],
+])("%s of %s is %s %", ([difference, base, percent]) => {
+  expect(percentOf(difference ?? "", base ?? "")).toBe(percent);
+});
+
+test("nothing has no percentage of it", () => {
+  expect(percentOf("1", "0")).toBeNull();
+  expect(percentOf("1", "0.000")).toBeNull();
+});
+
+test.for([
+  ["0", "0 %"],
+  ["33.333333333333", "+33.3 %"],
+  ["-66.666666666667", "-66.7 %"],
+  ["-0.012345", "-0.012 %"],
+  ["1234.56", "+1,234.6 %"],
+])("%s is read as %s", ([percent, words]) => {
+  expect(formatPercent(percent ?? "")).toBe(words);
+});

@@ -1,0 +1,99 @@
+import { expect, test } from "vitest";
+import { invoiceFields } from "./invoice-fields.ts";
+import { readInvoiceForm } from "./invoice-form.ts";
+
+const filled = {
+  appId: "6f1b9c1e-9a52-4c4e-8a53-1c7a5f2d9e10",
+  provider: "openai",
+  accountId: "",
+  reference: "INV-1",
+  amountUsd: "12.50",
+  issuedOn: "2026-01-31",
+  periodStart: "",
+  periodEnd: "",
+};
+const read = (changes: Record<string, string> = {}) => {
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ ...filled, ...changes })) form.set(name, value);
+  return readInvoiceForm(form).read;
+};
+const draftOf = (changes: Record<string, string> = {}) => {
+  const answer = read(changes);
+  return "draft" in answer ? answer.draft : answer.errors;
+};
+
+test("an invoice is read with what was left empty left out, and its amount exact", () => {
+  const { accountId: _, periodStart: __, periodEnd: ___, ...kept } = filled;
+  expect(draftOf()).toEqual({ ...kept, amountUsd: "12.5" });
+  expect(draftOf({ accountId: " acct-1 ", periodStart: "2026-01-01", periodEnd: "2026-01-31" })).toEqual({
+    ...kept,
+    amountUsd: "12.5",
+    accountId: "acct-1",
+    periodStart: "2026-01-01",
+    periodEnd: "2026-01-31",
+  });
+});
+
+test.for([
+  ["0", "0"],
+  ["$1234.56", "1234.56"],
+  ["0.000000000001", "0.000000000001"],
+  ["999999999999", "999999999999"],
+  ["0.1", "0.1"],
+  ["123.456789012345", "123.456789012345"],
+  ["00012.340", "12.34"],
+])("the amount %s is %s, to the last digit", ([typed, kept]) => {
+  expect(draftOf({ amountUsd: typed ?? "" })).toMatchObject({ amountUsd: kept });
+});
+
+test.for([
+  "0.0000000000001",
+  "1000000000000",
+  "1234.456789012345",
+  "-1",
+  "-0.000000000001",
+  "1,234.56",
+  "1,234",
+  "12,5",
+  "1 234",
+  "1e3",
+  ".5",
+  "12.",
+  "٣",
+  "NaN",
+  "0x10",
+  "€12",
+])("the amount %s is refused at its field", (amountUsd) => {
+  expect(draftOf({ amountUsd })).toEqual({ amountUsd: expect.stringContaining("1234.56") });
+});
+
+test.for([
+  ["provider", "x".repeat(128), "x".repeat(129)],
+  ["provider", "A-z.0_9:", "open ai"],
+  ["reference", "INV:1", "INV/1"],
+  ["accountId", "acct-1", "acct 1"],
+  ["issuedOn", "2024-02-29", "2025-02-29"],
+  ["issuedOn", "2026-01-31", "31.01.2026"],
+  ["periodStart", "2026-01-01", "2026-01"],
+  ["periodEnd", "2026-01-31", "0000-01-01"],
+  ["appId", filled.appId, "none"],
+] as const)("%s: %s is taken, %s is not", ([field, inside, outside]) => {
+  expect(draftOf({ [field]: inside })).toMatchObject({ [field]: inside });
+  expect(Object.keys(draftOf({ [field]: outside }))).toEqual([field]);
+});
+
+test("a period may be one day, and does not end before it starts", () => {
+  expect(read({ periodStart: "2026-01-02", periodEnd: "2026-01-02" })).toHaveProperty("draft");
+  expect(draftOf({ periodStart: "2026-01-02", periodEnd: "2026-01-01" })).toEqual({
+    periodEnd: "The period ends before it starts.",
+  });
+});
+
+test("what is missing is asked for, field by field, and a field of another's making changes nothing", () => {
+  const blank = Object.fromEntries(invoiceFields.map((name) => [name, " "]));
+  expect(Object.keys(draftOf(blank))).toEqual(
+    expect.arrayContaining(["appId", "provider", "reference", "amountUsd", "issuedOn"]),
+  );
+  expect(Object.keys(draftOf(blank))).toHaveLength(5);
+  expect(draftOf({ workspaceId: "x", currency: "EUR" })).not.toHaveProperty("workspaceId");
+});

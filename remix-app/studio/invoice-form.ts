@@ -1,0 +1,59 @@
+import type { z } from "zod";
+import { JsonNumber } from "#shared/exact-json.ts";
+import { draftedInvoice } from "#shared/provider-records.ts";
+import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-fields.ts";
+
+/** An invoice as a member typed it, before it was reviewed. Amounts are exact texts. */
+export type DraftedInvoice = z.output<typeof draftedInvoice>;
+
+const label = "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as it was imported";
+const messages: Record<InvoiceField, string> = {
+  appId: "Choose the app that the invoice is for",
+  provider: label,
+  accountId: label,
+  reference: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as the invoice has it",
+  amountUsd: "Enter the amount with a point and without commas, such as 1234.56: at most 12 decimals and 15 digits",
+  issuedOn: "Enter the day it was issued, such as 2026-01-31",
+  periodStart: "Enter the period’s first day, such as 2026-01-01, or leave it empty",
+  periodEnd: "Enter the period’s last day, such as 2026-01-31, or leave it empty",
+};
+const missing: Partial<Record<InvoiceField, string>> = {
+  provider: "Enter the provider",
+  reference: "Enter the invoice’s reference",
+  amountUsd: "Enter the amount",
+};
+const plainAmount = /^\$?\s?(\d+(?:\.\d+)?)$/;
+
+/**
+ * Reads the form of an invoice. The amount is a decimal as people write it, and stays exact; commas, which mean thousands
+ * to some and decimals to others, are refused.
+ * @returns the draft, or one message a field
+ */
+export function readInvoiceForm(form: FormData): {
+  typed: TypedInvoice;
+  read: { draft: DraftedInvoice } | { errors: InvoiceErrors };
+} {
+  const typed = Object.fromEntries(
+    invoiceFields.map((name) => [name, String(form.get(name) ?? "").trim()]),
+  ) as TypedInvoice;
+  const given = Object.entries(typed).filter(([, text]) => text !== "");
+  const parsed = draftedInvoice.safeParse({
+    ...Object.fromEntries(given),
+    amountUsd: amountOf(typed.amountUsd),
+  });
+  if (parsed.success) return { typed, read: { draft: parsed.data } };
+  const errors: InvoiceErrors = {};
+  for (const { path, code, message } of parsed.error.issues) {
+    const field = path[0] as InvoiceField;
+    if (errors[field]) continue;
+    errors[field] = typed[field] === "" ? (missing[field] ?? messages[field]) : messages[field];
+    // The order of the two days is a rule of its own.
+    if (field === "periodEnd" && code === "custom") errors[field] = message;
+  }
+  return { typed, read: { errors } };
+}
+
+function amountOf(text: string): JsonNumber | undefined {
+  const digits = plainAmount.exec(text)?.[1];
+  return digits === undefined ? undefined : new JsonNumber(digits);
+}

@@ -1,0 +1,26 @@
+import type { InvoiceRecord } from "./provider-import-schema.ts";
+
+/** What an invoice says, term by term, to the last digit. */
+export function invoiceFacts(
+  invoice: Pick<
+    InvoiceRecord,
+    "provider" | "accountId" | "reference" | "amountUsd" | "issuedOn" | "periodStart" | "periodEnd" | "reviewedAt"
+  > & { appName: string | null },
+): [term: string, text: string][] {
+  return [
+    ["App", invoice.appName ?? "an app that is gone"],
+    ["Provider", invoice.provider],
+    ["Account", invoice.accountId ?? "none"],
+    ["Reference", invoice.reference],
+    ["Amount", `${invoice.amountUsd} USD`],
+    ["Issued on", invoice.issuedOn],
+    ["Period", periodOf(invoice)],
+    ["Reviewed at", invoice.reviewedAt],
+  ];
+}
+
+function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
+  if (periodStart && periodEnd) return `${periodStart} to ${periodEnd}`;
+  if (periodStart) return `from ${periodStart}`;
+  return periodEnd ? `to ${periodEnd}` : "not given";
+}

@@ -1,0 +1,153 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { compareAll, compareProviders } from "../studio/cost-comparison.ts";
+import { CostList } from "../studio/cost-list.tsx";
+import { DifferenceText } from "../studio/difference-text.tsx";
+import { readImportFilter } from "../studio/import-filter.ts";
+import { ImportFilterNotice } from "../studio/import-filter-notice.tsx";
+import { listProviderCosts, reconcileCosts } from "../studio/provider-imports.ts";
+import { readRange, searchWith } from "../studio/range.ts";
+import type { StudioReader } from "../studio/studio-reader.ts";
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { DataTable } from "../ui/data-table.tsx";
+import { Figures } from "../ui/figures.tsx";
+import { Usd } from "../ui/money.tsx";
+import { RangeForm } from "../ui/range-form.tsx";
+import { StudioPage } from "../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Costs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const recordsShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const url = new URL(request.url);
+  const now = new Date();
+  const range = readRange(url, { now });
+  const filter = readImportFilter(url, context);
+  const reader: StudioReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const { from, to } = range;
+  const cursor = url.searchParams.get("cursor") ?? undefined;
+  const [page, months] = await Promise.all([
+    listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor }, filter }),
+    allRecords(
+      (after) => reconcileCosts(context, { reader, query: { from, to, limit: recordsPerRead, cursor: after } }),
+      context,
+    ),
+  ]);
+  // Runs know no provider's account, so that there is nothing to compare one with.
+  const compared = filter.accountId === undefined ? compareProviders(months) : [];
+  const providers = compared.filter(({ provider }) => filter.provider === undefined || provider === filter.provider);
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    range,
+    filter,
+    page,
+    providers,
+    overall: compareAll(providers),
+    gatewayUrl: `${context.env.AI_URL}/v1`,
+    now: now.toISOString(),
+  };
+}
+
+export default function CostsPage() {
+  const { user, workspace, range, filter, page, providers, overall, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const { totals, records, nextCursor } = page;
+  const filtered = Object.keys(filter).length > 0 || new URLSearchParams(search).has("cursor");
+  const hidden = overall?.meteredUsd === null;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Costs"
+      lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."
+      actions={
+        <a href={`/workspaces/${workspace.id}/ai/costs.csv${search}`} className={buttonClass("secondary")} download>
+          Download CSV
+        </a>
+      }
+    >
+      <RangeForm range={range} />
+      <ImportFilterNotice filter={filter} of="costs" />
+      <Figures
+        figures={[
+          {
+            label: "Imported",
+            value: <Usd amount={totals.amountUsd} />,
+            note: `${(totals.records - totals.replacedRecords).toLocaleString("en")} records count`,
+          },
+          ...(overall
+            ? [
+                { label: "Metered", value: <Usd amount={overall.meteredUsd} />, note: "by the gateway’s own runs" },
+                {
+                  label: "Imported less metered",
+                  value: <DifferenceText usd={overall.differenceUsd} percent={overall.differencePercent} />,
+                },
+              ]
+            : []),
+          {
+            label: "Replaced by account days",
+            value: <Usd amount={totals.replacedUsd} />,
+            note: `${totals.replacedRecords.toLocaleString("en")} records, kept and not counted`,
+          },
+        ]}
+      />
+      {providers.length > 0 ? (
+        <Card
+          title="Beside what was metered"
+          lead={
+            hidden
+              ? "This workspace hides what runs cost, so that there is nothing to compare with."
+              : "What the gateway’s own runs of the range cost, by provider."
+          }
+        >
+          <DataTable
+            caption="Imported and metered costs by provider"
+            columns={[
+              { label: "Provider", cell: ({ provider }) => <span className="break-all">{provider}</span> },
+              { label: "Metered", numeric: true, cell: ({ meteredUsd }) => <Usd amount={meteredUsd} /> },
+              {
+                label: "Imported",
+                numeric: true,
+                small: "aside",
+                cell: ({ importedUsd }) => <Usd amount={importedUsd} />,
+              },
+              {
+                label: "Difference",
+                numeric: true,
+                cell: ({ differenceUsd, differencePercent }) => (
+                  <DifferenceText usd={differenceUsd} percent={differencePercent} />
+                ),
+              },
+            ]}
+            rows={providers}
+            rowKey={({ provider }) => provider}
+            empty={null}
+          />
+        </Card>
+      ) : null}
+      <Card title="Records" lead="An account’s day stands for the runs that it covers; these stay, for audit.">
+        <CostList records={records} filtered={filtered} now={now} gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
+        {nextCursor ? (
+          <p className="pt-4">
+            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+              Older records
+            </Link>
+          </p>
+        ) : null}
+      </Card>
+    </StudioPage>
+  );
+}

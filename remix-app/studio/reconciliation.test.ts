@@ -1,0 +1,92 @@
+import { describe, expect, test } from "vitest";
+import type { ReconciledMonth } from "./provider-import-schema.ts";
+import { cellsOf, daysOfMonth, wholeMonths } from "./reconciliation.ts";
+
+const month: ReconciledMonth = {
+  month: "2026-01",
+  provider: "openai",
+  meteredUsd: "10",
+  importedUsd: "10",
+  invoicedUsd: "10",
+  importedDifferenceUsd: "0",
+  invoicedDifferenceUsd: "0",
+  runs: 3,
+  importedRecords: 2,
+  invoices: 1,
+  accounts: [],
+};
+const stateOf = (changes: Partial<ReconciledMonth> = {}, today = "2026-02-01") =>
+  cellsOf({ ...month, ...changes }, { today })[0]?.state;
+
+describe("the state of a month", () => {
+  test("agrees where all three are one amount, and only then", () => {
+    expect(stateOf()).toBe("agrees");
+    expect(stateOf({ invoicedDifferenceUsd: "0.000000000001" })).toBe("invoice_differs");
+    expect(stateOf({ invoicedDifferenceUsd: "-0.000000000001" })).toBe("invoice_differs");
+    expect(stateOf({ importedDifferenceUsd: "0.000000000001" })).toBe("metering_differs");
+  });
+
+  test("says what is missing by what there is, not by its amount", () => {
+    expect(stateOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toBe("invoice_missing");
+    expect(stateOf({ importedRecords: 0, importedUsd: "0", invoicedDifferenceUsd: "10" })).toBe("costs_missing");
+    expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
+    expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: null })).toBe("nothing_reported");
+    // Calls that cost nothing need no report.
+    expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: "0" })).toBe("agrees");
+    // An invoice of nothing is one.
+    const nothing = { importedUsd: "0", invoicedUsd: "0", meteredUsd: "0" };
+    expect(stateOf(nothing)).toBe("agrees");
+    expect(stateOf({ ...nothing, invoices: 0 })).toBe("invoice_missing");
+  });
+
+  test("has no metering to differ from where none is shown or nothing ran", () => {
+    expect(stateOf({ meteredUsd: null, importedDifferenceUsd: null })).toBe("agrees");
+    expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 0 })).toBe("agrees");
+    expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 1 })).toBe("metering_differs");
+  });
+
+  test("is open until its last day is over", () => {
+    expect(stateOf({ invoices: 0 }, "2026-01-31")).toBe("open");
+    expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
+  });
+
+  test("is told of each account, which knows no metering", () => {
+    const amounts = { invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
+    const cells = cellsOf(
+      {
+        ...month,
+        accounts: [
+          { accountId: null, ...amounts, importedUsd: "5", invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-5" },
+          { accountId: "acct-1", ...amounts, importedUsd: "5" },
+        ],
+      },
+      { today: "2026-03-01" },
+    );
+    expect(cells.map(({ account, state, meteredUsd }) => [account, state, meteredUsd])).toEqual([
+      [{ of: "all" }, "agrees", "10"],
+      [{ of: "one", id: null }, "invoice_missing", null],
+      [{ of: "one", id: "acct-1" }, "invoice_differs", null],
+    ]);
+    expect(cells[2]).toMatchObject({ invoicedDifferencePercent: "-20", importedDifferencePercent: null });
+    // Records without any account are the provider's line itself.
+    const alone = [{ accountId: null, ...amounts, importedUsd: "5" }];
+    expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
+  });
+});
+
+test.for([
+  ["2026-01-01", "2026-02-01", "2026-01-01", "2026-02-01"],
+  ["2026-01-31", "2026-02-02", "2026-01-01", "2026-03-01"],
+  ["2025-11-22", "2026-11-22", "2025-12-01", "2026-12-01"],
+  // A leap year's twelve months are 366 days.
+  ["2027-03-01", "2028-02-29", "2027-03-01", "2028-03-01"],
+  ["2027-02-28", "2028-02-28", "2027-03-01", "2028-03-01"],
+] as const)("from %s to %s are the months from %s to %s", ([from, to, begin, end]) => {
+  const whole = wholeMonths({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
+  expect(whole).toEqual({ from: `${begin}T00:00:00.000Z`, to: `${end}T00:00:00.000Z` });
+});
+
+test("a month's last day is its own", () => {
+  expect(daysOfMonth("2024-02")).toEqual({ first: "2024-02-01", last: "2024-02-29" });
+  expect(daysOfMonth("2026-12")).toEqual({ first: "2026-12-01", last: "2026-12-31" });
+});

@@ -248,7 +248,7 @@ as $$
         )
         from jsonb_array_elements(routes -> 0 -> 'prices') tier
       )
-    ) || jsonb_strip_nulls(jsonb_build_object('voices', model.voices))
+    ) || jsonb_strip_nulls(jsonb_build_object('voices', model.voices, 'default', nullif(model.is_default, false)))
   )
 $$;
 comment on function ai.model_listing(ai.models, jsonb) is 'A model as OpenAI lists it, and what it is and costs here.';

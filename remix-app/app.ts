@@ -129,8 +129,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
   async function remix(request: Request, context: AppLoadContext): Promise<Response> {
     const response = await handlerOf(await build())(request, context);
-    const isProblem = response.headers.get("content-type")?.startsWith("application/problem+json");
-    return context.surface === "api" && response.status >= 500 && !isProblem
+    // An error of the framework's own is in neither.
+    const isOurs = /^application\/(problem\+)?json/.test(response.headers.get("content-type") ?? "");
+    return context.surface === "api" && response.status >= 500 && !isOurs
       ? problem("INTERNAL", { requestId: context.requestId })
       : response;
   }

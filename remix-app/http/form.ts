@@ -7,7 +7,8 @@ const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*
  */
 const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 const maxFields = 50;
-const maxValueLength = 8_192;
+/** Of a page that knows no better; all of a body is limited anyway. */
+const usualValueLength = 8_192;
 
 /** Whether a request says that its body is a form. */
 export function isForm(request: Request): boolean {
@@ -19,19 +20,21 @@ export function isForm(request: Request): boolean {
  * @throws Response 415 where its content type is no form's, 400 where its body does not parse, has a field twice, too
  * many, one whose name is not plain, or a value that is a file, too long, or no text (a NUL byte, which no database takes)
  */
-export async function readForm(request: Request, { requestId }: { requestId: string }): Promise<FormData> {
+export async function readForm(
+  request: Request,
+  { requestId }: { requestId: string },
+  { maxValueLength = usualValueLength } = {},
+): Promise<FormData> {
   if (!isForm(request)) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });
   }
   const form = await request.formData().catch(() => null);
   const names = [...(form?.keys() ?? [])];
   const plain = names.length <= maxFields && names.every((name) => plainName.test(name));
+  const isText = (value: FormDataEntryValue) =>
+    typeof value === "string" && value.length <= maxValueLength && !value.includes("\0");
   if (!form || !plain || new Set(names).size < names.length || ![...form.values()].every(isText)) {
     throw problem("INVALID_REQUEST", { requestId, detail: "The form could not be read." });
   }
   return form;
-}
-
-function isText(value: FormDataEntryValue): boolean {
-  return typeof value === "string" && value.length <= maxValueLength && !value.includes("\0");
 }

@@ -18,6 +18,8 @@ export function securityHeaders(options: SecurityHeaderOptions): Record<string, 
     ...(widgets.size > 0 ? [["frame-src", ...widgets].join(" ")] : []),
     `style-src 'self'${development ? " 'unsafe-inline'" : ""}`,
     "img-src 'self' data:",
+    // Sounds that a page has been given, from its own memory or within itself.
+    "media-src 'self' blob: data:",
     `connect-src 'self'${development ? " ws:" : ""}`,
     "object-src 'none'",
     "base-uri 'none'",

@@ -72,6 +72,7 @@ export default [
   route("workspaces/:workspaceId/ai/invoices/:invoiceId", "routes/studio.invoice.tsx"),
   route("workspaces/:workspaceId/ai/reconciliation", "routes/studio.reconciliation.tsx"),
   route("workspaces/:workspaceId/ai/reconciliation.csv", "routes/studio.reconciliation-csv.ts"),
+  route("workspaces/:workspaceId/ai/playground", "routes/studio.playground.tsx"),
   route("invitation", "routes/invitation.tsx"),
 
   route("admin", "routes/admin.tsx"),
@@ -129,6 +130,7 @@ export default [
   route("api/v1/workspaces/:workspaceId/ai/keys", "routes/api.ai-keys.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId", "routes/api.ai-key.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/api.ai-key-rotation.ts"),
+  route("api/v1/workspaces/:workspaceId/ai/playground/:endpoint", "routes/api.ai-playground.ts"),
   route("api/ai/generate", "routes/api.ai-generate.ts"),
   route("api/v1/users/me/identities", "routes/api.identities.ts"),
   route("api/v1/users/me/identities/:identityId", "routes/api.identity.ts"),

@@ -1,0 +1,38 @@
+/** A call of one of the caller's own functions, as models make it; `arguments` is whatever text the model wrote. */
+export interface ToolCall {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+export type AssistantMessage = {
+  role: "assistant";
+  content: string | null;
+  refusal?: string;
+  tool_calls?: ToolCall[];
+};
+
+/** What has been said so far, in OpenAI's shape; the system prompt is a setting and stands apart. */
+export type ChatMessage =
+  | { role: "user"; content: string }
+  | AssistantMessage
+  | { role: "tool"; tool_call_id: string; content: string };
+
+/** The body of a chat completion as the playground asks for it. */
+export interface ChatBody {
+  model: string;
+  messages: ({ role: "system"; content: string } | ChatMessage)[];
+  stream?: true;
+  temperature?: number;
+  max_completion_tokens?: number;
+  tools?: unknown[];
+  response_format?:
+    | { type: "json_object" }
+    | { type: "json_schema"; json_schema: { name: string; schema: Record<string, unknown>; strict: boolean } };
+}
+
+/** The calls that wait for a result before the conversation can go on. */
+export function openToolCalls(conversation: readonly ChatMessage[]): readonly ToolCall[] {
+  const last = conversation.at(-1);
+  return last?.role === "assistant" ? (last.tool_calls ?? []) : [];
+}

@@ -1,0 +1,127 @@
+import { type FormEvent, useRef, useState } from "react";
+import { buttonClass } from "../../ui/button.tsx";
+import { draftChat, readChatForm } from "./chat-form.ts";
+import { openToolCalls } from "./chat-message.ts";
+import { ChatSettings } from "./chat-settings.tsx";
+import { CodeSamples } from "./code-samples.tsx";
+import { Composer } from "./composer.tsx";
+import { Conversation } from "./conversation.tsx";
+import type { Entry } from "./entry.ts";
+import { FailureNotice } from "./failure-notice.tsx";
+import type { ChatAnswered } from "./form-answer.ts";
+import { FormErrors } from "./form-errors.tsx";
+import type { PlaygroundModel } from "./list-models.ts";
+import { chatCode } from "./request-code.ts";
+import { SendBar } from "./send-bar.tsx";
+import { useChat } from "./use-chat.ts";
+import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
+
+/** Of longer answers the beginning is read out; all of it stands in the conversation. */
+const heardCharacters = 600;
+
+export interface PanelProps<Answered> {
+  workspaceId: string;
+  gatewayUrl: string;
+  /** Those of the panel's kind; at least one. */
+  models: readonly PlaygroundModel[];
+  /** What the form was answered with, where no script sent it. */
+  answered: Answered | undefined;
+}
+
+/**
+ * A conversation with a model. Without its script the form is posted, and the whole answer comes with the page; with it
+ * answers come as they are written.
+ */
+export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<ChatAnswered>) {
+  const chat = useChat(workspaceId, { entries: answered?.entries ?? [], failure: answered?.failure ?? null });
+  const messages = chat.entries.map(({ message }) => message);
+  const busy = chat.coming !== null;
+  const initial = { typed: answered?.typed ?? { model: models[0]?.id ?? "" }, errors: answered?.errors ?? {} };
+  const { typed, setTyped, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({
+    initial,
+    busy,
+    stop: chat.stop,
+  });
+  const [heard, setHeard] = useState("");
+  const form = useRef<HTMLFormElement>(null);
+
+  async function submit(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault();
+    if (busy) return;
+    const fields = new FormData(event.currentTarget);
+    const read = readChatForm(fields, messages);
+    tell("errors" in read ? read.errors : {});
+    if ("errors" in read) return;
+    const prompt = promptOf(form.current);
+    if (prompt) prompt.value = "";
+    setTyped({ ...typedIn(fields), prompt: "" });
+    setHeard("Answering…");
+    const answer = await chat.send({ ...read.body, stream: true }, read.added);
+    setHeard(answer ? wordsFor(answer) : "There is no answer.");
+    if (answer) return setTyped(withoutResults);
+    // What was typed stays, unless something else has been typed since.
+    const restored = promptOf(form.current);
+    if (restored?.value === "") restored.value = String(fields.get("prompt") ?? "");
+    setTyped((now) => ({ ...typedIn(fields), ...now, prompt: restored?.value ?? "" }));
+  }
+
+  const body = { ...draftChat(formOf(typed), messages), stream: true as const };
+  return (
+    <>
+      <form
+        ref={form}
+        method="post"
+        noValidate
+        aria-label="Chat"
+        onSubmit={(event) => void submit(event)}
+        onInput={onInput}
+        onKeyDown={onKeyDown}
+        className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
+      >
+        <input type="hidden" name="conversation" value={JSON.stringify(chat.entries)} />
+        <div className="min-w-0 space-y-4">
+          <FormErrors errors={errors} attempts={attempts} />
+          <Conversation entries={chat.entries} coming={chat.coming} workspaceId={workspaceId} />
+          <p role="status" className="sr-only">
+            {heard}
+          </p>
+          <FailureNotice failure={chat.failure} />
+          <Composer calls={openToolCalls(messages)} typed={typed} errors={errors} />
+          <div className="flex flex-wrap items-center gap-3">
+            <SendBar label="Send" busy={busy} stop={chat.stop} />
+            {chat.entries.length > 0 && !busy ? (
+              <a
+                href="?kind=chat"
+                className={buttonClass("quiet")}
+                onClick={(event) => {
+                  event.preventDefault();
+                  chat.clear();
+                }}
+              >
+                New conversation
+              </a>
+            ) : null}
+          </div>
+        </div>
+        <ChatSettings models={models} typed={typed} errors={errors} />
+      </form>
+      <CodeSamples samples={chatCode(body, gatewayUrl)} />
+    </>
+  );
+}
+
+function promptOf(form: HTMLFormElement | null): HTMLTextAreaElement | null {
+  return form?.querySelector("textarea[name=prompt]") ?? null;
+}
+
+/** Those of one round are not those of the next. */
+function withoutResults(typed: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(typed).filter(([name]) => !name.startsWith("result")));
+}
+
+/** An answer for those who hear it: once, when it is whole. */
+function wordsFor({ message, note }: Entry): string {
+  const calls = message.role === "assistant" ? (message.tool_calls ?? []) : [];
+  const asked = calls.map(({ function: { name } }) => `The model calls ${name} and waits for its result.`);
+  return [message.content?.slice(0, heardCharacters), ...asked, note].filter(Boolean).join(" ");
+}

@@ -1,0 +1,34 @@
+import { TextArea } from "../../ui/text-area.tsx";
+import type { FieldErrors } from "./chat-form.ts";
+import type { ToolCall } from "./chat-message.ts";
+
+interface ComposerProps {
+  /** The calls that wait for results. */
+  calls: readonly ToolCall[];
+  typed: Record<string, string>;
+  errors: FieldErrors;
+}
+
+/** What comes next: a message, or the results of the tools that the model has called. */
+export function Composer({ calls, typed, errors }: ComposerProps) {
+  if (calls.length === 0) {
+    return <TextArea id="prompt" name="prompt" label="Message" defaultValue={typed.prompt} error={errors.prompt} />;
+  }
+  return (
+    <div className="space-y-4">
+      {calls.map(({ id, function: { name } }, index) => (
+        <TextArea
+          key={id}
+          id={`result${index}`}
+          name={`result${index}`}
+          label={`Result of ${name}`}
+          hint="What your program would answer; JSON or words."
+          mono
+          spellCheck={false}
+          defaultValue={typed[`result${index}`]}
+          error={errors[`result${index}`]}
+        />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,95 @@
+/** Why there is no answer, for people. */
+export interface Failure {
+  /** What happened, and what to do. */
+  sentence: string;
+  /** To quote; absent where nobody was reached. */
+  requestId?: string | undefined;
+}
+
+interface Told {
+  status: number;
+  code?: string | undefined;
+  message?: string | undefined;
+  param?: string | undefined;
+  requestId?: string | undefined;
+  retryAfterSeconds?: number | undefined;
+}
+
+const sentences: Record<string, string | ((told: Told) => string)> = {
+  insufficient_credits:
+    "The credits do not cover this request. Lower the output limit, or have credits added to this workspace.",
+  budget_exceeded:
+    "A budget does not cover this request. Lower the output limit, wait for next month, or have the budget raised.",
+  rate_limit_exceeded: (told) => `The rate limit is reached. Try again ${when(told)}.`,
+  RATE_LIMITED: (told) => `The rate limit is reached. Try again ${when(told)}.`,
+  MFA_REQUIRED: "Your account needs its second step. Reload this page to take it.",
+  UNAUTHENTICATED: "You are signed out. Reload this page to sign in again.",
+  invalid_api_key: "You are signed out. Reload this page to sign in again.",
+  insufficient_scope: "Your role in this workspace does not allow this. Ask an owner for “use_ai_studio”.",
+  FORBIDDEN: "Your role in this workspace does not allow this. Ask an owner for “use_ai_studio”.",
+  workspace_mismatch: "You are no member of this workspace any more.",
+  CSRF_REJECTED: "This page could not be told from another site's. Reload it and try again.",
+  model_not_found: "This workspace cannot use that model now. Choose another one.",
+  payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",
+  PAYLOAD_TOO_LARGE: "This is more than 64 KiB. Shorten it, or start a new conversation.",
+  provider_error: "The model's provider failed. Try again, or choose another model.",
+  provider_timeout: "The model's provider did not answer in time. Try again, or choose another model.",
+  service_unavailable: (told) => `The gateway is not available right now. Try again ${when(told)}.`,
+  UNAVAILABLE: (told) => `The gateway is not available right now. Try again ${when(told)}.`,
+  AUTH_UNAVAILABLE: (told) => `Your sign-in cannot be checked right now. Try again ${when(told)}.`,
+};
+
+/** What the gateway or our own server said, in a sentence. */
+export function failureOf(told: Told): Failure {
+  const known = told.code === undefined ? undefined : sentences[told.code];
+  const sentence = typeof known === "function" ? known(told) : (known ?? fallback(told));
+  return { sentence, requestId: told.requestId };
+}
+
+/** Reads an answer that is none, whichever of our two servers gave it. */
+export async function readFailure(response: Response): Promise<Failure> {
+  const body = await response.json().catch(() => null);
+  return failureOf({
+    ...toldIn(body?.error ?? body),
+    status: response.status,
+    requestId: response.headers.get("x-request-id") ?? toldIn(body?.error ?? body).requestId,
+    retryAfterSeconds: secondsOf(response.headers.get("retry-after")),
+  });
+}
+
+/** An error event in the middle of a stream. */
+export function failureInStream(error: unknown): Failure {
+  return failureOf({ status: 200, ...toldIn(error) });
+}
+
+/** Nobody answered at all. */
+export const unreached: Failure = {
+  sentence: "The server could not be reached. Check your connection, then try again.",
+};
+
+function fallback({ status, message, param }: Told): string {
+  if (status < 400 || status >= 500 || !message) {
+    return "Something went wrong on our side. Try again; if it happens again, quote the request id.";
+  }
+  return `The request was refused: ${message}${param ? ` (${param})` : ""}`;
+}
+
+function when({ retryAfterSeconds }: Told): string {
+  if (retryAfterSeconds === undefined) return "in a moment";
+  return `in ${retryAfterSeconds} ${retryAfterSeconds === 1 ? "second" : "seconds"}`;
+}
+
+function toldIn(error: unknown): Omit<Told, "status"> {
+  const { code, message, detail, param, request_id, requestId } = (error ?? {}) as Record<string, unknown>;
+  const text = (value: unknown) => (typeof value === "string" ? value : undefined);
+  return {
+    code: text(code),
+    message: text(message) ?? text(detail),
+    param: text(param),
+    requestId: text(request_id) ?? text(requestId),
+  };
+}
+
+function secondsOf(retryAfter: string | null): number | undefined {
+  return retryAfter !== null && /^\d+$/.test(retryAfter) ? Math.max(1, Number(retryAfter)) : undefined;
+}

@@ -1,0 +1,151 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { askAsMember, endpoints, type PlaygroundEndpoint } from "./ask-as-member.ts";
+import { readWholeAnswer } from "./chat-answer.ts";
+import { readChatForm } from "./chat-form.ts";
+import { readEmbedded } from "./embedded-answer.ts";
+import { answerEntry, type Entry } from "./entry.ts";
+import { type Failure, failureOf, readFailure } from "./failure.ts";
+import type { FormAnswer } from "./form-answer.ts";
+import { factsOfHeaders } from "./run-facts.ts";
+import { maxPlainSpeechCharacters, readEmbeddingsForm, readSpeechForm } from "./single-form.ts";
+
+interface PostedForm {
+  kind: PlaygroundEndpoint;
+  form: FormData;
+  workspaceId: string;
+  signal: AbortSignal;
+}
+
+const toolCall = z.object({
+  id: z.string(),
+  type: z.literal("function"),
+  function: z.object({ name: z.string(), arguments: z.string() }),
+});
+const message = z.discriminatedUnion("role", [
+  z.object({ role: z.literal("user"), content: z.string() }),
+  z.object({
+    role: z.literal("assistant"),
+    content: z.string().nullable(),
+    refusal: z.string().optional(),
+    tool_calls: z.array(toolCall).optional(),
+  }),
+  z.object({ role: z.literal("tool"), tool_call_id: z.string(), content: z.string() }),
+]);
+const count = z.number().optional();
+const facts = z.object({
+  runId: z.string().optional(),
+  inputTokens: count,
+  outputTokens: count,
+  costUsd: z.string().optional(),
+  billedCredits: z.string().optional(),
+  latencyMs: count,
+  firstTokenMs: count,
+  schemaValid: z.boolean().optional(),
+});
+/** A conversation as the form carries it: the browser's own, shown to nobody else. */
+const carried = z
+  .string()
+  .transform((text, { addIssue }) => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      addIssue("no JSON");
+      return z.NEVER;
+    }
+  })
+  .pipe(
+    z.array(
+      z.object({
+        message,
+        facts: facts.optional(),
+        structured: z.boolean().optional(),
+        note: z.string().optional(),
+      }),
+    ),
+  );
+
+/** Answers a posted form of the playground, where no script has sent it: with the whole answer, or with what is wrong. */
+export async function answerForm(context: AppLoadContext, posted: PostedForm): Promise<FormAnswer> {
+  const { kind, form } = posted;
+  const { conversation: _, ...typed } = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
+  const known = { typed, errors: {}, failure: null };
+  if (kind === "speech") return { kind, ...known, ...(await speak(context, posted)) };
+  if (kind === "embeddings") return { kind, ...known, ...(await embed(context, posted)) };
+  const said = await chat(context, posted);
+  // What was said is part of the conversation by now, and no longer to be sent.
+  return { kind, ...known, ...(said.failure || said.errors ? {} : { typed: withoutSaid(typed) }), ...said };
+}
+
+async function chat(context: AppLoadContext, posted: PostedForm) {
+  const { form } = posted;
+  const entries: Entry[] = carried.safeParse(form.get("conversation")).data ?? [];
+  const read = readChatForm(
+    form,
+    entries.map((entry) => entry.message),
+  );
+  if ("errors" in read) return { entries, errors: read.errors };
+  const { body, added } = read;
+  const asked = await ask(context, { ...posted, body }, async (answer) =>
+    answerEntry(readWholeAnswer(await answer.text()), body),
+  );
+  if (asked.failure) return { entries, failure: asked.failure };
+  return { entries: [...entries, ...added.map((each) => ({ message: each })), asked.read] };
+}
+
+async function speak(context: AppLoadContext, posted: PostedForm) {
+  const read = readSpeechForm(posted.form, { maxCharacters: maxPlainSpeechCharacters });
+  if ("errors" in read) return { spoken: null, errors: read.errors };
+  const { body } = read;
+  const asked = await ask(context, { ...posted, body }, async (answer) => {
+    const sound = Buffer.from(await answer.arrayBuffer()).toString("base64");
+    const type = body.response_format === "wav" ? "audio/wav" : "application/octet-stream";
+    return {
+      src: `data:${type};base64,${sound}`,
+      format: body.response_format,
+      facts: factsOfHeaders(answer.headers),
+    };
+  });
+  return asked.failure ? { spoken: null, failure: asked.failure } : { spoken: asked.read };
+}
+
+async function embed(context: AppLoadContext, posted: PostedForm) {
+  const read = readEmbeddingsForm(posted.form);
+  if ("errors" in read) return { embedded: null, errors: read.errors };
+  const { body } = read;
+  const asked = await ask(context, { ...posted, body }, async (answer) =>
+    readEmbedded(await answer.text(), body.input),
+  );
+  return asked.failure ? { embedded: null, failure: asked.failure } : { embedded: asked.read };
+}
+
+type Read<Value> = { read: Value; failure?: undefined } | { failure: Failure };
+
+async function ask<Value>(
+  context: AppLoadContext,
+  { kind, body, workspaceId, signal }: PostedForm & { body: object },
+  read: (answer: Response) => Promise<Value>,
+): Promise<Read<Value>> {
+  const { requestId } = context;
+  const call = {
+    path: endpoints[kind],
+    workspaceId,
+    signal,
+    body: JSON.stringify(body),
+    contentType: "application/json",
+  };
+  const answer = await askAsMember(context, call).catch((thrown: unknown) => {
+    if (thrown instanceof Response) return thrown;
+    throw thrown;
+  });
+  if (!answer.ok) return { failure: { requestId, ...(await readFailure(answer)) } };
+  try {
+    return { read: await read(answer) };
+  } catch {
+    return { failure: failureOf({ status: 502, code: "provider_error", requestId }) };
+  }
+}
+
+function withoutSaid(typed: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(typed).filter(([name]) => name !== "prompt" && !name.startsWith("result")));
+}

@@ -1,0 +1,132 @@
+import { type FormEvent, useEffect } from "react";
+import { buttonClass } from "../../ui/button.tsx";
+import { Select } from "../../ui/select.tsx";
+import { TextArea } from "../../ui/text-area.tsx";
+import { AnswerFacts } from "./answer-facts.tsx";
+import type { PanelProps } from "./chat-panel.tsx";
+import { CodeSamples } from "./code-samples.tsx";
+import { FailureNotice } from "./failure-notice.tsx";
+import type { SpeechAnswered, Spoken } from "./form-answer.ts";
+import { FormErrors } from "./form-errors.tsx";
+import { wavHeader } from "./playable.ts";
+import { speechCode } from "./request-code.ts";
+import { factsOfHeaders } from "./run-facts.ts";
+import { SendBar } from "./send-bar.tsx";
+import { draftSpeech, maxPlainSpeechCharacters, maxSpeechCharacters, readSpeechForm } from "./single-form.ts";
+import { formOf, usePanelForm } from "./use-panel-form.ts";
+import { useSingle } from "./use-single.ts";
+
+/** Text to be spoken, and a player. */
+export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<SpeechAnswered>) {
+  const { answer, failure, waiting, send, stop } = useSingle<Spoken>(
+    `/api/v1/workspaces/${workspaceId}/ai/playground/speech`,
+    { answer: answered?.spoken ?? null, failure: answered?.failure ?? null },
+  );
+  const initial = {
+    typed: answered?.typed ?? { model: models[0]?.id ?? "", voice: models[0]?.voices[0] ?? "", format: "wav" },
+    errors: answered?.errors ?? {},
+  };
+  const { typed, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({ initial, busy: waiting, stop });
+  useEffect(() => () => forget(answer), [answer]);
+
+  function submit(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault();
+    if (waiting) return;
+    const read = readSpeechForm(new FormData(event.currentTarget));
+    tell("errors" in read ? read.errors : {});
+    if ("body" in read) void send(read.body, (response) => keepSound(response, read.body.response_format));
+  }
+
+  const voices = models.find(({ id }) => id === typed.model)?.voices ?? [];
+  return (
+    <>
+      <form
+        method="post"
+        noValidate
+        aria-label="Speech"
+        onSubmit={submit}
+        onInput={onInput}
+        onKeyDown={onKeyDown}
+        className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
+      >
+        <div className="min-w-0 space-y-4">
+          <FormErrors errors={errors} attempts={attempts} />
+          <TextArea
+            id="input"
+            name="input"
+            label="Text"
+            hint={`At most ${maxSpeechCharacters.toLocaleString("en")} characters.`}
+            rows={6}
+            defaultValue={typed.input}
+            error={errors.input}
+          />
+          <noscript>
+            <p className="text-muted text-small">
+              Without JavaScript: at most {maxPlainSpeechCharacters.toLocaleString("en")} characters.
+            </p>
+          </noscript>
+          <div className="flex flex-wrap items-center gap-3">
+            <SendBar label="Speak" busy={waiting} stop={stop} />
+          </div>
+          <p role="status" className={waiting ? "text-muted" : "sr-only"}>
+            {waiting ? "Speaking…" : answer ? "The sound is ready." : ""}
+          </p>
+          <FailureNotice failure={failure} />
+          {answer ? <Player spoken={answer} workspaceId={workspaceId} /> : null}
+        </div>
+        <fieldset className="min-w-0 space-y-4">
+          <legend className="sr-only">Settings</legend>
+          <Select id="model" name="model" label="Model" defaultValue={typed.model}>
+            {models.map(({ id, name }) => (
+              <option key={id} value={id}>
+                {name} ({id})
+              </option>
+            ))}
+          </Select>
+          <Select id="voice" name="voice" label="Voice" defaultValue={typed.voice}>
+            {voices.map((voice) => (
+              <option key={voice}>{voice}</option>
+            ))}
+          </Select>
+          <Select id="format" name="format" label="Format" defaultValue={typed.format}>
+            <option value="wav">WAV</option>
+            <option value="pcm">PCM, raw: 24 kHz, mono, 16 bits</option>
+          </Select>
+        </fieldset>
+      </form>
+      <CodeSamples samples={speechCode(draftSpeech(formOf(typed)), gatewayUrl)} />
+    </>
+  );
+}
+
+function Player({ spoken, workspaceId }: { spoken: Spoken; workspaceId: string }) {
+  const { src, download = src, format, facts } = spoken;
+  const playable = format === "wav" || download !== src;
+  return (
+    <section aria-label="Sound" className="space-y-3 rounded-card border border-line bg-surface p-4">
+      {playable ? (
+        // biome-ignore lint/a11y/useMediaCaption: its words stand in the field above
+        <audio controls src={src} aria-label="What was spoken" className="block w-full" />
+      ) : (
+        <p className="text-muted">Raw samples play in no browser. Download them.</p>
+      )}
+      <a href={download} download={`speech.${format}`} className={buttonClass("secondary")}>
+        Download {format.toUpperCase()}
+      </a>
+      <AnswerFacts facts={facts} workspaceId={workspaceId} />
+    </section>
+  );
+}
+
+async function keepSound(response: Response, format: "wav" | "pcm"): Promise<Spoken> {
+  const facts = factsOfHeaders(response.headers);
+  const sound = await response.blob();
+  const kept = URL.createObjectURL(sound);
+  if (format === "wav") return { src: kept, format, facts };
+  const playable = new Blob([wavHeader(sound.size), sound], { type: "audio/wav" });
+  return { src: URL.createObjectURL(playable), download: kept, format, facts };
+}
+
+function forget(spoken: Spoken | null): void {
+  for (const url of [spoken?.src, spoken?.download]) if (url?.startsWith("blob:")) URL.revokeObjectURL(url);
+}

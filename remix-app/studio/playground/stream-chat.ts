@@ -1,0 +1,80 @@
+import { type ChatAnswer, createChatAnswer } from "./chat-answer.ts";
+import type { ChatBody } from "./chat-message.ts";
+import { eventData } from "./event-stream.ts";
+import { type Failure, failureInStream, readFailure, unreached } from "./failure.ts";
+import { factsOfRun, type RunFacts } from "./run-facts.ts";
+
+/** How a streamed answer ended, with what had come of it by then. */
+export interface StreamedChat {
+  answer: ChatAnswer;
+  failure?: Failure | undefined;
+  stopped: boolean;
+}
+
+const cutOff = "The answer broke off. Try again, or choose another model.";
+const settleTries = 10;
+const settleWaitMs = 400;
+
+/**
+ * Asks for an answer by our own server and reads it as it comes.
+ * @param options.onProgress is told that there is more, and how to look at it
+ */
+export async function streamChat(options: {
+  url: string;
+  body: ChatBody;
+  requestId: string;
+  signal: AbortSignal;
+  onProgress: (look: () => ChatAnswer) => void;
+}): Promise<StreamedChat> {
+  const { url, body, requestId, signal, onProgress } = options;
+  const started = performance.now();
+  const elapsedMs = () => Math.round(performance.now() - started);
+  const { take, answer } = createChatAnswer();
+  let firstTokenMs: number | undefined;
+  try {
+    const response = await postJson(url, { body, requestId, signal });
+    if (!response.ok || !response.body)
+      return { answer: answer(), failure: await readFailure(response), stopped: false };
+    for await (const data of eventData(response.body)) {
+      take(data);
+      if (firstTokenMs === undefined && hasBegun(answer())) firstTokenMs = elapsedMs();
+      onProgress(answer);
+    }
+  } catch {
+    const failure = signal.aborted ? undefined : { ...unreached, requestId };
+    return { answer: answer(), failure, stopped: signal.aborted };
+  }
+  const { facts, error, ...rest } = answer();
+  if (error) return { answer: rest, failure: { requestId, ...failureInStream(error) }, stopped: false };
+  if (!facts) return { answer: rest, failure: { sentence: cutOff, requestId }, stopped: false };
+  // As it was here, so that the first token comes within the whole; the run's page has the gateway's own times.
+  return { answer: { ...rest, facts: { ...facts, firstTokenMs, latencyMs: elapsedMs() } }, stopped: false };
+}
+
+/** Posts to our own server as its pages do. */
+export function postJson(
+  url: string,
+  { body, requestId, signal }: { body: object; requestId: string; signal: AbortSignal },
+): Promise<Response> {
+  const headers = { "Content-Type": "application/json", "X-Request-Id": requestId };
+  return fetch(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+/**
+ * What a run came to that ended without telling so itself, by its request.
+ * @returns null where it is not to be had in good time
+ */
+export async function findRunFacts(workspaceId: string, requestId: string): Promise<RunFacts | null> {
+  for (let tries = 0; tries < settleTries; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, settleWaitMs));
+    const response = await fetch(`/api/v1/workspaces/${workspaceId}/ai/runs?requestId=${requestId}`).catch(() => null);
+    const listed = response?.ok ? await response.json().catch(() => null) : null;
+    const facts = factsOfRun(listed?.runs?.[0]);
+    if (facts) return facts;
+  }
+  return null;
+}
+
+function hasBegun({ message }: ChatAnswer): boolean {
+  return message.content !== null || message.refusal !== undefined || message.tool_calls !== undefined;
+}

@@ -1,0 +1,49 @@
+import { useEffect, useRef, useState } from "react";
+import { type Failure, readFailure, unreached } from "./failure.ts";
+import { postJson } from "./stream-chat.ts";
+
+/** One question and its one answer, which comes whole. */
+export interface Single<Answer> {
+  answer: Answer | null;
+  failure: Failure | null;
+  waiting: boolean;
+  /** @returns whether there is an answer */
+  send: (body: object, read: (response: Response) => Promise<Answer>) => Promise<boolean>;
+  stop: () => void;
+}
+
+const stopped: Failure = { sentence: "Stopped. What the provider had done by then is among the runs." };
+
+export function useSingle<Answer>(
+  url: string,
+  initial: { answer: Answer | null; failure: Failure | null },
+): Single<Answer> {
+  const [answer, setAnswer] = useState(initial.answer);
+  const [failure, setFailure] = useState(initial.failure);
+  const [waiting, setWaiting] = useState(false);
+  const running = useRef<AbortController | null>(null);
+  useEffect(() => () => running.current?.abort(), []);
+
+  async function send(body: object, read: (response: Response) => Promise<Answer>): Promise<boolean> {
+    const controller = new AbortController();
+    running.current = controller;
+    const requestId = `playground-${crypto.randomUUID()}`;
+    const { signal } = controller;
+    setWaiting(true);
+    setFailure(null);
+    try {
+      const response = await postJson(url, { body, requestId, signal });
+      if (!response.ok) setFailure(await readFailure(response));
+      else setAnswer(await read(response));
+      return response.ok;
+    } catch {
+      setFailure({ ...(signal.aborted ? stopped : unreached), requestId });
+      return false;
+    } finally {
+      running.current = null;
+      setWaiting(false);
+    }
+  }
+
+  return { answer, failure, waiting, send, stop: () => running.current?.abort() };
+}

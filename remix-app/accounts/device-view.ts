@@ -1,6 +1,8 @@
 import { z } from "zod";
+import { utcText } from "#shared/utc-time.ts";
 
-const account = z.object({
+/** An account of a browser, as its list shows it (api.md, "Session and accounts"). */
+export const account = z.object({
   id: z.uuid(),
   email: z.string().nullable(),
   displayName: z.string().nullable(),
@@ -8,11 +10,10 @@ const account = z.object({
   active: z.boolean(),
   requiresReauth: z.boolean(),
   lastRoute: z.string().nullable(),
-  lastActiveAt: z.iso.datetime({ offset: true }).transform((time) => new Date(time).toISOString()),
-  addedAt: z.iso.datetime({ offset: true }).transform((time) => new Date(time).toISOString()),
+  lastActiveAt: utcText,
+  addedAt: utcText,
 });
 
-/** An account of a browser, as its list shows it (api.md, "Session and accounts"). */
 export type Account = z.infer<typeof account>;
 
 /** What the database says of a browser's device, by `private.device_state`. */

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
+import type { SignedOutAnswer } from "./account-calls.ts";
 import { withoutDevice } from "./answers.ts";
 import { readDeviceCookie } from "./device-cookie.ts";
 import { expireAccountCookies } from "./expire-cookies.ts";
@@ -10,7 +11,7 @@ import { isVaultUnavailable } from "./vault.ts";
 
 /** What a sign-out of one account leaves. */
 export type SignedOut =
-  | { status: "signed_out"; activeAccountId: string | null; redirectTo: string }
+  | ({ status: "signed_out" } & SignedOutAnswer)
   | { status: "no_account" | "no_device" | "unavailable" };
 
 const oneAnswer = z.discriminatedUnion("status", [

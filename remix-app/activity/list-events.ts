@@ -14,24 +14,28 @@ const row = z.object({
   created_at: z.string(),
 });
 
-/** One line of an account's log. */
-export interface ActivityEvent {
-  id: string;
-  kind: string;
-  method: string | null;
-  sessionId: string | null;
-  ip: string | null;
-  userAgent: string | null;
-  device: string | null;
-  details: Record<string, unknown>;
-  createdAt: string;
-}
+const activityEvent = z.object({
+  id: z.uuid(),
+  kind: z.string(),
+  method: z.string().nullable(),
+  sessionId: z.uuid().nullable(),
+  ip: z.string().nullable(),
+  userAgent: z.string().nullable(),
+  device: z.string().nullable(),
+  details: z.record(z.string(), z.unknown()),
+  createdAt: z.iso.datetime(),
+});
 
-export interface ActivityPage {
-  events: ActivityEvent[];
+/** One line of an account's log. */
+export type ActivityEvent = z.output<typeof activityEvent>;
+
+/** A page of it. */
+export const activityPage = z.object({
+  events: z.array(activityEvent),
   /** Where the next page begins; null at the end. */
-  nextCursor: string | null;
-}
+  nextCursor: z.string().nullable(),
+});
+export type ActivityPage = z.output<typeof activityPage>;
 
 const cursorSchema = z.tuple([z.iso.datetime({ offset: true }), z.uuid()]);
 

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { problem } from "./problem.ts";
 
-const schema = z.object({
+/** Which part of a list is asked for. */
+export const pageQuery = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(50),
   cursor: z.string().min(1).max(512).optional(),
 });
@@ -10,9 +11,9 @@ const schema = z.object({
  * Which part of a list is asked for (api.md, Conventions): `limit` of 1 to 100, 50 without it, and an opaque `cursor`.
  * @throws Response 400 INVALID_REQUEST where either is none
  */
-export function readPageQuery(request: Request, { requestId }: { requestId: string }): z.infer<typeof schema> {
+export function readPageQuery(request: Request, { requestId }: { requestId: string }): z.infer<typeof pageQuery> {
   const { searchParams } = new URL(request.url);
-  const query = schema.safeParse(Object.fromEntries(searchParams));
+  const query = pageQuery.safeParse(Object.fromEntries(searchParams));
   if (query.success) return query.data;
   throw problem("INVALID_REQUEST", { requestId, detail: "limit is a number from 1 to 100, cursor a nextCursor." });
 }

@@ -1,5 +1,5 @@
 /** Every error code of the web origin, with its status and title (api.md, "Errors on base"). The list is closed. */
-const problems = {
+export const problems = {
   INVALID_REQUEST: { status: 400, title: "This request is not valid" },
   UNAUTHENTICATED: { status: 401, title: "Sign in to continue" },
   REAUTH_REQUIRED: { status: 401, title: "Sign in again to continue" },

@@ -1,20 +1,23 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { utcText } from "#shared/utc-time.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { providerLabel } from "./oauth-providers.ts";
 import { createServiceClient } from "./service-client.ts";
 import type { User } from "./user.ts";
 
-const time = z.coerce.date().transform((date) => date.toISOString());
-
 const identity = z.object({
   id: z.uuid(),
   provider: z.string(),
   email: z.string().nullable(),
-  createdAt: time,
-  lastSignInAt: time.nullable(),
+  createdAt: utcText,
+  lastSignInAt: utcText.nullable(),
 });
+
+/** The accounts at providers that an account is linked to (api.md, "Identities, sessions, activity"). */
+export const identityList = z.object({ identities: z.array(identity), canUnlink: z.boolean() });
+export type IdentityList = z.output<typeof identityList>;
 
 const signInMethods = z.object({
   password: z.boolean(),

@@ -1,5 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { z } from "zod";
+import { currentRouteRequest } from "../accounts/account-calls.ts";
 import { accountProblem, withoutDevice } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
 import { tagOf } from "../accounts/seal.ts";
@@ -10,8 +10,6 @@ import type { RouteHandle } from "../http/route-table.ts";
 
 export const handle: RouteHandle = { methods: ["PATCH"] };
 
-const schema = z.strictObject({ route: z.string() });
-
 /** `PATCH /api/v1/auth/accounts/current` (api.md): where the active account is, to be come back to. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, origin, session } = context;
@@ -20,7 +18,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!device) throw accountProblem(withoutDevice(context), context);
   const live = await session.stored();
   if (auth.status !== "authenticated" || !live) throw accountProblem("no_device", context);
-  const { route } = await readJson(request, { schema, requestId });
+  const { route } = await readJson(request, { schema: currentRouteRequest, requestId });
   const kept = lastRoute(route, { origin });
   if (kept === null) {
     throw problem("INVALID_REQUEST", {

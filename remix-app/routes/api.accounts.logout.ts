@@ -1,4 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { SignedOutAnswer } from "../accounts/account-calls.ts";
 import { accountProblem } from "../accounts/answers.ts";
 import { signOutAccount, signOutAll } from "../accounts/sign-out.ts";
 
@@ -10,7 +11,7 @@ export async function action({ context }: ActionFunctionArgs) {
   if (auth.via === "bearer") {
     // It has no other account to move to.
     if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
-    return Response.json({ activeAccountId: null, redirectTo: "/login" });
+    return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignedOutAnswer);
   }
   const { status, ...answer } = await signOutAccount(context, auth.claims.sub);
   if (status !== "signed_out") throw accountProblem(status, context);

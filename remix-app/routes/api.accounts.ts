@@ -1,4 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { AccountList } from "../accounts/account-calls.ts";
 import { accountProblem } from "../accounts/answers.ts";
 import { problem } from "../http/problem.ts";
 import { getUser } from "../identity/user.ts";
@@ -9,7 +10,8 @@ export async function loader({ context }: LoaderFunctionArgs) {
   const { auth, device, accounts } = session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (device) {
-    return Response.json({ activeAccountId: accounts.find(({ active }) => active)?.id ?? null, accounts });
+    const activeAccountId = accounts.find(({ active }) => active)?.id ?? null;
+    return Response.json({ activeAccountId, accounts } satisfies AccountList);
   }
   const user = await getUser(context);
   if (!user || auth.status !== "authenticated") {
@@ -29,5 +31,5 @@ export async function loader({ context }: LoaderFunctionArgs) {
     lastActiveAt: timeOf(iat),
     addedAt: timeOf(Math.min(iat, ...amr.map(({ timestamp }) => timestamp))),
   };
-  return Response.json({ activeAccountId: id, accounts: [account] });
+  return Response.json({ activeAccountId: id, accounts: [account] } satisfies AccountList);
 }

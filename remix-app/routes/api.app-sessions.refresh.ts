@@ -1,8 +1,9 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../http/json-body.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { sessionTokenRequest } from "../satellites/app-calls.ts";
 import { requireAppClient } from "../satellites/app-client.ts";
-import { refreshAppSession, sessionTokenRequest } from "../satellites/app-sessions.ts";
+import { refreshAppSession } from "../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 

@@ -1,8 +1,9 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../http/json-body.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { exchangeRequest } from "../satellites/app-calls.ts";
 import { requireAppClient } from "../satellites/app-client.ts";
-import { exchangeAppToken, exchangeRequest } from "../satellites/app-tokens.ts";
+import { exchangeAppToken } from "../satellites/app-tokens.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 

@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { listIdentities } from "../identity/sign-in-methods.ts";
+import { type IdentityList, listIdentities } from "../identity/sign-in-methods.ts";
 import { requireUser } from "../identity/user.ts";
 
 /** `GET /api/v1/users/me/identities` (api.md). */
@@ -8,5 +8,5 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return Response.json({
     identities: identities.map(({ unlinkable: _, ...identity }) => identity),
     canUnlink: identities.some(({ unlinkable }) => unlinkable),
-  });
+  } satisfies IdentityList);
 }

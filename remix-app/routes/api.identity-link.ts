@@ -1,14 +1,12 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { z } from "zod";
 import { isForm, readForm } from "../http/form.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import { beginLink, requireProvider } from "../identity/begin-oauth.ts";
+import { type LinkBegun, linkRequest } from "../identity/link-calls.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
-
-const linkSchema = z.object({ returnTo: z.string().max(2_048).optional() });
 
 /** `POST /api/v1/users/me/identities/link/{provider}` (api.md): where the browser has to go to link an account. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -17,10 +15,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const asForm = isForm(request);
   const { requestId, origin } = context;
   const given = asForm
-    ? linkSchema.safeParse(Object.fromEntries(await readForm(request, context)))
-    : await readJson(request, { schema: linkSchema, requestId }).then((data) => ({ success: true as const, data }));
+    ? linkRequest.safeParse(Object.fromEntries(await readForm(request, context)))
+    : await readJson(request, { schema: linkRequest, requestId }).then((data) => ({ success: true as const, data }));
   if (!given.success) throw problem("INVALID_REQUEST", { requestId });
   const returnTo = redirectTarget(given.data.returnTo, { origin, fallback: linkedAccountsPath });
   const url = await beginLink(context, { provider, returnTo, user });
-  return asForm ? redirect(url, 303) : Response.json({ url });
+  return asForm ? redirect(url, 303) : Response.json({ url } satisfies LinkBegun);
 }

@@ -1,4 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ApprovalList } from "../login-challenges/challenge-calls.ts";
 import { requirePhone } from "../login-challenges/parties.ts";
 import { pendingApprovals } from "../mfa/mobile-approval/answer-approval.ts";
 
@@ -8,5 +9,5 @@ import { pendingApprovals } from "../mfa/mobile-approval/answer-approval.ts";
  */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { claims } = await requirePhone(context, request);
-  return Response.json({ approvals: await pendingApprovals(context, claims), nextCursor: null });
+  return Response.json({ approvals: await pendingApprovals(context, claims), nextCursor: null } satisfies ApprovalList);
 }

@@ -1,17 +1,16 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { readJson } from "../http/json-body.ts";
-import { approvingDevice, requireLocalAuthentication } from "../login-challenges/approving-device.ts";
+import { requireLocalAuthentication } from "../login-challenges/approving-device.ts";
+import { handoffApproval } from "../login-challenges/challenge-calls.ts";
 import { requirePhone } from "../login-challenges/parties.ts";
 import { decideChallenge } from "../qr-login/decide.ts";
-
-const schema = z.strictObject({ secret: z.string().min(1).max(128), device: approvingDevice });
 
 /** `POST /api/v1/auth/qr-login/challenges/{id}/approve` (api.md): the phone of the account that asked. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
-  const { secret, device } = await readJson(request, { schema, requestId: context.requestId });
+  const { requestId } = context;
+  const { secret, device } = await readJson(request, { schema: handoffApproval, requestId });
   requireLocalAuthentication(context, device);
   const key = { id: params.id ?? "", secret };
   const status = await decideChallenge(context, { key, approve: true, claims, device });

@@ -2,6 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { requireUser } from "../identity/user.ts";
 import { requireChallenge } from "../login-challenges/challenge.ts";
+import type { HandoffProgress } from "../login-challenges/challenge-calls.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
 import { consumeChallenge } from "../qr-login/consume.ts";
 
@@ -20,5 +21,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   context.session.store(consumption.session);
   await completeSignIn(context, { method: "qr", destination: "/" });
   const expiresAt = new Date(consumption.session.expires_at * 1000).toISOString();
-  return Response.json({ status: "consumed", session: { userId: user.id, expiresAt } });
+  return Response.json({ status: "consumed", session: { userId: user.id, expiresAt } } satisfies HandoffProgress);
 }

@@ -1,5 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { requireUser } from "../identity/user.ts";
+import type { HandoffBegun } from "../login-challenges/challenge-calls.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
 import { beginHandoff } from "../qr-login/begin-handoff.ts";
 import { challengeLink } from "../qr-login/challenge-link.ts";
@@ -10,5 +11,6 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireUser(context, request);
   const begun = await beginHandoff(context, user);
   const { id, secret, expiresAt } = begun;
-  return Response.json({ id, secret, payload: challengeLink(begun, context), expiresAt }, { status: 201 });
+  const answer = { id, secret, payload: challengeLink(begun, context), expiresAt } satisfies HandoffBegun;
+  return Response.json(answer, { status: 201 });
 }

@@ -1,5 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
+import type { SessionAnswer } from "../identity/session-answer.ts";
 import { getUser } from "../identity/user.ts";
 
 /** `GET /api/v1/auth/session` (api.md): who is signed in, also where a second step is still due. */
@@ -16,5 +17,5 @@ export async function loader({ context }: LoaderFunctionArgs) {
     aal,
     mfa: { required, satisfied },
     activeAccountId: id,
-  });
+  } satisfies SessionAnswer);
 }

@@ -1,14 +1,12 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import type { Introspection, IssuedSession } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import type { AppKeys } from "./app-keys.ts";
 import { hashOf, successorBytes } from "./opaque-token.ts";
-import { type IssuedSession, issueSessionToken, readSessionToken, sessionSummary } from "./session-token.ts";
-
-/** What all calls about a session take. */
-export const sessionTokenRequest = z.strictObject({ token: z.string().min(1).max(4096) });
+import { issueSessionToken, readSessionToken, sessionSummary } from "./session-token.ts";
 
 type TokenOfApp = { client: AppClient; token: string };
 
@@ -41,7 +39,10 @@ const secondsOf = (time: string) => Math.floor(Date.parse(time) / 1000);
  * is told `{ active: false }` and no more.
  * @throws Response 401 where the app did not prove itself; 503 where the account's policy cannot be read
  */
-export async function introspectAppSession(context: AppLoadContext, { client, token }: TokenOfApp): Promise<object> {
+export async function introspectAppSession(
+  context: AppLoadContext,
+  { client, token }: TokenOfApp,
+): Promise<Introspection> {
   const keys = await requireAppKeys(context);
   const answer = await callAppFunction(context, {
     name: "introspect_app_session",

@@ -13,7 +13,7 @@ import {
 } from "../../scripts/test/apps.ts";
 import { openPool } from "../../supabase/tests/ai-fixtures.ts";
 import { one } from "../../supabase/tests/database.ts";
-import type { IssuedAppToken } from "./app-tokens.ts";
+import type { IssuedAppToken } from "./app-calls.ts";
 import { hashOf } from "./opaque-token.ts";
 
 const { db, close } = openPool(1);

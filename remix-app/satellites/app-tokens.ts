@@ -2,38 +2,12 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { createAiCredential } from "#shared/ai-key.ts";
 import { problem } from "../http/problem.ts";
+import type { ExchangeRequest, IssuedAppToken } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { reauthRequired } from "./app-sessions.ts";
 import { proveHandoff } from "./handoff.ts";
 import { hashOf, newOpaqueToken, successorBytes } from "./opaque-token.ts";
-
-const common = {
-  workspaceId: z.uuid().transform((id) => id.toLowerCase()),
-  scopes: z
-    .array(z.string().regex(/^[a-z]{1,32}:[a-z]{1,32}$/))
-    .min(1)
-    .max(10)
-    .optional(),
-};
-
-/** What the exchange takes (api.md): a cross-app token, or the refresh token of an earlier answer. */
-export const exchangeRequest = z.union([
-  z.strictObject({ token: z.string().max(8192), ...common }),
-  z.strictObject({ refreshToken: z.string().max(8192), ...common }),
-]);
-
-export type ExchangeRequest = z.infer<typeof exchangeRequest>;
-
-/** The answer of an exchange. */
-export interface IssuedAppToken {
-  userId: string;
-  accessToken: string;
-  expiresAt: string;
-  refreshToken: string;
-  scopes: string[];
-  workspaceId: string;
-}
 
 const refreshPrefix = "ttr_ref_";
 const answered = z.union([

@@ -2,12 +2,13 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
+import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import type { AppKeys } from "./app-keys.ts";
 import { type HandoffFacts, handoffFacts, readProof, signProof } from "./handoff-proof.ts";
 import { hashOf, newOpaqueToken } from "./opaque-token.ts";
-import { type IssuedSession, issueSessionToken, sessionSummary } from "./session-token.ts";
+import { issueSessionToken, sessionSummary } from "./session-token.ts";
 
 /**
  * Mints a cross-app token for the signed-in user: what the session has proved is asked of the database, signed, and
@@ -98,13 +99,6 @@ export async function proveHandoff(
   return null;
 }
 
-/** What a redeemed token opens. */
-export interface OpenedSessions {
-  userId: string;
-  appSession: IssuedSession;
-  centralSession?: IssuedSession;
-}
-
 /**
  * Second half: redeems the token, once, and opens the app's sessions. The proof is judged again by the policy of now.
  * @returns null where another was first, or what was proved does not hold any more
@@ -144,10 +138,7 @@ export async function openAppSessions(
 }
 
 /** Whom a token would sign in, for "Continue as …"; the app learns a name only by its scope. Redeems nothing. */
-export async function previewHandoff(
-  context: AppLoadContext,
-  { app, facts }: ProvenHandoff,
-): Promise<{ userId: string; name: string | null; email: string | null }> {
+export async function previewHandoff(context: AppLoadContext, { app, facts }: ProvenHandoff): Promise<HandoffPreview> {
   if (!app.scopes.includes("profile")) return { userId: facts.user, name: null, email: null };
   const person = await callAppFunction(context, {
     name: "preview_handoff",

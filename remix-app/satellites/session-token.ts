@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { KeyRing } from "../keys/key-ring.ts";
+import type { IssuedSession } from "./app-calls.ts";
 import { signToken, typeOf, verifyToken } from "./signed-token.ts";
 
 /** An app session as the database describes it (private.app_session_summary). */
@@ -13,12 +14,6 @@ export const sessionSummary = z.object({
 });
 
 export type SessionSummary = z.infer<typeof sessionSummary>;
-
-/** An app session's token with the moment of its end, as apps get it. */
-export interface IssuedSession {
-  token: string;
-  expiresAt: string;
-}
 
 const type = "app-session+jwt";
 const claimsSchema = z.object({ sub: z.uuid(), sid: z.uuid(), jti: z.string().min(43) });

@@ -17,20 +17,27 @@ const row = z.object({
   aal: z.string().nullable(),
 });
 
-/** One place where an account is signed in. */
-export interface AccountSession {
-  id: string;
+const listed = z.object({
+  id: z.uuid(),
   /** Whether it is the one that asks. */
-  current: boolean;
-  createdAt: string;
-  lastSeenAt: string;
-  ip: string | null;
-  userAgent: string | null;
+  current: z.boolean(),
+  createdAt: z.iso.datetime(),
+  lastSeenAt: z.iso.datetime(),
+  ip: z.string().nullable(),
+  userAgent: z.string().nullable(),
+  aal: z.string(),
+});
+
+/** Where an account is signed in, as the API lists it (api.md, "Identities, sessions, activity"). */
+export const sessionList = z.object({ sessions: z.array(listed) });
+export type SessionList = z.output<typeof sessionList>;
+
+/** One place where an account is signed in. */
+export interface AccountSession extends z.output<typeof listed> {
   /** As people know it: "Chrome on macOS". */
   device: string;
   /** By what it was signed in, where that is known. */
   method: string | null;
-  aal: string;
 }
 
 /**

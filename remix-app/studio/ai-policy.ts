@@ -5,6 +5,7 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { budgetAmount } from "./budget-amount.ts";
 import type { KeyManager } from "./keys.ts";
+import { amountText } from "./provider-import-schema.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
@@ -26,8 +27,9 @@ export const policyChange = z
   .partial()
   .refine((change) => Object.keys(change).length > 0, "names nothing to change");
 
-const budget = { limitUsd: z.string(), spentUsd: z.string().nullable() };
-const policy = z.object({
+const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
+/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month, null where hidden. */
+export const aiPolicy = z.object({
   allowedModels: z.array(z.string()).nullable(),
   deniedModels: z.array(z.string()),
   requestsPerMinute: z.number().nullable(),
@@ -41,11 +43,10 @@ const policy = z.object({
   updatedBy: z.string().nullable(),
 });
 
-/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month, null where hidden. */
-export type AiPolicy = z.infer<typeof policy>;
+export type AiPolicy = z.infer<typeof aiPolicy>;
 
 const answered = z.union([
-  z.object({ outcome: z.enum(["read", "changed"]), policy }),
+  z.object({ outcome: z.enum(["read", "changed"]), policy: aiPolicy }),
   z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) }),
 ]);
 

@@ -60,3 +60,15 @@ export const keySummary = z.object({
 });
 
 export type KeySummary = z.infer<typeof keySummary>;
+
+/** A page of keys, and whether the workspace may make more. */
+export const keyPage = z.object({
+  approval: z.object({ approvedAt: z.string() }).nullable(),
+  keys: z.array(keySummary),
+  nextCursor: z.string().nullable(),
+});
+export type KeyPage = z.output<typeof keyPage>;
+
+/** A new key, in the only answer that ever holds its secret. */
+export const issuedKey = z.object({ key: keySummary, secret: z.string() });
+export type IssuedKey = z.output<typeof issuedKey>;

@@ -5,7 +5,7 @@ import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
-import { type KeySummary, keySummary, type NewKey } from "./key-schema.ts";
+import { type IssuedKey, type KeyPage, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 
 /** Which member asks, in which workspace; both from a verified session. */
 export interface KeyManager {
@@ -20,11 +20,7 @@ const issued = z.union([
   }),
 ]);
 const listed = z.union([
-  z.object({
-    outcome: z.literal("listed"),
-    approval: z.object({ approvedAt: z.string() }).nullable(),
-    keys: z.array(keySummary),
-  }),
+  keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
@@ -67,7 +63,7 @@ function requireKeyId(keyId: string, context: AppLoadContext): void {
 
 const hex = ({ hash }: NewAiCredential) => Buffer.from(hash).toString("hex");
 
-function issuedKey(data: unknown, { context, text }: { context: AppLoadContext; text: string }) {
+function readIssued(data: unknown, { context, text }: { context: AppLoadContext; text: string }): IssuedKey {
   const answer = issued.parse(data);
   if (answer.outcome !== "issued") throw refused(answer.outcome, context);
   return { key: answer.key, secret: text };
@@ -80,7 +76,7 @@ function issuedKey(data: unknown, { context, text }: { context: AppLoadContext; 
 export async function createKey(
   context: AppLoadContext,
   { userId, workspaceId, key }: KeyManager & { key: NewKey },
-): Promise<{ key: KeySummary; secret: string }> {
+): Promise<IssuedKey> {
   const made = await createAiKey();
   const { data, error } = await database(context).rpc("issue_key", {
     member_id: userId,
@@ -90,7 +86,7 @@ export async function createKey(
     secret_hash: hex(made),
   });
   if (error) throw unavailable(error, context);
-  return issuedKey(data, { context, text: made.text });
+  return readIssued(data, { context, text: made.text });
 }
 
 /**
@@ -101,7 +97,7 @@ export async function createKey(
 export async function rotateKey(
   context: AppLoadContext,
   { userId, workspaceId, keyId, overlapSeconds }: KeyManager & { keyId: string; overlapSeconds: number },
-): Promise<{ key: KeySummary; secret: string }> {
+): Promise<IssuedKey> {
   requireKeyId(keyId, context);
   const made = await createAiKey();
   const { data, error } = await database(context).rpc("rotate_key", {
@@ -113,7 +109,7 @@ export async function rotateKey(
     secret_hash: hex(made),
   });
   if (error) throw unavailable(error, context);
-  return issuedKey(data, { context, text: made.text });
+  return readIssued(data, { context, text: made.text });
 }
 
 /** Ends a key at once. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
@@ -139,7 +135,7 @@ export async function revokeKey(
 export async function listKeys(
   context: AppLoadContext,
   { userId, workspaceId, limit, cursor }: KeyManager & { limit: number; cursor?: string | undefined },
-): Promise<{ approval: { approvedAt: string } | null; keys: KeySummary[]; nextCursor: string | null }> {
+): Promise<KeyPage> {
   const before = cursor === undefined ? null : readCursor(cursor);
   if (cursor !== undefined && before === null) {
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: "cursor: not one of ours." });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** An amount as exact text. */
+/** An amount as exact text; in answers of the API it is a JSON number with the same digits. */
 export const amountText = z.string().regex(/^-?\d+(\.\d+)?$/);
 const count = z.number().int();
 const window = { from: z.string(), to: z.string() };
@@ -96,3 +96,10 @@ export const listedReconciliation = z.object({
   }),
   records: z.array(reconciledMonth),
 });
+
+const nextCursor = z.string().nullable();
+
+/** The same as the API answers them, page by page. */
+export const costPage = listedCosts.omit({ outcome: true }).extend({ nextCursor });
+export const invoicePage = listedInvoices.omit({ outcome: true }).extend({ nextCursor });
+export const reconciliationPage = listedReconciliation.omit({ outcome: true }).extend({ nextCursor });

@@ -4,6 +4,9 @@ import type { enteredInvoice } from "#shared/provider-records.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 
+/** The receipt of an invoice. */
+export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
+
 const recorded = z.union([
   z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
   z.object({
@@ -50,7 +53,7 @@ export async function keepInvoice(
 export async function recordInvoice(
   context: AppLoadContext,
   entry: Entry,
-): Promise<{ accepted: true; reference: string }> {
+): Promise<z.output<typeof invoiceReceipt>> {
   const answer = await keepInvoice(context, entry);
   if ("outcome" in answer) return { accepted: true, reference: entry.invoice.reference };
   const { requestId } = context;

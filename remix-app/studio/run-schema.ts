@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { pageQuery } from "../http/page-query.ts";
+import { amountText as amount } from "./provider-import-schema.ts";
 
 const count = z.number().int();
-/** An amount as exact text. */
-const amount = z.string().regex(/^-?\d+(\.\d+)?$/);
 
 /** A run as its workspace's members see it; the answer of `ai.run_summary`. */
 export const runSummary = z.object({
@@ -49,6 +49,10 @@ export const runStep = z.object({
 
 export type RunStep = z.infer<typeof runStep>;
 
+/** A page of runs, and one with its steps, as the API answers them. */
+export const runPage = z.object({ runs: z.array(runSummary), nextCursor: z.string().nullable() });
+export const runWithSteps = runSummary.extend({ steps: z.array(runStep) });
+
 const moment = z.union([z.iso.datetime({ offset: true }), z.iso.date().transform((day) => `${day}T00:00:00Z`)]);
 
 /** Which runs are asked for, by query (api.md, `/ai/runs?…`). Ranges are half-open. */
@@ -65,5 +69,8 @@ export const runFilter = z.object({
     .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
     .optional(),
 });
+
+/** How a page of runs is asked for. */
+export const runQuery = runFilter.extend(pageQuery.shape);
 
 export type RunFilter = z.infer<typeof runFilter>;

@@ -4,11 +4,20 @@ import { readKeyCursor, writeKeyCursor } from "../http/key-cursor.ts";
 import { amountText } from "./provider-import-schema.ts";
 import { positionOf } from "./provider-imports.ts";
 import { readStudio, type StudioReader } from "./studio-reader.ts";
-import type { WindowQuery } from "./window-query.ts";
+import { type WindowQuery, windowQuery } from "./window-query.ts";
 
 /** What usage can be grouped by. A key is its lineage: rotated keys are one. */
 export const usageDimensions = ["day", "model", "feature", "executionMode", "provider", "key", "app"] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
+
+/** How usage is asked for; `groupBy` names dimensions, with commas between. */
+export const usageQuery = windowQuery.extend({
+  groupBy: z
+    .string()
+    .default("day,model,feature,executionMode")
+    .transform((text) => text.split(","))
+    .pipe(z.array(z.enum(usageDimensions)).min(1)),
+});
 
 const count = z.number().int();
 const sums = {
@@ -22,27 +31,39 @@ const sums = {
   unmeteredCredits: amountText,
   averageLatencyMs: count.nullable(),
 };
-const listedUsage = z.object({
-  outcome: z.literal("listed"),
+const usageRow = z.object({
+  ...sums,
+  day: z.string().nullable(),
+  model: z.string().nullable(),
+  feature: z.string().nullable(),
+  executionMode: z.enum(["interactive", "background"]).nullable(),
+  provider: z.string().nullable(),
+  keyId: z.uuid().nullable(),
+  keyName: z.string().nullable(),
+  appId: z.uuid().nullable(),
+  appName: z.string().nullable(),
+});
+const usageWindow = {
   from: z.string(),
   to: z.string(),
   previous: z.object({ from: z.string(), to: z.string() }),
   totals: z.object({ ...sums, otherDeductions: amountText, usedCredits: amountText }),
-  rows: z.array(
-    z.object({
-      ...sums,
-      day: z.string().nullable(),
-      model: z.string().nullable(),
-      feature: z.string().nullable(),
-      executionMode: z.enum(["interactive", "background"]).nullable(),
-      provider: z.string().nullable(),
-      keyId: z.uuid().nullable(),
-      keyName: z.string().nullable(),
-      appId: z.uuid().nullable(),
-      appName: z.string().nullable(),
-      position: z.array(z.string()),
-    }),
-  ),
+};
+const listedUsage = z.object({
+  ...usageWindow,
+  outcome: z.literal("listed"),
+  rows: z.array(usageRow.extend({ position: z.array(z.string()) })),
+});
+const nextCursor = z.string().nullable();
+
+/** Usage as the API answers it. */
+export const usagePage = z.object({
+  ...usageWindow,
+  currency: z.literal("USD"),
+  workspaceId: z.uuid(),
+  groupBy: z.array(z.enum(usageDimensions)).readonly(),
+  rows: z.array(usageRow),
+  nextCursor,
 });
 
 /**
@@ -109,6 +130,9 @@ const listedCredits = z.object({
     }),
   ),
 });
+
+/** Credits as the API answers them. */
+export const creditsPage = listedCredits.omit({ outcome: true }).extend({ workspaceId: z.uuid(), nextCursor });
 
 /**
  * Balances, the ledger of a range, and what was used in it. In a free workspace the member's own balance is shown, with

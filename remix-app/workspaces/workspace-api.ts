@@ -14,10 +14,12 @@ const listed = z.object({
   personal: z.boolean(),
   role: z.string(),
 });
-const shown = listed.extend({ permissions: z.array(z.enum(workspacePermissions)) });
+/** What lists answer, and one alone. */
+export const workspaceList = z.object({ workspaces: z.array(listed) });
+export const workspaceShown = listed.extend({ permissions: z.array(z.enum(workspacePermissions)) });
 
 /** A workspace as the central API shows it to someone who belongs to it. */
-export type ApiWorkspace = z.infer<typeof shown>;
+export type ApiWorkspace = z.infer<typeof workspaceShown>;
 
 /** What PATCH takes. */
 export const workspaceChange = z.strictObject({ name: workspaceNameSchema });
@@ -28,8 +30,8 @@ export const workspaceChange = z.strictObject({ name: workspaceNameSchema });
  */
 export async function listApiWorkspaces(context: AppLoadContext, caller: Caller): Promise<z.infer<typeof listed>[]> {
   if (caller.kind === "user") return z.array(listed).parse(await listWorkspaces(caller.user, context));
-  const schema = z.object({ workspaces: z.array(listed) });
-  return (await callAsApp(context, { caller, name: "list_workspaces_by_app_session", schema })).workspaces;
+  return (await callAsApp(context, { caller, name: "list_workspaces_by_app_session", schema: workspaceList }))
+    .workspaces;
 }
 
 /**
@@ -44,9 +46,9 @@ export async function readApiWorkspace(
   if (caller.kind === "user") {
     const found = await getWorkspace(caller.user, { workspaceId: id, requestId: context.requestId });
     if (!found) throw problem("NOT_FOUND", { requestId: context.requestId });
-    return shown.parse(found);
+    return workspaceShown.parse(found);
   }
-  const schema = z.object({ workspace: shown });
+  const schema = z.object({ workspace: workspaceShown });
   const args = { workspace_id: id };
   return (await callAsApp(context, { caller, name: "read_workspace_by_app_session", args, schema })).workspace;
 }
@@ -61,7 +63,7 @@ export async function renameApiWorkspace(
 ): Promise<ApiWorkspace> {
   const id = requireId(context, workspaceId);
   if (caller.kind === "app") {
-    const schema = z.object({ workspace: shown });
+    const schema = z.object({ workspace: workspaceShown });
     const args = { workspace_id: id, name };
     return (await callAsApp(context, { caller, name: "rename_workspace_by_app_session", args, schema })).workspace;
   }

@@ -4,6 +4,7 @@ import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import { claimsFor, refusalOf, unanswered } from "../../login-challenges/challenge.ts";
+import type { ApprovalList } from "../../login-challenges/challenge-calls.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
@@ -27,21 +28,11 @@ const decided = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.enum(["not_found", "forbidden", "mfa_required", "expired", "conflict"]) }),
 ]);
 
-/** A request that waits for the phone: who asks, from where, since when. */
-export interface PendingApproval {
-  id: string;
-  device: string;
-  address: string;
-  /** RFC 3339, as `expiresAt`. */
-  createdAt: string;
-  expiresAt: string;
-}
-
 /**
  * What waits for a phone at AAL2, the newest first.
  * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
  */
-export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<PendingApproval[]> {
+export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<ApprovalList["approvals"]> {
   const { env } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")

@@ -1,6 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
+import type { Verified } from "../app-calls.ts";
 import { CentralUnavailable } from "./central-client.ts";
 import { satelliteOf } from "./satellite-context.ts";
 import { forgetSessions, forgetState, heldSessions, keepSessions, sendState, stateMatches } from "./session-cookies.ts";
@@ -85,7 +86,7 @@ export function previewSignIn(context: AppLoadContext, token: string): Promise<O
 export async function finishSignIn(
   context: AppLoadContext,
   { token, state }: { token: string; state?: string | undefined },
-): Promise<{ userId: string; expiresAt: string } | null> {
+): Promise<Verified | null> {
   if (state !== undefined && !stateMatches(context, state)) return null;
   const { central } = satelliteOf(context);
   const { app: before } = heldSessions(context);

@@ -72,6 +72,9 @@ export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(catalogue, code);
 }
 
+/** Every code, for the document. */
+export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
+
 /** OpenAI's error object with our request id. */
 export function errorBody(error: GatewayError, requestId: string): { error: Record<string, unknown> } {
   return {

@@ -1,9 +1,9 @@
 /** Request ids and audit labels: 1–128 of `A-Z a-z 0-9 . _ : -` (spec.md, Limits). */
-const label = /^[A-Za-z0-9._:-]{1,128}$/;
+export const labelPattern = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** Whether a text may be a request id or an audit label. */
 export function isLabel(text: string): boolean {
-  return label.test(text);
+  return labelPattern.test(text);
 }
 
 /** A request id for a call that brought none. */

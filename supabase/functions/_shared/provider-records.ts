@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { JsonNumber } from "./exact-json.ts";
-import { isLabel } from "./labels.ts";
+import { labelPattern } from "./labels.ts";
 import { readUsdAmount } from "./usd-amount.ts";
 import { utcDay, utcTime } from "./utc-time.ts";
 
-const label = z.string().refine(isLabel, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
+const label = z.string().regex(labelPattern, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
 
 /** What is wrong with an amount, for people. */
 const amountRule = "An amount is a number of 0 or more, with at most 12 decimals and 15 significant digits.";

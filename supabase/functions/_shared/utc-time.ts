@@ -17,3 +17,12 @@ export const utcDay = z.iso
 export const utcEdge = z.union([utcTime, utcDay.transform((day) => `${day}T00:00:00Z`)], {
   error: "This is neither a day nor a time in UTC, such as 2026-01-31 or 2026-01-31T12:00:00Z.",
 });
+
+/** A window of time, half-open. */
+export const utcWindow = z.object({ from: utcEdge.optional(), to: utcEdge.optional() });
+
+/** A moment as the database writes it, in UTC with `Z`: how answers have it. */
+export const utcText = z.coerce
+  .date()
+  .transform((time) => time.toISOString())
+  .pipe(z.iso.datetime());

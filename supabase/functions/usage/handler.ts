@@ -1,12 +1,10 @@
-import { z } from "zod";
+import type { z } from "zod";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createGateway, type Handler } from "../_gateway/http.ts";
 import { readCaller, readLabels } from "../_gateway/labels.ts";
 import { readOrAuthenticate } from "../_gateway/read-or-authenticate.ts";
 import { refuseBody } from "../_gateway/refused-body.ts";
-import { utcEdge } from "../_shared/utc-time.ts";
-
-const window = z.object({ from: utcEdge.optional(), to: utcEdge.optional() });
+import { utcWindow } from "../_shared/utc-time.ts";
 
 /** `GET /v1/usage` (api.md, Imports and usage): what the calling app used, by day, model, feature and execution mode. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
@@ -29,8 +27,8 @@ function reportUsage(gateway: Gateway): Handler {
   };
 }
 
-function readWindow(request: Request): z.output<typeof window> {
-  const parsed = window.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+function readWindow(request: Request): z.output<typeof utcWindow> {
+  const parsed = utcWindow.safeParse(Object.fromEntries(new URL(request.url).searchParams));
   if (!parsed.success) throw refuseBody(parsed.error, new Set());
   return parsed.data;
 }

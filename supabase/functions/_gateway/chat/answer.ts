@@ -6,7 +6,8 @@ import { createChatReader } from "./events.ts";
 import type { Chat } from "./request.ts";
 import { saidInChat } from "./said.ts";
 
-const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
+/** A chat completion, as far as it is read here. */
+export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
 /** How chat completions are read, whole or streamed. */
 export const chatFormat = {

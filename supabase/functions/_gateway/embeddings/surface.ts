@@ -20,7 +20,8 @@ const list = z
     message: "must be all texts, all tokens or all lists of tokens",
   })
   .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: `may be ${maxInputs} at most` });
-const embeddingsSchema = z.strictObject({
+/** What `POST /v1/embeddings` takes. */
+export const embeddingsSchema = z.strictObject({
   model: modelName,
   input: z.union([text, list]),
   dimensions: z.number().int().min(1).max(16_384).optional(),
@@ -30,11 +31,12 @@ const embeddingsSchema = z.strictObject({
 
 type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
 
-const answer = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
+/** A list of embeddings, as far as it is read here. */
+export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
 const format: AnswerFormat<Embeddings> = {
   readAnswer(value, bound) {
-    const { success, data } = answer.safeParse(value);
+    const { success, data } = embeddingList.safeParse(value);
     return success ? { usage: readCompletionUsage(data.usage, bound), outputBytes: 0 } : undefined;
   },
 };

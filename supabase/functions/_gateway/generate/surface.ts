@@ -8,10 +8,17 @@ import { refuseBody } from "../refused-body.ts";
 import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";
 
-const generateSchema = z.strictObject({
+/** What the legacy adapter takes and answers. */
+export const generateSchema = z.strictObject({
   prompt: z.string().min(1),
   model: modelName.nullish(),
   system: z.string().nullish(),
+});
+const tokens = z.number().int();
+export const generated = z.object({
+  output: z.string(),
+  usage: z.object({ inputTokens: tokens, outputTokens: tokens, totalTokens: tokens }),
+  finishReason: z.string(),
 });
 const completion = z.looseObject({
   choices: z.array(
@@ -55,7 +62,7 @@ export const generateSurface: Surface<Chat> = {
         output: choice?.message.content ?? "",
         usage: { inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: input_tokens + output_tokens },
         finishReason: choice?.finish_reason ?? "stop",
-      });
+      } satisfies z.output<typeof generated>);
       const platform = endWhole(call, answer, { use, answer: { text: () => text } });
       return wholeResponse({ headers: { ...call.headers, ...platformHeaders(platform) } }, text);
     } catch (error) {

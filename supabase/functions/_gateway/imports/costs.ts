@@ -2,6 +2,7 @@ import { type ProviderCost, providerCost, providerCostBatch } from "../../_share
 import type { Caller, GatewayDatabase, StoredRecord } from "../database.ts";
 import { errorBody, GatewayError } from "../errors.ts";
 import { refuseBody } from "../refused-body.ts";
+import type { CostReceipt } from "./receipts.ts";
 import { orRefusal } from "./stored-record.ts";
 
 const nothingUnsupported: ReadonlySet<string> = new Set();
@@ -60,6 +61,6 @@ export async function storeCosts(
   return { results };
 }
 
-function accepted({ externalRunId }: ProviderCost, stored: StoredRecord | undefined): object {
+function accepted({ externalRunId }: ProviderCost, stored: StoredRecord | undefined): CostReceipt {
   return { accepted: true, externalRunId, outcome: orRefusal(stored) };
 }

@@ -1,6 +1,7 @@
 import { type ProviderInvoice, providerInvoice } from "../../_shared/provider-records.ts";
 import type { Caller, GatewayDatabase } from "../database.ts";
 import { refuseBody } from "../refused-body.ts";
+import type { InvoiceReceipt } from "./receipts.ts";
 import { orRefusal } from "./stored-record.ts";
 
 /** Reads a reviewed invoice. @throws GatewayError naming the field */
@@ -14,7 +15,7 @@ export function readInvoice(value: unknown): ProviderInvoice {
 export async function storeInvoice(
   database: GatewayDatabase,
   { caller, invoice }: { caller: Caller; invoice: ProviderInvoice },
-): Promise<object> {
+): Promise<InvoiceReceipt> {
   orRefusal(await database.importInvoice({ ...caller, record: invoice }));
   return { accepted: true, reference: invoice.reference };
 }

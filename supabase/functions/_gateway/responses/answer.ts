@@ -5,7 +5,8 @@ import { createResponsesReader } from "./events.ts";
 import type { Responses } from "./request.ts";
 import { saidInResponse } from "./said.ts";
 
-const response = z.looseObject({
+/** A response, as far as it is read here. */
+export const response = z.looseObject({
   output: z.array(z.unknown()),
   status: z.string().optional(),
   usage: z.unknown().optional(),

@@ -9,7 +9,8 @@ const maxCharacters = 10_000;
 const reservedTokensPerCharacter = 4;
 const leastReservedTokens = 100;
 
-const speechSchema = z.strictObject({
+/** What `POST /v1/audio/speech` takes. */
+export const speechSchema = z.strictObject({
   model: modelName.optional(),
   input: z
     .string()

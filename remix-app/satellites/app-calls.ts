@@ -1,0 +1,95 @@
+import { z } from "zod";
+import { maxHandoffSeconds } from "./limits.ts";
+
+/** What calls about apps and their sessions take and answer (api.md, "Cross-app handoff and app sessions"). */
+
+export const mintRequest = z.strictObject({
+  targetApp: z.string(),
+  expirySeconds: z.number().int().min(1).max(maxHandoffSeconds).default(maxHandoffSeconds),
+});
+
+/** A token with the moment of its end, as apps get it. */
+export const issuedSession = z.object({ token: z.string(), expiresAt: z.iso.datetime() });
+export type IssuedSession = z.output<typeof issuedSession>;
+
+/** How many cross-app tokens were outstanding. */
+export const revokedTokens = z.object({ revoked: z.number().int() });
+
+export const validateRequest = z.strictObject({
+  token: z.string().max(8192),
+  /** Only tells whom the token would sign in, for "Continue as …"; redeems nothing. */
+  preview: z.boolean().default(false),
+});
+
+/** What a redeemed token opens. */
+export const openedSessions = z.object({
+  userId: z.uuid(),
+  appSession: issuedSession,
+  centralSession: issuedSession.optional(),
+});
+export type OpenedSessions = z.output<typeof openedSessions>;
+
+/** Whom a token would sign in; the app learns a name only by its scope. */
+export const handoffPreview = z.object({ userId: z.uuid(), name: z.string().nullable(), email: z.string().nullable() });
+export type HandoffPreview = z.output<typeof handoffPreview>;
+
+/** Null for a token that leads nowhere. */
+export const validated = z.union([openedSessions, handoffPreview, z.null()]);
+
+/** What all calls about a session take. */
+export const sessionTokenRequest = z.strictObject({ token: z.string().min(1).max(4096) });
+
+/** What a session is worth now (RFC 7662 §2.2); the person's name, email and picture by the app's scope alone. */
+export const introspection = z.union([
+  z.object({ active: z.literal(false) }),
+  z.object({
+    active: z.literal(true),
+    token_type: z.literal("app_session"),
+    client_id: z.string(),
+    iss: z.string(),
+    aud: z.string(),
+    sub: z.uuid(),
+    scope: z.string(),
+    iat: z.number().int(),
+    exp: z.number().int(),
+    name: z.string().nullish(),
+    email: z.string().nullish(),
+    picture: z.string().nullish(),
+  }),
+]);
+export type Introspection = z.output<typeof introspection>;
+
+const common = {
+  workspaceId: z.uuid().transform((id) => id.toLowerCase()),
+  scopes: z
+    .array(z.string().regex(/^[a-z]{1,32}:[a-z]{1,32}$/))
+    .min(1)
+    .max(10)
+    .optional(),
+};
+
+/** What the exchange takes: a cross-app token, or the refresh token of an earlier answer. */
+export const exchangeRequest = z.union([
+  z.strictObject({ token: z.string().max(8192), ...common }),
+  z.strictObject({ refreshToken: z.string().max(8192), ...common }),
+]);
+export type ExchangeRequest = z.output<typeof exchangeRequest>;
+
+/** The answer of an exchange. */
+export const issuedAppToken = z.object({
+  userId: z.uuid(),
+  accessToken: z.string(),
+  expiresAt: z.iso.datetime(),
+  refreshToken: z.string(),
+  scopes: z.array(z.string()),
+  workspaceId: z.uuid(),
+});
+export type IssuedAppToken = z.output<typeof issuedAppToken>;
+
+/** What a satellite's own verify route takes and answers. */
+export const verifyRequest = z.strictObject({
+  token: z.string().min(1).max(512),
+  state: z.string().max(128).optional(),
+});
+export const verified = z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() });
+export type Verified = z.output<typeof verified>;

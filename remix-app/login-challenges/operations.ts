@@ -1,0 +1,126 @@
+import type { Operation } from "#shared/operation.ts";
+import type { ProblemCode } from "../http/problem.ts";
+import {
+  approvalBegun,
+  approvalDecided,
+  approvalDecision,
+  approvalList,
+  approvalProgress,
+  challengeQuery,
+  handoffApproval,
+  handoffApproved,
+  handoffBegun,
+  handoffProgress,
+  handoffRejected,
+  handoffRejection,
+} from "./challenge-calls.ts";
+
+const qr = "QR handoff";
+const mobile = "Mobile MFA approval";
+const device = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
+const secret = "q4mvXr0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE";
+
+/** Calls by which a browser and a phone of the same account work together. */
+export const challengeOperations: readonly Operation<ProblemCode>[] = [
+  {
+    id: "beginHandoff",
+    method: "POST",
+    path: "/api/v1/auth/qr-login/challenges",
+    tag: qr,
+    summary: "Ask a phone for a fresh session",
+    description: "Show the payload as a QR code. The challenge lives for two minutes; what waited before expires.",
+    credentials: ["session"],
+    answers: [{ status: 201, description: "The challenge, with its secret.", schema: handoffBegun }],
+    problems: ["FORBIDDEN", "MFA_REQUIRED", "CONFLICT", "RATE_LIMITED"],
+  },
+  {
+    id: "pollHandoff",
+    method: "GET",
+    path: "/api/v1/auth/qr-login/challenges/{id}",
+    tag: qr,
+    summary: "See how a challenge stands, and consume it",
+    description:
+      "For the session that began it. The first poll that finds it approved consumes it and signs the browser in anew; HEAD only looks.",
+    credentials: ["session"],
+    query: challengeQuery.partial(),
+    answers: [
+      {
+        status: 200,
+        description: "How it stands; with the new session where this poll consumed it.",
+        schema: handoffProgress,
+      },
+    ],
+    problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT"],
+  },
+  {
+    id: "approveHandoff",
+    method: "POST",
+    path: "/api/v1/auth/qr-login/challenges/{id}/approve",
+    tag: qr,
+    summary: "Approve a challenge from a phone",
+    description: "For the same account's app, with its app lock on and after a local authentication.",
+    credentials: ["bearer"],
+    body: { schema: handoffApproval, example: { secret, device } },
+    answers: [{ status: 200, description: "Approved.", schema: handoffApproved }],
+    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
+  },
+  {
+    id: "rejectHandoff",
+    method: "POST",
+    path: "/api/v1/auth/qr-login/challenges/{id}/reject",
+    tag: qr,
+    summary: "Reject a challenge from a phone",
+    credentials: ["bearer"],
+    body: { schema: handoffRejection, example: { secret } },
+    answers: [{ status: 200, description: "Rejected.", schema: handoffRejected }],
+    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
+  },
+  {
+    id: "requestApproval",
+    method: "POST",
+    path: "/api/v1/auth/mfa/mobile/challenges",
+    tag: mobile,
+    summary: "Ask a phone for the second factor",
+    description: "Show the pair code on the page alone. The request lives for five minutes.",
+    credentials: ["session"],
+    answers: [{ status: 201, description: "The request, with its secret and pair code.", schema: approvalBegun }],
+    problems: ["FORBIDDEN", "CONFLICT", "RATE_LIMITED"],
+  },
+  {
+    id: "pollApproval",
+    method: "GET",
+    path: "/api/v1/auth/mfa/mobile/challenges/{id}",
+    tag: mobile,
+    summary: "See how a request for approval stands, and bind it",
+    description: "For the session that asked. Once it is approved, the answer sets the approval's cookie.",
+    credentials: ["session"],
+    query: challengeQuery.partial(),
+    answers: [{ status: 200, description: "How it stands.", schema: approvalProgress }],
+    problems: ["FORBIDDEN", "NOT_FOUND"],
+  },
+  {
+    id: "decideApproval",
+    method: "POST",
+    path: "/api/v1/auth/mfa/mobile/challenges/{id}/approve",
+    tag: mobile,
+    summary: "Approve or reject a request from a phone",
+    description:
+      "From another session of the same account that has proved its second factor. The fifth wrong code locks the request.",
+    credentials: ["bearer"],
+    body: { schema: approvalDecision, example: { decision: "approve", pairCode: "428913", device } },
+    answers: [{ status: 200, description: "What was decided.", schema: approvalDecided }],
+    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
+  },
+  {
+    id: "listApprovals",
+    method: "GET",
+    path: "/api/v1/auth/mfa/mobile/approvals",
+    tag: mobile,
+    summary: "List what waits for a phone",
+    credentials: ["bearer"],
+    answers: [
+      { status: 200, description: "Who asks, from where and since when; never the code.", schema: approvalList },
+    ],
+    problems: ["FORBIDDEN", "MFA_REQUIRED"],
+  },
+];

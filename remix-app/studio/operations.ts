@@ -1,0 +1,190 @@
+import type { Operation } from "#shared/operation.ts";
+import { enteredInvoice } from "#shared/provider-records.ts";
+import { pageQuery } from "../http/page-query.ts";
+import type { ProblemCode } from "../http/problem.ts";
+import { aiPolicy, policyChange } from "./ai-policy.ts";
+import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./key-schema.ts";
+import { costPage, invoicePage, reconciliationPage } from "./provider-import-schema.ts";
+import { invoiceReceipt } from "./record-invoice.ts";
+import { runPage, runQuery, runWithSteps } from "./run-schema.ts";
+import { creditsPage, usagePage, usageQuery } from "./usage.ts";
+import { windowQuery } from "./window-query.ts";
+
+const tag = "AI studio";
+const base = "/api/v1/workspaces/{workspaceId}/ai";
+const member = { tag, credentials: ["session", "bearer"] } as const;
+const memberOrApp = { tag, credentials: ["session", "bearer", "appSession"] } as const;
+const common = ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"] as const satisfies ProblemCode[];
+const range = "Half-open, in UTC days or times; by default the last 30 days. Amounts are exact JSON numbers in USD.";
+
+/** Calls about a workspace's AI: keys, rules, runs and money. */
+export const studioOperations: readonly Operation<ProblemCode>[] = [
+  {
+    ...member,
+    id: "listKeys",
+    method: "GET",
+    path: `${base}/keys`,
+    summary: "List keys",
+    description: "Takes the permission manage_ai_keys.",
+    query: pageQuery,
+    answers: [{ status: 200, description: "A page of keys, without their secrets.", schema: keyPage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "createKey",
+    method: "POST",
+    path: `${base}/keys`,
+    summary: "Create a key",
+    description:
+      "Takes the permission manage_ai_keys, a standing approval of the platform for the workspace, and a recent proof of who you are. The answer is the only one that ever holds the secret.",
+    body: {
+      schema: newKeySchema,
+      example: { name: "Backend", environment: "live", allowedModels: ["demo-chat"], monthlyBudgetUsd: 25 },
+    },
+    answers: [{ status: 201, description: "The key and its secret.", schema: issuedKey }],
+    problems: ["INVALID_REQUEST", "STEP_UP_REQUIRED", "CONFLICT", ...common],
+  },
+  {
+    ...member,
+    id: "rotateKey",
+    method: "POST",
+    path: `${base}/keys/{keyId}/rotate`,
+    summary: "Rotate a key",
+    description: "Limits, bindings and spent amounts stay. The old key lives on for the overlap.",
+    body: { schema: rotationSchema, example: { overlapSeconds: 3600 } },
+    answers: [{ status: 201, description: "The new key and its secret.", schema: issuedKey }],
+    problems: ["INVALID_REQUEST", "STEP_UP_REQUIRED", "CONFLICT", ...common],
+  },
+  {
+    ...member,
+    id: "revokeKey",
+    method: "DELETE",
+    path: `${base}/keys/{keyId}`,
+    summary: "Revoke a key",
+    description: "At once. Takes the permission manage_ai_keys and no approval.",
+    answers: [{ status: 204, description: "Revoked." }],
+    problems: [...common],
+  },
+  {
+    ...member,
+    id: "getPolicy",
+    method: "GET",
+    path: `${base}/policy`,
+    summary: "Read the AI policy",
+    answers: [
+      { status: 200, description: "The workspace's rules, and what its budgets have spent.", schema: aiPolicy },
+    ],
+    problems: [...common],
+  },
+  {
+    ...member,
+    id: "changePolicy",
+    method: "PATCH",
+    path: `${base}/policy`,
+    summary: "Change the AI policy",
+    description: "Only what is named changes; null lifts a limit. Takes the permission manage_ai_policy.",
+    body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
+    answers: [{ status: 200, description: "The rules as they are now.", schema: aiPolicy }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "getWorkspaceUsage",
+    method: "GET",
+    path: `${base}/usage`,
+    summary: "Read usage",
+    description: `${range} groupBy names dimensions with commas between: day, model, feature, executionMode, provider, key, app.`,
+    query: usageQuery,
+    answers: [{ status: 200, description: "Sums by what was asked for, and of all of it.", schema: usagePage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "listRuns",
+    method: "GET",
+    path: `${base}/runs`,
+    summary: "List runs",
+    query: runQuery,
+    answers: [{ status: 200, description: "A page of runs, the newest first.", schema: runPage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "getRun",
+    method: "GET",
+    path: `${base}/runs/{runId}`,
+    summary: "Read a run with its steps",
+    answers: [{ status: 200, description: "The run; never what was said in it.", schema: runWithSteps }],
+    problems: [...common],
+  },
+  {
+    ...member,
+    id: "getCredits",
+    method: "GET",
+    path: `${base}/credits`,
+    summary: "Read balances and the ledger",
+    description: range,
+    query: windowQuery,
+    answers: [{ status: 200, description: "Balances, a page of the ledger, and what was used.", schema: creditsPage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...memberOrApp,
+    id: "listProviderCosts",
+    method: "GET",
+    path: `${base}/provider-costs`,
+    summary: "List imported provider costs",
+    description: range,
+    query: windowQuery,
+    answers: [{ status: 200, description: "A page of records, and totals of the whole range.", schema: costPage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...memberOrApp,
+    id: "listProviderInvoices",
+    method: "GET",
+    path: `${base}/provider-invoices`,
+    summary: "List provider invoices",
+    query: pageQuery,
+    answers: [{ status: 200, description: "A page of them, and the total of all.", schema: invoicePage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "enterProviderInvoice",
+    method: "POST",
+    path: `${base}/provider-invoices`,
+    summary: "Enter a reviewed provider invoice",
+    description:
+      "For an enabled external app that is linked to the workspace. An invoice is never changed: the same one again is one receipt, another state of it is refused.",
+    body: {
+      schema: enteredInvoice,
+      example: {
+        appId: "5f0c7c1e-9a0b-4f0e-8f5d-0b9a3c2d1e4f",
+        provider: "openai",
+        reference: "INV-2026-09",
+        issuedOn: "2026-10-01",
+        reviewedAt: "2026-10-02T09:30:00Z",
+        amountUsd: 1234.56,
+        periodStart: "2026-09-01",
+        periodEnd: "2026-10-01",
+      },
+    },
+    answers: [{ status: 200, description: "It is kept.", schema: invoiceReceipt }],
+    problems: ["INVALID_REQUEST", "CONFLICT", ...common],
+  },
+  {
+    ...memberOrApp,
+    id: "reconcileCosts",
+    method: "GET",
+    path: `${base}/reconciliation`,
+    summary: "Set metered, imported and invoiced cost side by side",
+    description: "By month and provider, and within these by account; by default the last 365 days.",
+    query: windowQuery,
+    answers: [
+      { status: 200, description: "A page of months, and totals of the whole range.", schema: reconciliationPage },
+    ],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+];

@@ -1,0 +1,51 @@
+import type { Operation } from "#shared/operation.ts";
+import type { ProblemCode } from "../http/problem.ts";
+import { workspaceChange, workspaceList, workspaceShown } from "./workspace-api.ts";
+
+const tag = "Workspaces";
+
+/** Calls about workspaces themselves. */
+export const workspaceOperations: readonly Operation<ProblemCode>[] = [
+  {
+    id: "listWorkspaces",
+    method: "GET",
+    path: "/api/v1/workspaces",
+    tag,
+    summary: "List the caller's workspaces",
+    credentials: ["session", "bearer", "appSession"],
+    answers: [{ status: 200, description: "The personal one first, then by name.", schema: workspaceList }],
+    problems: ["FORBIDDEN", "MFA_REQUIRED"],
+  },
+  {
+    id: "getWorkspace",
+    method: "GET",
+    path: "/api/v1/workspaces/{workspaceId}",
+    tag,
+    summary: "Read a workspace",
+    credentials: ["session", "bearer", "appSession"],
+    answers: [{ status: 200, description: "It, and what the caller may do in it.", schema: workspaceShown }],
+    problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"],
+  },
+  {
+    id: "renameWorkspace",
+    method: "PATCH",
+    path: "/api/v1/workspaces/{workspaceId}",
+    tag,
+    summary: "Give a workspace another name",
+    credentials: ["session", "bearer", "appSession"],
+    body: { schema: workspaceChange, example: { name: "Research" } },
+    answers: [{ status: 200, description: "The workspace as it is now.", schema: workspaceShown }],
+    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"],
+  },
+  {
+    id: "deleteWorkspace",
+    method: "DELETE",
+    path: "/api/workspaces/{workspaceId}",
+    tag,
+    summary: "Delete a workspace",
+    description: "Takes a full session, never an app session, and the permission manage_workspace_settings.",
+    credentials: ["session", "bearer"],
+    answers: [{ status: 204, description: "Deleted." }],
+    problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT"],
+  },
+];

@@ -1,0 +1,109 @@
+import { readFileSync } from "node:fs";
+import { accountOperations } from "../../remix-app/accounts/operations.ts";
+import { identityOperations } from "../../remix-app/identity/operations.ts";
+import { challengeOperations } from "../../remix-app/login-challenges/operations.ts";
+import { appOperations } from "../../remix-app/satellites/operations.ts";
+import { studioOperations } from "../../remix-app/studio/operations.ts";
+import { workspaceOperations } from "../../remix-app/workspaces/operations.ts";
+import { gatewayOperations } from "../../supabase/functions/_gateway/operations.ts";
+import type { Operation } from "../../supabase/functions/_shared/operation.ts";
+import type { Area } from "./document.ts";
+import { gatewayStyle, problemStyle } from "./error-styles.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+const server = (name: string, host: string) => ({
+  url: `https://{host}`,
+  description: name,
+  variables: { host: { default: host } },
+});
+
+const platformOperations: readonly Operation[] = [
+  ...accountOperations,
+  ...identityOperations,
+  ...challengeOperations,
+  ...appOperations,
+  ...workspaceOperations,
+  ...studioOperations,
+];
+/** The gateway's adapter at the address that it always had; it keeps the gateway's manner. */
+const legacy: readonly Operation[] = gatewayOperations
+  .filter(({ id }) => id === "generate")
+  .map((operation) => ({ ...operation, path: "/api/ai/generate", tag: "Legacy" }));
+const onSatellites = new Set(["verifyAppToken"]);
+
+/** The API of the web server. */
+export const platformArea: Area = {
+  info: {
+    title: "Gatehouse platform API",
+    version,
+    description:
+      "Accounts, workspaces and the AI studio. Bodies are JSON; times are RFC 3339 in UTC; amounts are USD. Lists take limit and cursor and answer nextCursor. A request that changes something without an Authorization header has to come from our own pages. Errors are problems (RFC 9457) with a code from a closed list; each answer has x-request-id.",
+  },
+  servers: [server("The platform", "app.example.com")],
+  securitySchemes: {
+    session: {
+      type: "apiKey",
+      in: "cookie",
+      name: "sb-project-auth-token",
+      description: "The session cookie of a signed-in browser. Its name carries the project's.",
+    },
+    bearer: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "JWT",
+      description: "An access token of the identity backend, as mobile apps hold it.",
+    },
+    appSession: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "app-session+jwt",
+      description: "The central session of a satellite, for the person who was handed over to it.",
+    },
+    app: { type: "http", scheme: "basic", description: "A registered app's name and secret." },
+    workspaceKey: { type: "http", scheme: "bearer", bearerFormat: "ttr_ai_…", description: "A workspace key." },
+    appToken: { type: "http", scheme: "bearer", bearerFormat: "ttr_app_…", description: "An external app's token." },
+    userToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "A user's access token." },
+  },
+  operations: [
+    ...platformOperations.map((operation) => ({
+      operation,
+      errors: problemStyle,
+      ...(onSatellites.has(operation.id) ? { servers: [server("A satellite", "notes.example.com")] } : {}),
+    })),
+    ...legacy.map((operation) => ({ operation, errors: gatewayStyle })),
+  ],
+};
+
+/** The AI gateway. */
+export const gatewayArea: Area = {
+  info: {
+    title: "Gatehouse AI gateway",
+    version,
+    description:
+      "OpenAI-compatible text, speech, and the import of providers' costs and invoices. Point an OpenAI client at /v1. Requests may carry x-request-id and idempotency-key. Errors have OpenAI's shape with a code from a closed list. There is no CORS: credentials do not belong in browsers.",
+  },
+  servers: [server("The gateway", "project.supabase.co/functions")],
+  securitySchemes: {
+    workspaceKey: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "ttr_ai_…",
+      description: "A key of a workspace. Imports and usage take one that is bound to a registered app.",
+    },
+    appToken: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "ttr_app_…",
+      description: "A token of a registered external app for one person; X-Platform-Workspace-Id is needed beside it.",
+    },
+    userToken: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "JWT",
+      description: "A user's access token of the identity backend; X-Platform-Workspace-Id is needed beside it.",
+    },
+  },
+  operations: gatewayOperations.map((operation) => ({ operation, errors: gatewayStyle })),
+};

@@ -1,0 +1,162 @@
+import type { z } from "zod";
+import type { Answer, Credential, Operation } from "../../supabase/functions/_shared/operation.ts";
+import { type JsonSchema, jsonSchemaOf } from "./schema.ts";
+
+/** How an area's refusals look, and which of them any of its operations may answer. */
+export interface ErrorStyle {
+  component: { name: string; schema: z.ZodType };
+  contentType: string;
+  statusOf: (code: string) => number;
+  /** What a code means, for people. */
+  meaningOf: (code: string) => string;
+  /** Narrows the component to some codes. */
+  narrow: (codes: readonly string[]) => JsonSchema;
+  /** Codes of every operation. */
+  common: (operation: Operation) => readonly string[];
+  /** The code that 415 and the like are answered with. */
+  invalid: string;
+}
+
+/** What a document is made of. */
+export interface Area {
+  info: { title: string; version: string; description: string };
+  servers: readonly object[];
+  securitySchemes: Partial<Record<Credential, object>>;
+  operations: readonly { operation: Operation; errors: ErrorStyle; servers?: readonly object[] }[];
+}
+
+const exampleId = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+const requestIdHeader = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
+
+/** The OpenAPI 3.1 document of an area. */
+export function documentOf({ info, servers, securitySchemes, operations }: Area): object {
+  const schemas: Record<string, JsonSchema> = {};
+  const refusals: Record<string, object> = {};
+  const paths: Record<string, Record<string, object>> = {};
+  for (const { operation, errors, servers: own } of operations) {
+    schemas[errors.component.name] ??= jsonSchemaOf(errors.component.schema, "output");
+    const described = {
+      operationId: operation.id,
+      tags: [operation.tag],
+      summary: operation.summary,
+      ...(operation.description ? { description: operation.description } : {}),
+      ...(own ? { servers: own } : {}),
+      security: operation.credentials.map((name) => ({ [name]: [] })),
+      parameters: parametersOf(operation),
+      ...requestBodyOf(operation, schemas),
+      responses: { ...answersOf(operation, schemas), ...refusalsOf(operation, errors, refusals) },
+    };
+    paths[operation.path] = { ...paths[operation.path], [operation.method.toLowerCase()]: described };
+  }
+  const tags = [...new Set(operations.map(({ operation }) => operation.tag))].map((name) => ({ name }));
+  return {
+    openapi: "3.1.0",
+    info,
+    servers,
+    tags,
+    paths,
+    components: {
+      schemas: sorted(schemas),
+      responses: sorted(refusals),
+      headers: { RequestId: { description: "Names this call. Quote it to support.", schema: { type: "string" } } },
+      securitySchemes,
+    },
+  };
+}
+
+function parametersOf({ path, pathExamples = {}, query, headers }: Operation): object[] {
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: name in pathExamples ? { type: "string" } : { type: "string", format: "uuid" },
+    example: pathExamples[name] ?? exampleId,
+  }));
+  return [...inPath, ...named("query", query), ...named("header", headers)];
+}
+
+function named(place: "query" | "header", schema: z.ZodObject | undefined): object[] {
+  if (!schema) return [];
+  const { properties = {}, required = [] } = jsonSchemaOf(schema, "input") as {
+    properties?: Record<string, JsonSchema>;
+    required?: string[];
+  };
+  return Object.entries(properties).map(([name, { description, ...itself }]) => ({
+    name,
+    in: place,
+    required: required.includes(name),
+    ...(description ? { description } : {}),
+    schema: itself,
+  }));
+}
+
+function requestBodyOf({ id, body }: Operation, schemas: Record<string, JsonSchema>): object {
+  if (!body) return {};
+  const schema = component(`${capital(id)}Request`, jsonSchemaOf(body.schema, "input"), schemas);
+  return {
+    requestBody: { required: !body.optional, content: { "application/json": { schema, example: body.example } } },
+  };
+}
+
+function answersOf({ id, answers }: Operation, schemas: Record<string, JsonSchema>): Record<string, object> {
+  return Object.fromEntries(answers.map((answer) => [answer.status, answerOf(id, answer, schemas)]));
+}
+
+function answerOf(
+  id: string,
+  { description, schema, contentTypes = [], headers = {} }: Answer,
+  schemas: Record<string, JsonSchema>,
+): object {
+  const json = schema && component(`${capital(id)}Answer`, jsonSchemaOf(schema, "output"), schemas);
+  const content = {
+    ...(json ? { "application/json": { schema: json } } : {}),
+    ...Object.fromEntries(contentTypes.map((type) => [type, {}])),
+  };
+  const own = Object.entries(headers).map(([name, text]) => [name, { description: text, schema: { type: "string" } }]);
+  return {
+    description,
+    headers: { ...requestIdHeader, ...Object.fromEntries(own) },
+    ...(Object.keys(content).length > 0 ? { content } : {}),
+  };
+}
+
+function refusalsOf(
+  operation: Operation,
+  errors: ErrorStyle,
+  refusals: Record<string, object>,
+): Record<string, object> {
+  const codes = [...new Set([...operation.problems, ...errors.common(operation)])];
+  const byStatus = Map.groupBy(codes, errors.statusOf);
+  if (operation.body) byStatus.set(415, [errors.invalid]);
+  return Object.fromEntries(
+    [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, codes]) => {
+        const some = codes.toSorted();
+        const name = [...some, ...(status === 415 ? [status] : []), errors.component.name].join(".");
+        refusals[name] ??= {
+          description: some.map((code) => `${code}: ${errors.meaningOf(code)}`).join(" "),
+          headers: requestIdHeader,
+          content: {
+            [errors.contentType]: {
+              schema: { allOf: [{ $ref: `#/components/schemas/${errors.component.name}` }], ...errors.narrow(some) },
+            },
+          },
+        };
+        return [status, { $ref: `#/components/responses/${name}` }];
+      }),
+  );
+}
+
+function sorted<Value>(record: Record<string, Value>): Record<string, Value> {
+  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function component(name: string, schema: JsonSchema, schemas: Record<string, JsonSchema>): JsonSchema {
+  schemas[name] = schema;
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function capital(id: string): string {
+  return id.charAt(0).toUpperCase() + id.slice(1);
+}

@@ -1,0 +1,43 @@
+import { type ProblemCode, problems as problemCodes } from "../../remix-app/http/problem.ts";
+import { problemSchema } from "../../remix-app/http/problem-schema.ts";
+import { errorSchema } from "../../supabase/functions/_gateway/error-schema.ts";
+import { type ErrorCode, GatewayError } from "../../supabase/functions/_gateway/errors.ts";
+import type { ErrorStyle } from "./document.ts";
+
+/** RFC 9457 problems of the web server. */
+export const problemStyle: ErrorStyle = {
+  component: { name: "Problem", schema: problemSchema },
+  contentType: "application/problem+json",
+  statusOf: (code) => problemCodes[code as ProblemCode].status,
+  meaningOf: (code) => `${problemCodes[code as ProblemCode].title}.`,
+  narrow: (codes) => ({ properties: { code: { enum: codes } } }),
+  common: ({ method }) => [
+    "UNAUTHENTICATED",
+    ...(method === "GET" ? [] : ["CSRF_REJECTED"]),
+    "PAYLOAD_TOO_LARGE",
+    "AUTH_UNAVAILABLE",
+    "UNAVAILABLE",
+    "INTERNAL",
+  ],
+  invalid: "INVALID_REQUEST",
+};
+
+/** OpenAI's errors of the gateway. */
+export const gatewayStyle: ErrorStyle = {
+  component: { name: "GatewayError", schema: errorSchema },
+  contentType: "application/json",
+  statusOf: (code) => new GatewayError(code as ErrorCode).status,
+  meaningOf: (code) => new GatewayError(code as ErrorCode).message,
+  narrow: (codes) => ({ properties: { error: { properties: { code: { enum: codes } } } } }),
+  common: () => [
+    "invalid_request",
+    "workspace_header_required",
+    "invalid_api_key",
+    "workspace_mismatch",
+    "MFA_REQUIRED",
+    "internal_error",
+    "service_unavailable",
+    "AUTH_UNAVAILABLE",
+  ],
+  invalid: "invalid_request",
+};

@@ -1,0 +1,79 @@
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
+import type { RouteHandle } from "../../remix-app/http/route-table.ts";
+import routes from "../../remix-app/routes.ts";
+import { parseExactJson } from "../../supabase/functions/_shared/exact-json.ts";
+import { gatewayArea, platformArea } from "./areas.ts";
+import { openApiFiles } from "./files.ts";
+
+const callsOf = ({ operations }: typeof platformArea) =>
+  operations.map(({ operation: { method, path } }) => `${method} ${path}`).sort();
+
+/** What the modules of the route table take below /api, as documents write it. */
+async function routedCalls(): Promise<string[]> {
+  const api = routes.filter(({ path = "" }) => path.startsWith("api/"));
+  const calls = await Promise.all(
+    api.map(async ({ path: pattern = "", file }) => {
+      const module = await import(path.resolve("remix-app", file));
+      const handle = module.handle as RouteHandle | undefined;
+      const methods = handle?.methods ?? [...(module.loader ? ["GET"] : []), ...(module.action ? ["POST"] : [])];
+      const written = `/${pattern.replaceAll(/:(\w+)/g, "{$1}")}`;
+      return methods.filter((method) => method !== "HEAD").map((method) => `${method} ${written}`);
+    }),
+  );
+  return calls.flat().sort();
+}
+
+const route = /path: \/\^((?:[^/\\]|\\.|\/(?!,))+)\$\/, method: "(\w+)"/g;
+
+/** What the handlers of the functions take. */
+function servedCalls(): string[] {
+  const handlers = readdirSync("supabase/functions", { recursive: true, encoding: "utf8" }).filter((file) =>
+    /^[a-z-]+\/handler\.ts$/.test(file),
+  );
+  return handlers
+    .flatMap((file) => [...readFileSync(path.join("supabase/functions", file), "utf8").matchAll(route)])
+    .map(([, pattern = "", method]) => {
+      const written = pattern.replaceAll("\\/", "/").replaceAll(/\(\?<(\w+)>[^)]*\)/g, "{$1}");
+      return `${method} /v1${written}`;
+    })
+    .sort();
+}
+
+describe("the OpenAPI documents", () => {
+  test.each(openApiFiles())("$file is what `npm run openapi` writes", ({ file, text }) => {
+    expect(readFileSync(file, "utf8") === text, `${file} is stale: run \`npm run openapi\` and commit it`).toBe(true);
+  });
+
+  test("describe every call of the web server's API, and no other", async () => {
+    expect(callsOf(platformArea)).toEqual(await routedCalls());
+  });
+
+  test("describe every call of the gateway, and no other", () => {
+    expect(callsOf(gatewayArea)).toEqual(servedCalls());
+    expect(servedCalls().length).toBeGreaterThan(10);
+  });
+
+  test.each([
+    ["platform", platformArea],
+    ["gateway", gatewayArea],
+  ])(
+    "of the %s name each operation once, with summaries, known credentials and bodies that its code takes",
+    (_, area) => {
+      const ids = area.operations.map(({ operation }) => operation.id);
+      expect(new Set(ids).size).toBe(ids.length);
+      for (const { operation, errors } of area.operations) {
+        const { id, summary, credentials, body, problems } = operation;
+        expect(summary, id).toMatch(/^[A-Z][^.]+$/);
+        for (const name of credentials) expect(area.securitySchemes, id).toHaveProperty(name);
+        for (const code of problems) expect(errors.statusOf(code), `${id} ${code}`).toBeGreaterThanOrEqual(400);
+        if (!body) continue;
+        const sent = JSON.stringify(body.example);
+        // Imports read money by its digits.
+        const read = sent.includes('"amountUsd"') ? parseExactJson(sent) : JSON.parse(sent);
+        expect(body.schema.safeParse(read).error, id).toBeUndefined();
+      }
+    },
+  );
+});

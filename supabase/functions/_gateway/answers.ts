@@ -1,0 +1,150 @@
+import { z } from "zod";
+import { completion } from "./chat/answer.ts";
+import { embeddingList } from "./embeddings/surface.ts";
+import { response } from "./responses/answer.ts";
+
+/**
+ * What the gateway answers, for its document and for whoever checks answers by it. Some of it the database writes as
+ * JSON text, so that amounts keep their digits, and the provider's own members pass as they came.
+ */
+
+const count = z.number().int().min(0);
+const amount = z.number();
+const moment = z.iso.datetime({ offset: true });
+
+/** Native response metadata (spec.md, Text request rules). */
+const platform = z.object({
+  run_id: z.uuid(),
+  trace_id: z.string().regex(/^[0-9a-f]{32}$/),
+  steps: z.array(
+    z.object({
+      step: z.number().int().min(1),
+      type: z.enum(["model", "tool", "retry"]),
+      name: z.string(),
+      status: z.enum(["succeeded", "failed", "aborted"]),
+      latency_ms: count,
+    }),
+  ),
+  billed_credits: amount,
+  provider_cost_usd: amount.optional(),
+  usage: z.object({
+    input_tokens: count,
+    cached_input_tokens: count,
+    audio_input_tokens: count.optional(),
+    output_tokens: count,
+    reasoning_tokens: count,
+    audio_output_tokens: count.optional(),
+  }),
+  usage_source: z.enum(["provider", "provider_partial", "estimated_partial", "unavailable"]),
+  schema_valid: z.boolean().optional(),
+  latency_ms: count,
+});
+
+export const chatAnswer = completion.extend({ platform });
+export const responsesAnswer = response.extend({ platform });
+export const embeddingsAnswer = embeddingList.extend({ platform });
+
+const price = z.number().optional();
+/** A model as OpenAI lists it, and what it is and costs here. */
+export const model = z.object({
+  id: z.string(),
+  object: z.literal("model"),
+  created: z.number().int(),
+  owned_by: z.string(),
+  platform: z.object({
+    name: z.string(),
+    kind: z.enum(["chat", "embedding", "speech"]),
+    context_window: count.nullable(),
+    output_limit: count.nullable(),
+    prices: z.array(
+      z.object({
+        min_input_tokens: count,
+        input_usd_per_million: price,
+        cached_input_usd_per_million: price,
+        output_usd_per_million: price,
+        audio_input_usd_per_million: price,
+        audio_output_usd_per_million: price,
+      }),
+    ),
+    voices: z.array(z.string()).optional(),
+  }),
+});
+export const modelList = z.object({ object: z.literal("list"), data: z.array(model) });
+
+/** What a credential is, its limits, what it spent this month and what is left; null where that is hidden. */
+export const credential = z.object({
+  source: z.enum(["key", "app_token", "session"]),
+  workspaceId: z.uuid(),
+  userId: z.uuid().nullable(),
+  key: z
+    .object({
+      id: z.uuid(),
+      name: z.string(),
+      prefix: z.string(),
+      environment: z.string(),
+      createdAt: moment,
+      replaced: z.boolean(),
+      allowedModels: z.array(z.string()).nullable(),
+      allowedAddresses: z.array(z.string()).nullable(),
+    })
+    .nullable(),
+  app: z.object({ id: z.uuid(), name: z.string(), displayName: z.string() }).nullable(),
+  scopes: z.array(z.string()).nullable(),
+  expiresAt: moment.nullable(),
+  exempt: z.boolean(),
+  limits: z.array(
+    z.object({
+      scope: z.enum(["key", "workspace"]),
+      requestsPerMinute: count.nullable(),
+      remainingRequests: count.nullable(),
+      tokensPerMinute: count.nullable(),
+      remainingTokens: count.nullable(),
+      resetSeconds: count,
+    }),
+  ),
+  budgets: z.array(
+    z.object({
+      scope: z.enum(["key", "app", "workspace"]),
+      limitUsd: amount,
+      spentUsd: amount.nullable(),
+      reservedUsd: amount.nullable(),
+      remainingUsd: amount.nullable(),
+      resetsAt: moment,
+    }),
+  ),
+  spent: z.object({
+    since: moment,
+    requests: count,
+    costUsd: amount.nullable(),
+    billedCredits: amount,
+    unmeteredCredits: amount,
+  }),
+  credits: z.object({ payer: z.enum(["workspace", "member"]), remaining: amount }).nullable(),
+});
+
+const window = { from: moment, to: moment };
+/** spec.md, Usage report row. */
+export const usageReport = z.object({
+  currency: z.literal("USD"),
+  source: z.literal("platform_ai_metering"),
+  workspaceId: z.uuid(),
+  appId: z.uuid(),
+  ...window,
+  /** The adjacent older window, where anything is in it or before. */
+  previous: z.object(window).nullable(),
+  rows: z.array(
+    z.object({
+      day: z.iso.date(),
+      model: z.string(),
+      feature: z.string(),
+      executionMode: z.enum(["interactive", "background"]),
+      amountUsd: amount,
+      requests: count,
+      failed: count,
+      inputTokens: count,
+      outputTokens: count,
+      billedCredits: amount,
+      unmeteredCredits: amount,
+    }),
+  ),
+});

@@ -1,0 +1,239 @@
+import { z } from "zod";
+import { labelPattern } from "../_shared/labels.ts";
+import type { Operation } from "../_shared/operation.ts";
+import { providerCost, providerCostBatch, providerInvoice } from "../_shared/provider-records.ts";
+import { utcWindow } from "../_shared/utc-time.ts";
+import { chatAnswer, credential, embeddingsAnswer, model, modelList, responsesAnswer, usageReport } from "./answers.ts";
+import { chatSchema } from "./chat/schema.ts";
+import { embeddingsSchema } from "./embeddings/surface.ts";
+import type { ErrorCode } from "./errors.ts";
+import { generated, generateSchema } from "./generate/surface.ts";
+import { costReceipt, costReceipts, invoiceReceipt } from "./imports/receipts.ts";
+import { responsesSchema } from "./responses/schema.ts";
+import { speechSchema } from "./speech/request.ts";
+
+const label = z.string().regex(labelPattern);
+const workspace = z.string().optional();
+/** What every call may say of itself. */
+const labels = { "x-request-id": label.optional() };
+const readHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": workspace });
+const callHeaders = readHeaders.extend({
+  "idempotency-key": z.string().min(1).max(255).optional(),
+  "X-Platform-Operation": label.optional(),
+  "X-Platform-Entity-Id": label.optional(),
+});
+const appHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": z.string() });
+
+const anyCredential = ["workspaceKey", "appToken", "userToken"] as const;
+const appCredential = ["workspaceKey", "appToken"] as const;
+const platformHeaders = {
+  "x-platform-run-id": "The run.",
+  "x-platform-billed-credits": "Credits that were billed.",
+  "x-platform-usage-source": "How the usage is known.",
+};
+
+/** What admission, the idempotency key and a provider may say. */
+const ofCalls = [
+  "invalid_json",
+  "unsupported_parameter",
+  "insufficient_credits",
+  "budget_exceeded",
+  "insufficient_scope",
+  "app_not_allowed",
+  "model_not_found",
+  "request_in_progress",
+  "idempotency_key_used",
+  "payload_too_large",
+  "idempotency_key_reused",
+  "rate_limit_exceeded",
+  "provider_error",
+  "provider_timeout",
+] as const satisfies ErrorCode[];
+const ofApps = ["workspace_header_required", "credential_not_bound", "insufficient_scope", "app_not_allowed"] as const;
+const ofImports = [...ofApps, "invalid_json", "payload_too_large"] as const;
+
+const text = { tag: "Text", method: "POST", credentials: anyCredential, headers: callHeaders } as const;
+const event = ["text/event-stream"] as const;
+const importing = { tag: "Imports and usage", credentials: appCredential, headers: appHeaders } as const;
+
+/** Calls of the AI gateway, by its path below its origin. */
+export const gatewayOperations: readonly Operation<ErrorCode>[] = [
+  {
+    ...text,
+    id: "createChatCompletion",
+    path: "/v1/chat/completions",
+    summary: "Create a chat completion",
+    description:
+      "OpenAI's chat completions; unknown fields are refused. The answer is the provider's, with `platform` added. With stream: true it comes as server-sent events, the last of which holds `platform`. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
+    body: {
+      schema: chatSchema,
+      example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
+    },
+    answers: [{ status: 200, description: "The completion.", schema: chatAnswer, contentTypes: event }],
+    problems: [...ofCalls, "unsupported_schema"],
+  },
+  {
+    ...text,
+    id: "createResponse",
+    path: "/v1/responses",
+    summary: "Create a response",
+    description:
+      "OpenAI's responses, stateless: nothing is stored. With stream: true it comes as server-sent events; `response.completed` holds `platform`.",
+    body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
+    answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
+    problems: [...ofCalls, "unsupported_schema"],
+  },
+  {
+    ...text,
+    id: "createEmbeddings",
+    path: "/v1/embeddings",
+    summary: "Create embeddings",
+    body: { schema: embeddingsSchema, example: { model: "demo-embedding", input: "Say hello." } },
+    answers: [{ status: 200, description: "The embeddings.", schema: embeddingsAnswer }],
+    problems: [...ofCalls],
+  },
+  {
+    ...text,
+    id: "generate",
+    path: "/v1/generate",
+    summary: "Generate text (legacy)",
+    description: "The adapter for older clients. New ones use chat completions.",
+    body: { schema: generateSchema, example: { prompt: "Say hello.", model: "demo-chat" } },
+    answers: [{ status: 200, description: "The text.", schema: generated, headers: platformHeaders }],
+    problems: [...ofCalls],
+  },
+  {
+    ...text,
+    id: "createSpeech",
+    tag: "Speech",
+    path: "/v1/audio/speech",
+    summary: "Speak a text",
+    description: "An app's token needs the scope tts:use. PCM is 24 kHz, mono, 16 bits, little endian.",
+    body: { schema: speechSchema, example: { input: "Say hello.", response_format: "wav" } },
+    answers: [
+      {
+        status: 200,
+        description: "The audio.",
+        contentTypes: ["audio/wav", "audio/pcm"],
+        headers: platformHeaders,
+      },
+    ],
+    problems: [...ofCalls],
+  },
+  {
+    id: "listModels",
+    method: "GET",
+    path: "/v1/models",
+    tag: "Models and credentials",
+    summary: "List the models that a credential may use",
+    credentials: anyCredential,
+    headers: readHeaders,
+    answers: [{ status: 200, description: "The models, with their prices.", schema: modelList }],
+    problems: [],
+  },
+  {
+    id: "getModel",
+    method: "GET",
+    path: "/v1/models/{model}",
+    tag: "Models and credentials",
+    summary: "Read a model",
+    credentials: anyCredential,
+    pathExamples: { model: "demo-chat" },
+    headers: readHeaders,
+    answers: [{ status: 200, description: "The model.", schema: model }],
+    problems: ["model_not_found"],
+  },
+  {
+    id: "getCredential",
+    method: "GET",
+    path: "/v1/key",
+    tag: "Models and credentials",
+    summary: "Tell what a credential is and has left",
+    credentials: anyCredential,
+    headers: readHeaders,
+    answers: [
+      { status: 200, description: "What it is, its limits, what it spent and what is left.", schema: credential },
+    ],
+    problems: [],
+  },
+  {
+    ...importing,
+    id: "importProviderCost",
+    method: "POST",
+    path: "/v1/provider-costs",
+    summary: "Report a provider's cost",
+    description:
+      "A newer observation corrects a record, a stale one changes nothing. Repeat an unavailable write with the same externalRunId.",
+    body: {
+      schema: providerCost,
+      example: {
+        provider: "openai",
+        externalRunId: "run-2026-10-01-0001",
+        amountUsd: 0.0042,
+        occurredAt: "2026-10-01T12:00:00Z",
+        observedAt: "2026-10-01T12:05:00Z",
+      },
+    },
+    answers: [{ status: 200, description: "What became of it.", schema: costReceipt }],
+    problems: [...ofImports, "cost_conflict"],
+  },
+  {
+    ...importing,
+    id: "importProviderCosts",
+    method: "POST",
+    path: "/v1/provider-costs/batch",
+    summary: "Report up to 100 provider costs",
+    description: "Each record stands alone: what is wrong with one is said of that one.",
+    body: {
+      schema: providerCostBatch.extend({ records: z.array(providerCost).min(1).max(100) }),
+      example: {
+        records: [
+          {
+            provider: "openai",
+            accountId: "org-1",
+            externalRunId: "org-1:2026-10-01",
+            granularity: "account_day",
+            amountUsd: 12.5,
+            occurredAt: "2026-10-01T00:00:00Z",
+            observedAt: "2026-10-02T06:00:00Z",
+          },
+        ],
+      },
+    },
+    answers: [{ status: 200, description: "One outcome or error for each, in their order.", schema: costReceipts }],
+    problems: [...ofImports],
+  },
+  {
+    ...importing,
+    id: "importProviderInvoice",
+    method: "POST",
+    path: "/v1/provider-invoices",
+    summary: "Import a reviewed provider invoice",
+    description: "Kept as it is, for ever. The same one again is one receipt; another state of it is refused.",
+    body: {
+      schema: providerInvoice,
+      example: {
+        provider: "openai",
+        reference: "INV-2026-09",
+        issuedOn: "2026-10-01",
+        reviewedAt: "2026-10-02T09:30:00Z",
+        amountUsd: 1234.56,
+        periodStart: "2026-09-01",
+        periodEnd: "2026-10-01",
+      },
+    },
+    answers: [{ status: 200, description: "It is kept.", schema: invoiceReceipt }],
+    problems: [...ofImports, "invoice_conflict"],
+  },
+  {
+    ...importing,
+    id: "getUsage",
+    method: "GET",
+    path: "/v1/usage",
+    summary: "Read the usage report of the calling app",
+    description: "At most 365 days, half-open; by default those up to now. `previous` names the adjacent older window.",
+    query: utcWindow,
+    answers: [{ status: 200, description: "Sums by day, model, feature and execution mode.", schema: usageReport }],
+    problems: [...ofApps],
+  },
+];

@@ -15,6 +15,7 @@ export interface Browser {
 interface Answer {
   status: number;
   location: string | null;
+  headers: Headers;
   text: string;
   /** What people read on the page. */
   words: string;
@@ -40,7 +41,8 @@ export function openBrowser(
       else cookies.set(name, value);
     }
     const text = await response.text();
-    return { status: response.status, location: response.headers.get("location"), text, words: wordsOf(text) };
+    const { status, headers: answered } = response;
+    return { status, location: answered.get("location"), headers: answered, text, words: wordsOf(text) };
   }
   const sendJson: Browser["sendJson"] = (method, path, body) =>
     send(path, {

@@ -1,0 +1,46 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { createAnswerJudge, type LiveAnswer } from "./judge-answer.ts";
+
+const { judge } = createAnswerJudge(JSON.parse(readFileSync("docs/openapi/platform.json", "utf8")));
+const workspace = {
+  id: "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+  name: "Research",
+  planId: "team",
+  personal: false,
+  role: "owner",
+};
+const listed: LiveAnswer = {
+  method: "GET",
+  path: "/api/v1/workspaces",
+  status: 200,
+  contentType: "application/json; charset=utf-8",
+  requestId: "req_1",
+  text: JSON.stringify({ workspaces: [workspace] }),
+};
+const problem = { type: "urn:gatehouse:problem:not-found", title: "x", status: 404, detail: "x", requestId: "req_1" };
+const missing = {
+  ...listed,
+  path: `/api/v1/workspaces/${workspace.id}`,
+  status: 404,
+  contentType: "application/problem+json",
+};
+
+test("answers as they are described pass", () => {
+  expect(judge(listed)).toEqual([]);
+  expect(judge({ ...missing, text: JSON.stringify({ ...problem, code: "NOT_FOUND" }) })).toEqual([]);
+});
+
+test.each<[string, LiveAnswer]>([
+  ["an unknown property", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, secret: "x" }] }) }],
+  ["a missing property", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, role: undefined }] }) }],
+  ["another type", { ...listed, text: JSON.stringify({ workspaces: null }) }],
+  ["an id that is none", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, id: "1" }] }) }],
+  ["another status", { ...listed, status: 418 }],
+  ["another content type", { ...listed, contentType: "text/html" }],
+  ["no request id", { ...listed, requestId: null }],
+  ["a path that nobody described", { ...listed, path: "/api/v1/none" }],
+  ["a code that is not this status's", { ...missing, text: JSON.stringify({ ...problem, code: "INTERNAL" }) }],
+])("%s does not", (_, answer) => {
+  expect(judge(answer)).not.toEqual([]);
+});

@@ -1,0 +1,82 @@
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+
+/** An answer that came over the wire. */
+export interface LiveAnswer {
+  method: string;
+  /** Without its query. */
+  path: string;
+  status: number;
+  contentType: string | null;
+  requestId: string | null;
+  text: string;
+}
+
+interface Described {
+  paths: Record<string, Record<string, { operationId: string; responses: Record<string, Response | Reference> }>>;
+  components: { responses: Record<string, Response>; schemas: Record<string, object> };
+}
+type Reference = { $ref: string };
+type Response = { content?: Record<string, { schema?: object }> };
+
+const formats = {
+  uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
+  "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/,
+  date: /^\d{4}-\d\d-\d\d$/,
+  uri: (text: string) => URL.canParse(text),
+  email: /@/,
+};
+
+/** Holds live answers to a document: status, content type and body, in which nothing may be that is not described. */
+export function createAnswerJudge(document: object) {
+  const { paths, components } = document as Described;
+  const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
+  ajv.addSchema({ $id: "document", components });
+  const patterns = Object.entries(paths).map(([path, methods]) => ({
+    // What is written out goes before what has parameters.
+    parameters: path.split("{").length,
+    matches: new RegExp(`^${path.replaceAll(/[.]/g, "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+    methods,
+  }));
+  patterns.sort((a, b) => a.parameters - b.parameters);
+
+  function operationOf({ method, path }: Pick<LiveAnswer, "method" | "path">) {
+    const found = patterns.find(({ matches }) => matches.test(path));
+    return found?.methods[method === "HEAD" ? "get" : method.toLowerCase()];
+  }
+
+  const compiled = new Map<object, ValidateFunction>();
+  function validatorOf(schema: object): ValidateFunction {
+    const known = compiled.get(schema);
+    const valid = known ?? ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"document#/')));
+    compiled.set(schema, valid);
+    return valid;
+  }
+
+  return {
+    operationOf,
+    /** @returns what is wrong with it; empty where it is as described */
+    judge(answer: LiveAnswer): string[] {
+      const operation = operationOf(answer);
+      if (!operation) return ["not described"];
+      const { operationId, responses } = operation;
+      const described = responses[answer.status];
+      if (!described) return [`${operationId}: status ${answer.status} is not described`];
+      const name = "$ref" in described ? (described.$ref.split("/").at(-1) ?? "") : undefined;
+      const { content } = name === undefined ? (described as Response) : (components.responses[name] ?? {});
+      if (!answer.requestId) return [`${operationId}: no x-request-id`];
+      if (answer.method === "HEAD" || !content) {
+        return answer.text === "" || !content ? [] : [`${operationId}: HEAD has a body`];
+      }
+      const type = (answer.contentType ?? "").split(";")[0]?.trim() ?? "";
+      const media = content[type];
+      if (!media) return [`${operationId}: ${answer.status} as ${type || "nothing"} is not described`];
+      if (!media.schema) return [];
+      const valid = validatorOf(media.schema);
+      if (valid(JSON.parse(answer.text))) return [];
+      return (valid.errors ?? []).map(
+        ({ instancePath, message, params }) =>
+          `${operationId} ${answer.status}${instancePath}: ${message} ${JSON.stringify(params)}`,
+      );
+    },
+  };
+}

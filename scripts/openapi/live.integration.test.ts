@@ -1,0 +1,276 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { openPhone, unlockedPhone } from "../../remix-app/testing/phone.ts";
+import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
+import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
+import { join } from "../../supabase/tests/database.ts";
+import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../test/people.ts";
+import { readStack } from "../test/stack.ts";
+import { gatewayArea, platformArea } from "./areas.ts";
+import { answered, bearerOf, browserOf, faults, gatewayOf, nobody, onSatellite, serverOf } from "./live-callers.ts";
+
+const stack = readStack();
+const project = { base: stack.base, ...stack.supabase };
+let tenant: AppTenant;
+let person: Person;
+let bearer: Bearer;
+let app: TestApp;
+let partner: TestApp;
+
+beforeAll(async () => {
+  [tenant, person] = await Promise.all([createAppTenant(), createPerson()]);
+  const scopes = ["profile", "workspaces:read", "workspaces:write", "studio:read"];
+  [app, partner] = await Promise.all([
+    createApp({ scopes }),
+    createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId: tenant.workspaceId }),
+  ]);
+  await join(tenant.db, { workspaceId: tenant.workspaceId, userId: person.id, role: "owner" });
+  bearer = { ...person, ...(await signInAgain(person)) };
+});
+afterAll(async () => {
+  await deletePerson(person);
+  await tenant.close();
+});
+
+const allOf = (area: typeof platformArea, name: string) =>
+  area.operations.map(({ operation }) => `${name}.${operation.id}`).sort();
+const succeeded = (name: string) =>
+  [...answered]
+    .filter(([id, statuses]) => id.startsWith(`${name}.`) && [...statuses].some((status) => status < 300))
+    .map(([id]) => id)
+    .sort();
+
+/** Answers that are refusals on purpose. */
+async function refusals(call: ReturnType<typeof bearerOf>, path: string) {
+  await call("POST", path, "{");
+  await call("POST", path, { unknown: 1 });
+  await call("POST", path, "x".repeat(70_000));
+}
+
+describe("live answers are as the documents say", () => {
+  test("of a browser's session and accounts", async () => {
+    const [browser, other] = await Promise.all([signIn(person), createPerson()]);
+    await browser.post("/add-account", { email: other.email, password: other.password });
+    const call = browserOf(browser);
+    await call("GET", "/api/v1/auth/session");
+    await call("GET", "/api/v1/auth/accounts");
+    await call("POST", "/api/v1/auth/accounts/switch", { accountId: person.id, targetRoute: "/workspaces" });
+    await call("PATCH", "/api/v1/auth/accounts/current", { route: "/workspaces" });
+    await call("PATCH", "/api/v1/auth/accounts/current", { route: "/login" });
+    await call("POST", "/api/v1/auth/accounts/switch", { accountId: randomUUID() });
+    await call("DELETE", `/api/v1/auth/accounts/${other.id}`);
+    await call("DELETE", `/api/v1/auth/accounts/${randomUUID()}`);
+    await call("POST", "/api/v1/auth/accounts/logout");
+    await nobody("GET", "/api/v1/auth/session");
+    await nobody("GET", "/api/v1/auth/accounts");
+    const last = browserOf(await signIn(person));
+    await refusals(last, "/api/v1/auth/accounts/switch");
+    await last("POST", "/api/v1/auth/accounts/logout-all");
+    await deletePerson(other);
+    expect(faults).toEqual([]);
+  });
+
+  test("of a user's own identities, sessions and activity", async () => {
+    const call = bearerOf(bearer.accessToken);
+    const linked = randomUUID();
+    await query(
+      `insert into auth.identities (id, provider_id, user_id, identity_data, provider, created_at, updated_at)
+       values ($1::uuid, $1::uuid::text, $2, jsonb_build_object('sub', $1::uuid::text, 'email', 'ada@github.test'), 'github', now(), now())`,
+      [linked, person.id],
+    );
+    await query("delete from private.unconfirmed_identities where identity_id = $1", [linked]);
+    await call("GET", "/api/v1/users/me/identities");
+    await call("DELETE", `/api/v1/users/me/identities/${linked}`);
+    await call("DELETE", `/api/v1/users/me/identities/${randomUUID()}`);
+    const browser = browserOf(await signIn(person));
+    await browser("POST", "/api/v1/users/me/identities/link/github", { returnTo: "/settings/security" });
+    await browser("POST", "/api/v1/users/me/identities/link/none", {});
+    const { sessions } = await call<{ sessions: { id: string; current: boolean }[] }>(
+      "GET",
+      "/api/v1/users/me/sessions",
+    );
+    await call("DELETE", `/api/v1/users/me/sessions/${sessions.find(({ current }) => !current)?.id}`);
+    await call("DELETE", `/api/v1/users/me/sessions/${randomUUID()}`);
+    await call("GET", "/api/v1/users/me/security-events?limit=2");
+    await call("GET", "/api/v1/users/me/security-events?limit=0");
+    await bearerOf("a.b.c")("GET", "/api/v1/users/me/sessions");
+    expect(faults).toEqual([]);
+  });
+
+  test("of a handoff by QR code and of an approval on a phone", async () => {
+    const handed = await createPerson();
+    const [browser, phone] = await Promise.all([signIn(handed), openPhone(project, handed)]);
+    const [atBrowser, atPhone] = [browserOf(browser), bearerOf(phone.accessToken)];
+    const challenges = "/api/v1/auth/qr-login/challenges";
+    const begin = () => atBrowser<{ id: string; secret: string }>("POST", challenges);
+    const rejected = await begin();
+    await atPhone("POST", `${challenges}/${rejected.id}/reject`, { secret: rejected.secret });
+    const { id, secret } = await begin();
+    await atBrowser("GET", `${challenges}/${id}?secret=${secret}`);
+    await atPhone("POST", `${challenges}/${id}/approve`, { secret, device: { ...unlockedPhone, appLock: false } });
+    await atPhone("POST", `${challenges}/${id}/approve`, { secret, device: unlockedPhone });
+    await atPhone("POST", `${challenges}/${id}/approve`, { secret, device: unlockedPhone });
+    await atPhone("POST", challenges);
+    await atBrowser("GET", `${challenges}/${id}?secret=${secret}`);
+    await atBrowser("GET", `${challenges}/${id}?secret=wrong`);
+
+    const [authenticator] = await enrollApps(stack.supabase, { ...handed, names: ["Phone"] });
+    if (!authenticator) throw new Error("no authenticator");
+    const { factorId } = authenticator;
+    const proved = await openPhone(project, { ...handed, prove: { factorId, code: codeOf(authenticator, 1) } });
+    const [waiting, approver] = [browserOf(await signIn(handed)), bearerOf(proved.accessToken)];
+    const approvals = "/api/v1/auth/mfa/mobile/challenges";
+    const asked = await waiting<{ id: string; secret: string; pairCode: string }>("POST", approvals);
+    await approver("GET", "/api/v1/auth/mfa/mobile/approvals");
+    const decision = { decision: "approve", device: unlockedPhone };
+    const wrong = asked.pairCode === "000000" ? "000001" : "000000";
+    await approver("POST", `${approvals}/${asked.id}/approve`, { ...decision, pairCode: wrong });
+    await approver("POST", `${approvals}/${asked.id}/approve`, { ...decision, pairCode: asked.pairCode });
+    await waiting("GET", "/api/v1/users/me/sessions");
+    await waiting("GET", `${approvals}/${asked.id}?secret=${asked.secret}`);
+    await deletePerson(handed);
+    expect(faults).toEqual([]);
+  });
+
+  test("of apps, their sessions and tokens", async () => {
+    const [call, server] = [bearerOf(bearer.accessToken), serverOf(app)];
+    const { token } = await call<{ token: string }>("POST", "/api/v1/auth/cross-app-tokens", { targetApp: app.name });
+    await call("POST", "/api/v1/auth/cross-app-tokens", { targetApp: "no-such-app" });
+    await server("POST", "/api/v1/auth/cross-app-tokens/validate", { token, preview: true });
+    await server("POST", "/api/v1/auth/cross-app-tokens/validate", { token });
+    await server("POST", "/api/v1/auth/cross-app-tokens/validate", { token });
+    await serverOf({ ...app, secret: "wrong" })("POST", "/api/v1/auth/cross-app-tokens/validate", { token });
+    const held = await handOver(bearer, app);
+    const session = { token: held.appSession.token };
+    await server("POST", "/api/v1/auth/app-sessions/introspect", session);
+    await server("POST", "/api/v1/auth/app-sessions/introspect", { token: "none" });
+    await server("POST", "/api/v1/auth/app-sessions/refresh", session);
+    await server("POST", "/api/v1/auth/app-sessions/refresh", { token: "none" });
+    await server("POST", "/api/v1/auth/app-sessions/revoke", session);
+    await mint(bearer, app);
+    await call("DELETE", "/api/v1/auth/cross-app-tokens");
+    const exchange = "/api/v1/auth/app-token/exchange";
+    const { workspaceId } = tenant;
+    const issued = await serverOf(partner)<{ refreshToken: string }>("POST", exchange, {
+      token: await mint(bearer, partner),
+      workspaceId,
+    });
+    await serverOf(partner)("POST", exchange, { refreshToken: issued.refreshToken, workspaceId });
+    await serverOf(partner)("POST", exchange, { refreshToken: "none", workspaceId });
+    const notes = { name: stack.satellites[0]?.name ?? "" };
+    const { token: forNotes } = await call<{ token: string }>("POST", "/api/v1/auth/cross-app-tokens", {
+      targetApp: notes.name,
+    });
+    await onSatellite("POST", "/api/auth/verify-app-token", { token: forNotes });
+    await onSatellite("POST", "/api/auth/verify-app-token", { token: forNotes });
+    expect(faults).toEqual([]);
+  });
+
+  test("of workspaces and the AI studio, to members and to satellites", async () => {
+    const call = bearerOf(bearer.accessToken);
+    const { centralSession } = await handOver(bearer, app);
+    const satellite = bearerOf(centralSession.token);
+    const ws = `/api/v1/workspaces/${tenant.workspaceId}`;
+    await tenant.client.chat.completions.create({ model: "demo-chat", messages: [{ role: "user", content: "hi" }] });
+    for (const caller of [call, satellite]) {
+      await caller("GET", "/api/v1/workspaces");
+      await caller("GET", ws);
+      await caller("PATCH", ws, { name: "Research" });
+      await caller("GET", `/api/v1/workspaces/${randomUUID()}`);
+    }
+    const { key } = await call<{ key: { id: string } }>("POST", `${ws}/ai/keys`, {
+      name: "Live",
+      externalAppId: tenant.appId,
+      monthlyBudgetUsd: 12.5,
+      allowedAddresses: ["192.0.2.0/24"],
+      expiresAt: "2999-01-01T00:00:00Z",
+    });
+    await call("POST", `${ws}/ai/keys`, { name: "" });
+    await call("POST", `${ws}/ai/keys/${key.id}/rotate`, { overlapSeconds: 60 });
+    await call("POST", `${ws}/ai/keys/${key.id}/rotate`, { overlapSeconds: 60 });
+    await call("GET", `${ws}/ai/keys?limit=1`);
+    await call("GET", `${ws}/ai/keys?cursor=none`);
+    await call("DELETE", `${ws}/ai/keys/${key.id}`);
+    await call("DELETE", `${ws}/ai/keys/none`);
+    await call("PATCH", `${ws}/ai/policy`, {
+      monthlyBudgetUsd: 500,
+      appBudgets: [{ appId: tenant.appId, monthlyBudgetUsd: 1 }],
+    });
+    await call("PATCH", `${ws}/ai/policy`, {});
+    await call("GET", `${ws}/ai/policy`);
+    await expect
+      .poll(async () => (await call<{ runs: { id: string }[] }>("GET", `${ws}/ai/runs?status=succeeded`)).runs.length)
+      .toBeGreaterThan(0);
+    const { runs } = await call<{ runs: { id: string }[] }>("GET", `${ws}/ai/runs?limit=1`);
+    await call("GET", `${ws}/ai/runs/${runs[0]?.id}`);
+    await call("GET", `${ws}/ai/runs/${randomUUID()}`);
+    await call("GET", `${ws}/ai/runs?status=none`);
+    await call("GET", `${ws}/ai/usage`);
+    await call("GET", `${ws}/ai/usage?groupBy=provider,key,app&limit=1`);
+    await call("GET", `${ws}/ai/usage?groupBy=none`);
+    await call("GET", `${ws}/ai/credits?limit=1`);
+    const invoice = {
+      appId: tenant.appId,
+      provider: "demo",
+      reference: "INV-1",
+      issuedOn: "2026-01-01",
+      reviewedAt: "2026-01-02T00:00:00Z",
+      amountUsd: 12.34,
+    };
+    await call("POST", `${ws}/ai/provider-invoices`, invoice);
+    await call("POST", `${ws}/ai/provider-invoices`, { ...invoice, amountUsd: 1 });
+    await call("POST", `${ws}/ai/provider-invoices`, { ...invoice, amountUsd: -1 });
+    for (const caller of [call, satellite]) {
+      await caller("GET", `${ws}/ai/provider-costs?from=2026-01-01`);
+      await caller("GET", `${ws}/ai/provider-invoices`);
+      await caller("GET", `${ws}/ai/reconciliation?from=2025-12-01&to=2026-03-01`);
+    }
+    await satellite("DELETE", `/api/workspaces/${tenant.workspaceId}`);
+    const doomed = await createGatewayTenant();
+    await join(doomed.db, { workspaceId: doomed.workspaceId, userId: person.id, role: "owner" });
+    await call("DELETE", `/api/workspaces/${doomed.workspaceId}`);
+    await doomed.close();
+    await bearerOf(bearer.accessToken)("GET", "/api/v1/workspaces/none");
+    expect(faults).toEqual([]);
+  });
+
+  test("of the gateway, by the examples of its document", async () => {
+    const headers = { "x-platform-workspace-id": tenant.workspaceId };
+    const call = gatewayOf(tenant.key, headers);
+    for (const { operation } of gatewayArea.operations) {
+      const path = operation.path.replace("{model}", "demo-chat");
+      await call(operation.method, path, operation.body?.example);
+      await gatewayOf(undefined)(operation.method, path, operation.body?.example);
+      if (operation.body) {
+        await call(operation.method, path, "{");
+        await call(operation.method, path, { unknown: 1 });
+      }
+    }
+    await call("GET", "/v1/models/no-such-model");
+    await gatewayOf(tenant.key)("GET", "/v1/usage");
+    await call("POST", "/v1/provider-costs/batch", { records: [{}] });
+    const asked = { model: "demo-chat", messages: [{ role: "user", content: "What is 2 + 2?" }] };
+    await call("POST", "/v1/chat/completions", { ...asked, platform: { tools: ["calculator"] } });
+    await call("POST", "/v1/chat/completions", { ...asked, stream: true });
+    const keyed = gatewayOf(tenant.key, { "idempotency-key": randomUUID() });
+    await keyed("POST", "/v1/chat/completions", asked);
+    await keyed("POST", "/v1/chat/completions", asked);
+    await keyed("POST", "/v1/chat/completions", { ...asked, model: "demo-slow" });
+    const person = gatewayOf(bearer.accessToken, headers);
+    await person("GET", "/v1/key");
+    await person("GET", "/v1/usage");
+    const { data } = await service.schema("ai").from("keys").select("id").limit(1);
+    expect(data).toHaveLength(1);
+    const adapter = bearerOf(tenant.key);
+    await adapter("POST", "/api/ai/generate", { prompt: "Say hello.", model: "demo-chat" });
+    await adapter("POST", "/api/ai/generate", {});
+    expect(faults).toEqual([]);
+  });
+
+  test("and each operation was answered well at least once", () => {
+    expect(succeeded("platform")).toEqual(allOf(platformArea, "platform"));
+    expect(succeeded("gateway")).toEqual(allOf(gatewayArea, "gateway"));
+  });
+});

@@ -50,10 +50,7 @@ export async function keepInvoice(
  * As {@link keepInvoice}, for the API.
  * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT for another state of it, 503 UNAVAILABLE
  */
-export async function recordInvoice(
-  context: AppLoadContext,
-  entry: Entry,
-): Promise<z.output<typeof invoiceReceipt>> {
+export async function recordInvoice(context: AppLoadContext, entry: Entry): Promise<z.output<typeof invoiceReceipt>> {
   const answer = await keepInvoice(context, entry);
   if ("outcome" in answer) return { accepted: true, reference: entry.invoice.reference };
   const { requestId } = context;

@@ -33,7 +33,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
       [
         `The Supabase project at ${url} lacks ${missing.length} of this version's migrations:`,
         ...missing.map((name) => `  ${name}`),
-        "Apply them as the project's operator, then start again: npx supabase db push",
+        "Apply them as the project's operator, then start again: npx supabase db push --remote",
       ].join("\n"),
     );
   }

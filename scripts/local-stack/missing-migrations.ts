@@ -84,7 +84,7 @@ async function tableExists({ url, secretKey }: Project, { schema, table }: Table
     throw new StackError(
       `The project's Data API does not serve the schema "${schema}": ` +
         "add public, private and ai to its exposed schemas (Dashboard, Settings, API). If there is no such schema, " +
-        "no migration has been applied: npx supabase db push",
+        "no migration has been applied: npx supabase db push --remote",
     );
   }
   return !unknownTable.includes(code ?? "");

@@ -35,7 +35,17 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   ]);
 
   let demo: DemoData = { users: [], workspaceId: "", aiKey: "", appKey: "", externalApp: { name: "", secret: "" } };
-  const context = { root, dataDir, ports, addresses, secrets, environment, placement, dev: options.dev };
+  const context = {
+    root,
+    dataDir,
+    ports,
+    addresses,
+    secrets,
+    environment,
+    placement,
+    databaseVia: options.databaseVia,
+    dev: options.dev,
+  };
   const services = await describeServices({
     ...context,
     roleTokens: { anon, serviceRole },

@@ -17,6 +17,8 @@ test.each([
   [["--port", "1"], "--port"],
   [["--ports", "some"], "auto"],
   [["--port-offset", "many"], "--port-offset"],
+  [["--database-via", "0"], "--database-via"],
+  [["--database-via", "65536"], "--database-via"],
   [["--without", "web,databse"], "databse"],
   [["--supabase"], "--dev"],
   [["extra"], "extra"],

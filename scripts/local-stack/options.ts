@@ -11,6 +11,7 @@ export const usage = `npm start -- [options]
   --data-dir DIR      where data, secrets and logs are kept (default .local)
   --ports auto        any free ports instead of the known ones
   --port-offset N     the known ports plus N
+  --database-via PORT the services find Postgres at this port, where somebody passes on what they say
   --without A,B       leave services out (${Object.keys(defaultPorts).join(", ")})
   --verbose           every line of every service on the terminal
   --help              this text`;
@@ -22,6 +23,7 @@ export type Options = {
   embedded: boolean;
   dataDir: string;
   ports: Ports;
+  databaseVia: number | undefined;
   without: ReadonlySet<string>;
   verbose: boolean;
   help: boolean;
@@ -40,6 +42,10 @@ export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = proce
   if (!Number.isInteger(offset) || offset < -2_000 || offset > 11_000) {
     throw new StackError("--port-offset must be a whole number between -2000 and 11000");
   }
+  const databaseVia = values["database-via"] === undefined ? undefined : Number(values["database-via"]);
+  if (databaseVia !== undefined && !(Number.isInteger(databaseVia) && databaseVia > 0 && databaseVia <= 65_535)) {
+    throw new StackError("--database-via takes a port");
+  }
   const without = new Set((values.without ?? []).flatMap((names) => names.split(",")).map((name) => name.trim()));
   const unknown = [...without].find((name) => !(name in defaultPorts));
   if (unknown !== undefined) throw new StackError(`--without: there is no service "${unknown}"`);
@@ -53,6 +59,7 @@ export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = proce
     embedded: values.embedded ?? false,
     dataDir: values["data-dir"] ?? ".local",
     ports,
+    databaseVia,
     without,
     verbose: values.verbose ?? false,
     help: values.help ?? false,
@@ -71,6 +78,7 @@ function parse(args: string[]) {
         "data-dir": { type: "string" },
         ports: { type: "string" },
         "port-offset": { type: "string" },
+        "database-via": { type: "string" },
         without: { type: "string", multiple: true },
         verbose: { type: "boolean" },
         help: { type: "boolean" },

@@ -25,6 +25,8 @@ export type ServiceContext = {
   environment: Environment;
   placement: Placement;
   templatesUrl: string;
+  /** The port that the services find Postgres at, where it is not its own. */
+  databaseVia: number | undefined;
   dev: boolean;
 };
 
@@ -41,10 +43,10 @@ function denoCommand(root: string): { command: string; args: string[] } {
 
 /** Every process of the embedded stack, as data. */
 export async function describeServices(context: ServiceContext): Promise<Service[]> {
-  const { root, dataDir, ports, addresses, secrets, roleTokens, environment, placement, dev } = context;
+  const { root, dataDir, ports, addresses, secrets, roleTokens, environment, placement, databaseVia, dev } = context;
   const plain = plainEnvironment(environment.all);
   const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
-  const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, ports.postgres);
+  const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, databaseVia ?? ports.postgres);
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
   const identityBinary = environment.settings.IDENTITY_BIN;
   const deno = denoCommand(root);
@@ -64,7 +66,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       health: {
         check: () =>
           withDatabase(
-            { connectionString: database(superuser), connectionTimeoutMillis: 2_000 },
+            { connectionString: databaseUrl(superuser, secrets, ports.postgres), connectionTimeoutMillis: 2_000 },
             async () => undefined,
           ),
       },

@@ -6,6 +6,7 @@ import { chatRoute } from "./chat-route.ts";
 import { embeddingsRoute } from "./embeddings-route.ts";
 import { invalidKey, invalidRequest, unknownModel } from "./errors.ts";
 import { geminiFailure, geminiSpeechRoute } from "./gemini-speech.ts";
+import { createOutage, outageSchema } from "./outage.ts";
 import { responsesRoute } from "./responses-route.ts";
 import { speak, speechRequest } from "./speech.ts";
 import { createTruthLog } from "./truth-log.ts";
@@ -13,18 +14,35 @@ import { countTokens } from "./usage.ts";
 
 /**
  * A model provider with OpenAI's wire format, and Gemini's for speech, whose answers depend on nothing but the request. What each call has used
- * is at `/truth`, by `x-request-id`.
+ * is at `/truth`, by `x-request-id`. `PUT /outage` makes every call fail until `DELETE /outage`.
  */
 export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
   const log = createTruthLog();
+  const outage = createOutage();
   const digest = (text: string) => createHash("sha256").update(text).digest();
   const expected = digest(`Bearer ${apiKey}`);
   const app = new Hono<{ Bindings: HttpBindings }>();
 
   app.get("/healthz", (c) => c.json({ name: "provider", status: "ok" }));
-  app.get("/truth", (c) => c.json({ calls: log.list(c.req.query("request_id")) }));
+  app.get("/truth", (c) => {
+    const after = c.req.query("after");
+    return c.json({
+      calls: log.list({ requestId: c.req.query("request_id"), after: after === undefined ? undefined : Number(after) }),
+    });
+  });
   app.delete("/truth", (c) => {
     log.clear();
+    return c.body(null, 204);
+  });
+
+  app.put("/outage", async (c) => {
+    const how = outageSchema.safeParse(await c.req.json().catch(() => undefined));
+    if (!how.success) return invalidRequest("There is no such outage.", null);
+    outage.begin(how.data);
+    return c.body(null, 204);
+  });
+  app.delete("/outage", (c) => {
+    outage.end();
     return c.body(null, 204);
   });
 
@@ -42,10 +60,10 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     const id = c.req.param("id");
     return behaviourOf(id) ? c.json(modelBody(id)) : unknownModel(id);
   });
-  app.post("/v1/chat/completions", chatRoute(log));
-  app.post("/v1/responses", responsesRoute(log));
+  app.post("/v1/chat/completions", chatRoute(log, outage));
+  app.post("/v1/responses", responsesRoute(log, outage));
 
-  app.post("/v1/embeddings", embeddingsRoute(log));
+  app.post("/v1/embeddings", embeddingsRoute(log, outage));
 
   app.post("/v1/audio/speech", async (c) => {
     const parsed = speechRequest.safeParse(await c.req.json().catch(() => undefined));

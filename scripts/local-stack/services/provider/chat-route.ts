@@ -6,11 +6,12 @@ import { chatRequest, lastPrompt } from "./chat-request.ts";
 import { chatEvents } from "./chat-stream.ts";
 import { type Completion, complete } from "./completion.ts";
 import { invalidRequest, unknownModel } from "./errors.ts";
+import type { Outage } from "./outage.ts";
 import type { TruthLog } from "./truth-log.ts";
 import { completionUsage, noUsage } from "./usage.ts";
 
 /** Serves `POST /v1/chat/completions`. */
-export function chatRoute(log: TruthLog) {
+export function chatRoute(log: TruthLog, outage: Outage) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const parsed = chatRequest.safeParse(await c.req.json().catch(() => undefined));
     if (!parsed.success) {
@@ -26,7 +27,7 @@ export function chatRoute(log: TruthLog) {
     const truth = log.begin({ requestId, path: c.req.path, model: request.model, stream });
     const includeUsage = request.stream_options?.include_usage === true;
     return giveAnswer(c.env.outgoing, {
-      behaviour,
+      behaviour: outage.over(behaviour),
       truth,
       answer() {
         const completion = complete(request, behaviour);

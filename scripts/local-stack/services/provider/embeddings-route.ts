@@ -4,11 +4,12 @@ import { giveAnswer } from "./answering.ts";
 import { behaviourOf } from "./behaviours.ts";
 import { embed, embeddingsRequest } from "./embeddings.ts";
 import { invalidRequest, unknownModel } from "./errors.ts";
+import type { Outage } from "./outage.ts";
 import type { TruthLog } from "./truth-log.ts";
 import { noUsage } from "./usage.ts";
 
 /** Serves `POST /v1/embeddings`. */
-export function embeddingsRoute(log: TruthLog) {
+export function embeddingsRoute(log: TruthLog, outage: Outage) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const parsed = embeddingsRequest.safeParse(await c.req.json().catch(() => undefined));
     if (!parsed.success) return invalidRequest("The body asks for no embeddings.", "input");
@@ -18,7 +19,7 @@ export function embeddingsRoute(log: TruthLog) {
     const requestId = c.req.header("x-request-id") ?? null;
     const truth = log.begin({ requestId, path: c.req.path, model: request.model, stream: false });
     return giveAnswer(c.env.outgoing, {
-      behaviour,
+      behaviour: outage.over(behaviour),
       truth,
       answer() {
         const { usage, ...answer } = embed(request);

@@ -289,3 +289,37 @@ describe("other kinds of models", () => {
     expect(wav.bytes.subarray(44)).toEqual(pcm.bytes);
   });
 });
+
+describe("an outage", () => {
+  const outage = (init: RequestInit) => fetch(`${origin}/outage`, init);
+
+  test.each([
+    [{ failure: 500 }, { status: 500 }],
+    [{ failure: "reset" }, { name: "Error" }],
+  ])("of %j is every call's until it is over, and the truth says so", async (how, error) => {
+    expect((await outage({ method: "PUT", body: JSON.stringify(how) })).status).toBe(204);
+    await expect(chat("demo-chat")).rejects.toMatchObject(error);
+    await outage({ method: "DELETE" });
+    expect((await chat("demo-chat")).choices).toHaveLength(1);
+    const [during, after] = await truth();
+    expect([during?.usage.output, after?.status]).toEqual([0, 200]);
+  });
+
+  test("in the middle of streams cuts them", async () => {
+    await outage({ method: "PUT", body: JSON.stringify({ midway: "cut" }) });
+    await expect(streamed("demo-chat")).rejects.toThrow();
+    await outage({ method: "DELETE" });
+  });
+
+  test("of another kind there is none", async () => {
+    expect((await outage({ method: "PUT", body: '{"failure":"fire"}' })).status).toBe(400);
+  });
+});
+
+test("the truth can be read on from a call", async () => {
+  await chat("demo-chat");
+  const [first] = await truth();
+  await client.embeddings.create({ model: "demo-embedding", input: "hello" });
+  const answer = await fetch(`${origin}/truth?after=${first?.call}`);
+  expect(await answer.json()).toMatchObject({ calls: [{ call: (first?.call ?? 0) + 1, model: "demo-embedding" }] });
+});

@@ -5,12 +5,13 @@ import { type Behaviour, behaviourOf } from "./behaviours.ts";
 import { lastPrompt } from "./chat-request.ts";
 import { complete } from "./completion.ts";
 import { invalidRequest, unknownModel } from "./errors.ts";
+import type { Outage } from "./outage.ts";
 import { responseBody, responseEvents } from "./responses-events.ts";
 import { responsesRequest, toChatRequest } from "./responses-request.ts";
 import type { TruthLog } from "./truth-log.ts";
 
 /** Serves `POST /v1/responses`, without any memory of earlier ones. */
-export function responsesRoute(log: TruthLog) {
+export function responsesRoute(log: TruthLog, outage: Outage) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const parsed = responsesRequest.safeParse(await c.req.json().catch(() => undefined));
     if (!parsed.success) {
@@ -25,7 +26,7 @@ export function responsesRoute(log: TruthLog) {
     const requestId = c.req.header("x-request-id") ?? null;
     const truth = log.begin({ requestId, path: c.req.path, model: request.model, stream });
     return giveAnswer(c.env.outgoing, {
-      behaviour,
+      behaviour: outage.over(behaviour),
       truth,
       answer() {
         const completion = complete(request, behaviour);

@@ -2,6 +2,8 @@ import type { Usage } from "./usage.ts";
 
 /** What really happened in a call, to compare with what was made of it. */
 export type Truth = {
+  /** Counts up from 1, for as long as the provider runs. */
+  call: number;
   /** `x-request-id` of the call, where it had one. */
   requestId: string | null;
   path: string;
@@ -24,16 +26,20 @@ const capacity = 10_000;
 
 export type TruthLog = {
   begin: (call: Pick<Truth, "requestId" | "path" | "model" | "stream">) => Truth;
-  list: (requestId?: string) => Truth[];
+  /** Those of a request, and those after a call, where either is named. */
+  list: (of?: { requestId?: string; after?: number }) => Truth[];
   clear: () => void;
 };
 
 /** The last calls, oldest first. An entry is there from the call's first moment and is completed as it goes on. */
 export function createTruthLog(): TruthLog {
   let entries: Truth[] = [];
+  let calls = 0;
   return {
     begin(call) {
+      calls += 1;
       const entry: Truth = {
+        call: calls,
         ...call,
         startedAt: new Date().toISOString(),
         endedAt: null,
@@ -46,7 +52,8 @@ export function createTruthLog(): TruthLog {
       if (entries.length > capacity) entries = entries.slice(-capacity / 2);
       return entry;
     },
-    list: (requestId) => entries.filter((entry) => requestId === undefined || entry.requestId === requestId),
+    list: ({ requestId, after = 0 } = {}) =>
+      entries.filter((entry) => entry.call > after && (requestId === undefined || entry.requestId === requestId)),
     clear() {
       entries = [];
     },

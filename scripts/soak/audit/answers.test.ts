@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { recoveryMs, type Span } from "../faults/spans.ts";
+import type { Answered } from "../journal.ts";
+import { judgeAnswers, judgeFaults, judgeFindings } from "./answers.ts";
+
+const answer: Answered = {
+  actor: "browser 1",
+  what: "GET /",
+  target: "web",
+  startedAt: 10_000,
+  endedAt: 10_100,
+  status: 503,
+  code: "AUTH_UNAVAILABLE",
+  requestId: "request-1",
+  left: false,
+  asked: false,
+};
+const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
+const judged = (change: Partial<Answered>, spans: Span[] = []) => judgeAnswers([{ ...answer, ...change }], spans).ok;
+
+describe("a failed call", () => {
+  test.each([500, 502, 503, 504])("answered with %i is found outside of every fault", (status) => {
+    expect(judged({ status })).toBe(false);
+    expect(judged({ status }, [span])).toBe(true);
+  });
+
+  test("without an answer is found, unless its caller left", () => {
+    expect(judged({ status: null })).toBe(false);
+    expect(judged({ status: null, left: true })).toBe(true);
+  });
+
+  test("is excused until the end of the allowance after the fault, and not a moment longer", () => {
+    const at = (ms: number) => ({ startedAt: ms, endedAt: ms + 10 });
+    expect(judged(at(12_000 + recoveryMs), [span])).toBe(true);
+    expect(judged(at(12_000 + recoveryMs + 1), [span])).toBe(false);
+    expect(judged(at(8_990), [span])).toBe(true);
+    expect(judged(at(8_989), [span])).toBe(false);
+  });
+
+  test("is excused by a fault of what it hangs on alone", () => {
+    const functions: Span = { ...span, part: "functions" };
+    expect(judged({ target: "web" }, [functions])).toBe(false);
+    expect(judged({ target: "ai" }, [functions])).toBe(true);
+    expect(judged({ target: "ai" }, [{ ...span, part: "identity" }])).toBe(false);
+  });
+
+  test("is excused by the provider's outage where the gateway tells of that", () => {
+    const provider: Span = { ...span, part: "provider" };
+    expect(judged({ target: "ai", status: 502 }, [provider])).toBe(true);
+    expect(judged({ target: "ai", status: 504 }, [provider])).toBe(true);
+    expect(judged({ target: "ai", status: 500 }, [provider])).toBe(false);
+    expect(judged({ target: "ai", status: 503 }, [provider])).toBe(false);
+    expect(judged({ target: "web", status: 502 }, [provider])).toBe(false);
+  });
+
+  test("that was asked for may fail, but not by a 500", () => {
+    expect(judged({ target: "ai", status: 502, asked: true })).toBe(true);
+    expect(judged({ target: "ai", status: 500, asked: true })).toBe(false);
+  });
+});
+
+test("what went well is no failure", () => {
+  for (const status of [200, 303, 401, 409, 429]) expect(judged({ status })).toBe(true);
+});
+
+test("a finding fails, and so does a fault that was never over", () => {
+  expect(judgeFindings([]).ok).toBe(true);
+  expect(judgeFindings([{ at: 0, actor: "browser 1", text: "odd" }]).ok).toBe(false);
+  expect(judgeFaults([span]).ok).toBe(true);
+  expect(judgeFaults([{ ...span, until: null }]).ok).toBe(false);
+});

@@ -1,0 +1,186 @@
+import { describe, expect, test } from "vitest";
+import type { Span } from "../faults/spans.ts";
+import type { Ask, Attempt } from "../traffic/asks.ts";
+import type { ProviderCall } from "../truth.ts";
+import { type ChargeFacts, judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
+import type { BookFact, RunFact } from "./facts.ts";
+
+// 100 tokens in and 50 out cost (100 × 0.15 + 50 × 0.6) ÷ 1,000,000 = 0.000045; × 10,000 × 1.2 = 0.54 credits.
+const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
+const run: RunFact = {
+  id: "run-1",
+  tenant: "payer",
+  requestId: "request-1",
+  idempotencyKey: "key-1",
+  status: "succeeded",
+  usageSource: "provider",
+  errorCode: null,
+  swept: false,
+  exempt: false,
+  createdAt: 1_000,
+  settledAt: 2_000,
+  inputTokens: 100,
+  cachedInputTokens: 0,
+  outputTokens: 50,
+  reasoningTokens: 0,
+  costUsd: "0.000045000000",
+  billedCredits: "0.54000000",
+  reservedUsd: "0.000100000000",
+  markup: "1.200000",
+  prices,
+  charged: "0.54000000",
+  entries: 1,
+};
+const call: ProviderCall = {
+  call: 1,
+  requestId: "request-1",
+  model: "demo-chat",
+  startedAt: "2026-01-01T00:00:01Z",
+  endedAt: "2026-01-01T00:00:02Z",
+  status: 200,
+  usage: { input: 100, cachedInput: 0, output: 50, reasoning: 0 },
+  usageReported: true,
+  aborted: false,
+};
+const attempt: Attempt = {
+  requestId: "request-1",
+  startedAt: 900,
+  endedAt: 2_100,
+  status: 200,
+  told: { runId: "run-1", billedCredits: "0.54", costUsd: "0.000045", usageSource: "provider" },
+  left: false,
+};
+const ask: Ask = { tenant: "payer", what: "whole", idempotencyKey: "key-1", attempts: [attempt] };
+const kill: Span = { kind: "functions SIGKILL", part: "functions", from: 1_500, until: 1_800, killed: true };
+const swept: Partial<RunFact> = {
+  status: "failed",
+  usageSource: "unavailable",
+  errorCode: "abandoned",
+  swept: true,
+  costUsd: "0",
+  billedCredits: "0",
+  charged: "0",
+  entries: 0,
+};
+const lostAnswer: Ask = { ...ask, attempts: [{ ...attempt, status: null, told: null }] };
+
+/** The checks that fail. */
+function failing(facts: Partial<ChargeFacts>): string[] {
+  return judgeCharges({ runs: [run], calls: [call], asks: [ask], spans: [], ...facts })
+    .filter(({ ok }) => !ok)
+    .map(({ check }) => check);
+}
+
+test("what was used once, charged once and told as it was is well", () => {
+  expect(failing({})).toEqual([]);
+});
+
+describe("a lost charge is found where", () => {
+  test("a provider call is in no run", () => {
+    expect(failing({ runs: [], asks: [] })).toEqual(["no lost charge"]);
+  });
+  test("a call that came whole cost nothing", () => {
+    const free = {
+      ...run,
+      usageSource: "unavailable",
+      costUsd: "0",
+      billedCredits: "0",
+      charged: "0",
+      entries: 0,
+    } as const;
+    expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
+  });
+  test("a run was swept, and nobody had killed the functions", () => {
+    expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
+  });
+  test("a run was swept that began after they were killed", () => {
+    const later = { ...run, ...swept, createdAt: 1_600 };
+    expect(failing({ runs: [later], asks: [lostAnswer], spans: [kill] })).toEqual(["no lost charge"]);
+  });
+  test("the functions were told to end, and not killed", () => {
+    const told = { ...kill, killed: false };
+    expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer], spans: [told] })).toEqual(["no lost charge"]);
+  });
+  test("the run has fewer tokens than the provider", () => {
+    expect(failing({ runs: [{ ...run, outputTokens: 49 }] })).toEqual(["charges are the provider's truth"]);
+  });
+  test("the last digit is off", () => {
+    const off = { ...run, costUsd: "0.000045000001" };
+    expect(failing({ runs: [off], asks: [] })).toEqual(["charges are the provider's truth"]);
+  });
+  test("the ledger has not taken it", () => {
+    expect(failing({ runs: [{ ...run, charged: "0", entries: 0 }] })).toEqual(["ledger is runs"]);
+  });
+});
+
+test("a run whose functions were killed in its middle is no lost charge: it says that it is not known", () => {
+  expect(failing({ runs: [{ ...run, ...swept }], spans: [kill] })).toEqual([]);
+});
+
+test("a client that left is charged by a guess, and one that did not is not", () => {
+  const guessed = { ...run, status: "cancelled", usageSource: "estimated_partial" } as const;
+  expect(failing({ runs: [guessed], asks: [{ ...ask, attempts: [{ ...attempt, told: null, left: true }] }] })).toEqual(
+    [],
+  );
+  expect(failing({ runs: [guessed] })).toEqual(["no lost charge"]);
+  expect(failing({ runs: [{ ...guessed, reservedUsd: "0.000044" }], asks: [lostAnswer] })).toEqual(["ledger is runs"]);
+});
+
+describe("a double charge is found where", () => {
+  const second = { ...run, id: "run-2", requestId: "request-2" };
+  const again = { ...attempt, requestId: "request-2", told: null };
+  const twice = { ...ask, attempts: [attempt, again] };
+
+  test("a key was worked for twice", () => {
+    expect(
+      failing({ runs: [run, second], calls: [call, { ...call, call: 2, requestId: "request-2" }], asks: [twice] }),
+    ).toEqual(["no double charge"]);
+  });
+  test("a key was charged twice for one piece of work", () => {
+    const free = { ...second, usageSource: "estimated_partial" } as const;
+    expect(failing({ runs: [run, free], asks: [twice] })).toEqual(["no double charge"]);
+  });
+  test("the ledger took it twice", () => {
+    expect(failing({ runs: [{ ...run, charged: "1.08", entries: 2 }] })).toEqual(["ledger is runs"]);
+  });
+  test("two runs are of one request", () => {
+    expect(failing({ runs: [run, { ...second, requestId: "request-1" }] })).toContain("no lost charge");
+  });
+});
+
+test("an answer that tells of another charge, or of a run that there is not, is found", () => {
+  const telling = (told: Attempt["told"]) => failing({ asks: [{ ...ask, attempts: [{ ...attempt, told }] }] });
+  const said = { runId: "run-1", billedCredits: "0.54", costUsd: "0.000045", usageSource: "provider" };
+  expect(telling({ ...said, billedCredits: "0.55" })).toEqual(["answers tell what was charged"]);
+  expect(telling({ ...said, costUsd: "0.000046" })).toEqual(["answers tell what was charged"]);
+  expect(telling({ ...said, runId: "run-9" })).toEqual(["answers tell what was charged"]);
+});
+
+describe("books", () => {
+  const books: BookFact = {
+    tenant: "payer",
+    granted: "100",
+    balance: "99.46000000",
+    reserved: "0.00000000",
+    ledger: "99.46000000",
+    billed: "0.54000000",
+    openRuns: 0,
+  };
+  const judged = (change: Partial<BookFact>) => judgeBooks([{ ...books, ...change }]).map(({ ok }) => ok);
+
+  test("that agree are well", () => expect(judged({})).toEqual([true, true]));
+  test("with a run that is still open are not", () => expect(judged({ openRuns: 1 })).toEqual([false, true]));
+  test("with a reservation are not", () => expect(judged({ reserved: "0.00000001" })).toEqual([false, true]));
+  test("with a ledger apart from the balance are not", () =>
+    expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
+  test("with runs apart from the ledger are not", () => expect(judged({ billed: "0.55" })).toEqual([true, false]));
+});
+
+test("a report that leaves out a run, or a digit, is found", () => {
+  const runs = { requests: 2, costUsd: "0.000090000000", billedCredits: "1.08000000" };
+  const judged = (said: object) => judgeReports([{ where: "/v1/usage", said: { ...runs, ...said }, runs }]).ok;
+  expect(judged({ costUsd: "0.00009" })).toBe(true);
+  expect(judged({ requests: 1 })).toBe(false);
+  expect(judged({ costUsd: "0.000090000001" })).toBe(false);
+  expect(judged({ billedCredits: "1.07999999" })).toBe(false);
+});

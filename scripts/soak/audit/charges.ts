@@ -1,0 +1,204 @@
+import { formatDecimal, parseDecimal } from "../../../supabase/functions/_shared/decimal.ts";
+import { usageCostUsd, usdToCredits } from "../../../supabase/functions/_shared/money.ts";
+import type { Span } from "../faults/spans.ts";
+import type { Ask, Attempt } from "../traffic/asks.ts";
+import type { ProviderCall } from "../truth.ts";
+import type { BookFact, RunFact, Totals } from "./facts.ts";
+import { type Verdict, verdict } from "./verdict.ts";
+
+export type ChargeFacts = {
+  runs: readonly RunFact[];
+  calls: readonly ProviderCall[];
+  asks: readonly Ask[];
+  spans: readonly Span[];
+};
+
+const same = (one: string, other: string) => digits(one) === digits(other);
+const digits = (amount: string) => formatDecimal(parseDecimal(amount));
+const isZero = (amount: string) => parseDecimal(amount).units === 0n;
+const usedAnything = ({ usage }: ProviderCall) => usage.input + usage.output > 0;
+const cameWhole = ({ status, aborted, usageReported, endedAt }: ProviderCall) =>
+  status === 200 && !aborted && usageReported && endedAt !== null;
+
+/** Whether the functions were killed while a run was open: its outcome died with them, and the sweeper closed it. */
+function diedWithFunctions(run: RunFact, spans: readonly Span[]): boolean {
+  return (
+    run.swept &&
+    spans.some(
+      ({ part, killed, from }) =>
+        part === "functions" && killed && from >= run.createdAt && from <= (run.settledAt ?? Number.POSITIVE_INFINITY),
+    )
+  );
+}
+
+/** Whether nothing was charged that was not used, nothing was used that was not charged, and nothing twice. */
+export function judgeCharges(facts: ChargeFacts): Verdict[] {
+  return [judgeTruth(facts), judgeLost(facts), judgeDouble(facts), judgeTold(facts), judgeLedger(facts)];
+}
+
+/** A run that says its counts are the provider's has the provider's counts, at the price of these. */
+function judgeTruth({ runs, calls }: ChargeFacts): Verdict {
+  const failures: string[] = [];
+  const of = Map.groupBy(calls, ({ requestId }) => requestId ?? "");
+  const metered = runs.filter(({ usageSource }) => usageSource === "provider");
+  for (const run of metered) {
+    const used = of.get(run.requestId) ?? [];
+    const sum = (name: keyof ProviderCall["usage"]) => used.reduce((total, { usage }) => total + usage[name], 0);
+    const said = [run.inputTokens, run.cachedInputTokens, run.outputTokens, run.reasoningTokens];
+    const truth = [sum("input"), sum("cachedInput"), sum("output"), sum("reasoning")];
+    if (String(said) !== String(truth)) failures.push(`run ${run.id} counts ${said}, its provider ${truth}`);
+    const cost = usageCostUsd(run.prices, {
+      input_tokens: truth[0] ?? 0,
+      cached_input_tokens: truth[1] ?? 0,
+      output_tokens: truth[2] ?? 0,
+    });
+    if (!same(run.costUsd, formatDecimal(cost))) {
+      failures.push(`run ${run.id} cost ${run.costUsd}, its usage ${formatDecimal(cost)}`);
+    }
+    const credits = run.exempt ? "0" : formatDecimal(usdToCredits(parseDecimal(run.costUsd), run.markup));
+    if (!same(run.billedCredits, credits)) failures.push(`run ${run.id} bills ${run.billedCredits}, not ${credits}`);
+  }
+  return verdict("charges are the provider's truth", {
+    figures: `${metered.length} runs, ${calls.length} provider calls`,
+    failures,
+  });
+}
+
+/** What a provider was used for is in a run, and was charged; but where the functions were killed in the middle. */
+function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
+  const failures: string[] = [];
+  const byRequest = Map.groupBy(runs, ({ requestId }) => requestId);
+  const attempts = attemptsOf(asks);
+  let unmetered = 0;
+  for (const call of calls) {
+    const [run, ...more] = byRequest.get(call.requestId ?? "") ?? [];
+    if (!run || more.length > 0) {
+      failures.push(`provider call ${call.call} (request ${call.requestId}) is in ${run ? more.length + 1 : 0} runs`);
+      continue;
+    }
+    if (!usedAnything(call)) continue;
+    if (diedWithFunctions(run, spans)) unmetered += 1;
+    else if (run.swept) failures.push(`run ${run.id} was left open, and its functions were never killed`);
+    else if (cameWhole(call) && run.usageSource !== "provider" && !wasLeft(run, attempts.get(run.requestId))) {
+      failures.push(
+        `run ${run.id} (${run.status}, ${run.usageSource}) has lost what provider call ${call.call} reported`,
+      );
+    } else if (isZero(run.costUsd) && (cameWhole(call) || run.status !== "failed")) {
+      failures.push(
+        `run ${run.id} (${run.status}, ${run.usageSource}) cost nothing, and provider call ${call.call} was used`,
+      );
+    }
+  }
+  const figures = `${calls.length} provider calls; ${unmetered} of runs that died with killed functions, closed by the sweeper`;
+  return verdict("no lost charge", { figures, failures });
+}
+
+/** Whether the client did not wait for the end: then a guess is right, or a later call of a tool loop was not counted. */
+function wasLeft(run: RunFact, attempt: Attempt | undefined): boolean {
+  return run.status !== "succeeded" && (attempt === undefined || attempt.left || attempt.told === null);
+}
+
+function attemptsOf(asks: readonly Ask[]): Map<string, Attempt> {
+  return new Map(asks.flatMap(({ attempts }) => attempts.map((attempt) => [attempt.requestId, attempt] as const)));
+}
+
+/** Each idempotency key was worked for and charged at most once. */
+function judgeDouble({ runs, calls, asks }: ChargeFacts): Verdict {
+  const failures: string[] = [];
+  const used = new Set(calls.filter(usedAnything).map(({ requestId }) => requestId));
+  const charged = new Map(runs.filter(({ costUsd }) => !isZero(costUsd)).map((run) => [run.requestId, run]));
+  let keys = 0;
+  let retried = 0;
+  for (const { idempotencyKey, attempts } of asks) {
+    if (idempotencyKey === null) continue;
+    keys += 1;
+    if (attempts.length > 1) retried += 1;
+    const worked = attempts.filter(({ requestId }) => used.has(requestId));
+    if (worked.length > 1) {
+      failures.push(
+        `key ${idempotencyKey} made the provider work ${worked.length} times: ${worked.map(({ requestId }) => requestId).join(", ")}`,
+      );
+    }
+    const paid = attempts.flatMap(({ requestId }) => charged.get(requestId) ?? []);
+    if (paid.length > 1) failures.push(`key ${idempotencyKey} was charged in ${paid.map(({ id }) => id).join(", ")}`);
+  }
+  return verdict("no double charge", { figures: `${keys} idempotency keys, ${retried} tried again`, failures });
+}
+
+/** What an answer said of its run is what was charged. */
+function judgeTold({ runs, asks, spans }: ChargeFacts): Verdict {
+  const failures: string[] = [];
+  const byId = new Map(runs.map((run) => [run.id, run]));
+  let told = 0;
+  for (const { attempts } of asks) {
+    for (const { told: said, requestId } of attempts) {
+      if (!said) continue;
+      told += 1;
+      const run = byId.get(said.runId);
+      if (!run) failures.push(`the answer to ${requestId} tells of run ${said.runId}, which there is not`);
+      else if (diedWithFunctions(run, spans)) continue;
+      else if (!same(run.billedCredits, said.billedCredits)) {
+        failures.push(`run ${run.id} bills ${run.billedCredits}, its client was told ${said.billedCredits}`);
+      } else if (said.costUsd !== null && !same(run.costUsd, said.costUsd)) {
+        failures.push(`run ${run.id} cost ${run.costUsd}, its client was told ${said.costUsd}`);
+      }
+    }
+  }
+  return verdict("answers tell what was charged", { figures: `${told} answers`, failures });
+}
+
+/** The ledger took for each run what the run bills, at once; a guess is never beyond its reservation. */
+function judgeLedger({ runs }: ChargeFacts): Verdict {
+  const failures: string[] = [];
+  for (const run of runs) {
+    if (!same(run.charged, run.billedCredits)) {
+      failures.push(`run ${run.id} bills ${run.billedCredits}, the ledger took ${run.charged}`);
+    }
+    if (run.entries > (run.swept ? 2 : 1)) failures.push(`run ${run.id} has ${run.entries} entries in the ledger`);
+    const guessed = run.usageSource === "estimated_partial";
+    if (guessed && Number(run.costUsd) > Number(run.reservedUsd)) {
+      failures.push(`run ${run.id} was guessed at ${run.costUsd}, beyond the ${run.reservedUsd} that were reserved`);
+    }
+  }
+  return verdict("ledger is runs", { figures: `${runs.length} runs`, failures });
+}
+
+/** Balance, ledger and runs of each workspace agree; nothing is open or reserved any more. */
+export function judgeBooks(books: readonly BookFact[]): Verdict[] {
+  const stuck = books.flatMap(({ tenant, openRuns, reserved }) => [
+    ...(openRuns > 0 ? [`${openRuns} runs of ${tenant} are open: select * from ai.runs where status = 'running'`] : []),
+    ...(isZero(reserved) ? [] : [`${reserved} credits of ${tenant} are reserved`]),
+  ]);
+  const apart = books.flatMap(({ tenant, balance, ledger, billed, granted }) => {
+    const spent = digits(String(subtract(granted, balance)));
+    return [
+      ...(same(balance, ledger) ? [] : [`${tenant}: the balance is ${balance}, its ledger ${ledger}`]),
+      ...(same(spent, billed) ? [] : [`${tenant}: ${spent} credits are gone, its runs bill ${billed}`]),
+    ];
+  });
+  const figures = books.map(({ tenant, billed }) => `${tenant} ${digits(billed)}`).join(", ");
+  return [
+    verdict("no stuck run or reservation", { figures: `${books.length} workspaces`, failures: stuck }),
+    verdict("balance is ledger is runs", { figures: `credits billed: ${figures}`, failures: apart }),
+  ];
+}
+
+function subtract(one: string, other: string): string {
+  const [a, b] = [parseDecimal(one), parseDecimal(other)];
+  const scale = Math.max(a.scale, b.scale);
+  const at = (value: typeof a) => value.units * 10n ** BigInt(scale - value.scale);
+  return formatDecimal({ units: at(a) - at(b), scale });
+}
+
+/** Every report tells of the same runs, to the last digit. */
+export function judgeReports(reports: readonly { where: string; said: Totals; runs: Totals }[]): Verdict {
+  const failures = reports.flatMap(({ where, said, runs }) => [
+    ...(said.requests === runs.requests ? [] : [`${where} tells of ${said.requests} requests, of ${runs.requests}`]),
+    ...(same(said.costUsd, runs.costUsd) ? [] : [`${where} says USD ${said.costUsd}, the runs ${runs.costUsd}`]),
+    ...(same(said.billedCredits, runs.billedCredits)
+      ? []
+      : [`${where} says ${said.billedCredits} credits, the runs ${runs.billedCredits}`]),
+  ]);
+  const figures = reports.map(({ where, said }) => `${where} ${said.requests}`).join(", ");
+  return verdict("reports are the runs", { figures, failures });
+}

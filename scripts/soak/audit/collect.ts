@@ -1,0 +1,157 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import { grantedCredits, type Tenant, type World } from "../world.ts";
+import type { BookFact, RunFact, Totals } from "./facts.ts";
+import type { KeptRecord } from "./imports.ts";
+
+/** One statement on the soak's database, on a connection of its own. */
+export async function query<Row extends pg.QueryResultRow>(
+  world: World,
+  { sql, values }: { sql: string; values: unknown[] },
+): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: world.stack.supabase.dbUrl });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Row>(sql, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const tenantsOf = ({ payer, partner }: World) => [payer, partner];
+const idsOf = (world: World) => tenantsOf(world).map(({ workspaceId }) => workspaceId);
+
+/** Waits for the last settlement, and for the sweeper where something died. @returns how many runs are open after that */
+export async function waitUntilSettled(world: World, { limitMs }: { limitMs: number }): Promise<number> {
+  const deadline = Date.now() + limitMs;
+  for (;;) {
+    const [row] = await query<{ open: number }>(world, {
+      sql: "select count(*)::int as open from ai.runs where workspace_id = any ($1) and status = 'running'",
+      values: [idsOf(world)],
+    });
+    if (row?.open === 0 || Date.now() > deadline) return row?.open ?? 0;
+    await sleep(500);
+  }
+}
+
+export async function readRuns(world: World): Promise<RunFact[]> {
+  const names = new Map(tenantsOf(world).map(({ workspaceId, name }) => [workspaceId, name]));
+  const rows = await query<Record<string, never> & { workspace: string }>(world, {
+    sql: `select r.id, r.workspace_id as workspace, r.request_id as "requestId", r.idempotency_key as "idempotencyKey", r.status,
+        r.usage_source as "usageSource", r.error_code as "errorCode", r.swept, r.exempt,
+        (extract(epoch from r.created_at) * 1000)::float8 as "createdAt",
+        (extract(epoch from r.settled_at) * 1000)::float8 as "settledAt",
+        r.input_tokens::int as "inputTokens", r.cached_input_tokens::int as "cachedInputTokens",
+        r.output_tokens::int as "outputTokens", r.reasoning_tokens::int as "reasoningTokens",
+        r.cost_usd::text as "costUsd", r.billed_credits::text as "billedCredits",
+        r.reserved_usd::text as "reservedUsd", r.markup::text as markup,
+        coalesce(
+          (select e.value -> 'prices' from jsonb_array_elements(r.routes) as e where (e.value ->> 'position')::int = r.route),
+          r.routes -> 0 -> 'prices'
+        ) as prices,
+        coalesce(l.charged, 0)::text as charged, coalesce(l.entries, 0)::int as entries
+      from ai.runs r
+      left join (
+        select run_id, -sum(amount) as charged, count(*) as entries from ai.credit_ledger where run_id is not null group by run_id
+      ) as l on l.run_id = r.id
+      where r.workspace_id = any ($1)`,
+    values: [idsOf(world)],
+  });
+  return rows.map(
+    ({ workspace, ...run }) => ({ ...run, tenant: names.get(workspace) ?? workspace }) as unknown as RunFact,
+  );
+}
+
+export async function readBooks(world: World): Promise<BookFact[]> {
+  return Promise.all(
+    tenantsOf(world).map(async ({ name, workspaceId }) => {
+      const [row] = await query<Omit<BookFact, "tenant" | "granted">>(world, {
+        sql: `select a.balance::text, a.reserved::text,
+            (select coalesce(sum(l.amount), 0)::text from ai.credit_ledger l where l.account_id = a.id) as ledger,
+            (select coalesce(sum(r.billed_credits), 0)::text from ai.runs r where r.workspace_id = $1) as billed,
+            (select count(*)::int from ai.runs r where r.workspace_id = $1 and r.status = 'running') as "openRuns"
+          from ai.credit_accounts a where a.workspace_id = $1`,
+        values: [workspaceId],
+      });
+      if (!row) throw new Error(`${name} has no credit account`);
+      return { tenant: name, granted: grantedCredits, ...row };
+    }),
+  );
+}
+
+/** What the runs of a workspace add up to, by SQL alone. */
+async function totalsOf(world: World, { workspaceId }: Tenant): Promise<Totals> {
+  const [row] = await query<Totals>(world, {
+    sql: `select count(*)::int as requests, coalesce(sum(cost_usd), 0)::text as "costUsd",
+        coalesce(sum(billed_credits), 0)::text as "billedCredits"
+      from ai.runs where workspace_id = $1`,
+    values: [workspaceId],
+  });
+  if (!row) throw new Error("no totals");
+  return row;
+}
+
+/** What the gateway reports of each workspace: of the partner by its app, of the payer by its key. */
+export async function readReports(world: World): Promise<{ where: string; said: Totals; runs: Totals }[]> {
+  const ask = async (path: string, { key, workspaceId }: Tenant) => {
+    const response = await fetch(`${world.stack.ai}/v1${path}`, {
+      headers: { authorization: `Bearer ${key}`, "x-platform-workspace-id": workspaceId },
+    });
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(`${path} was answered ${response.status}: ${text}`);
+    return text;
+  };
+  const usage = await ask("/usage", world.partner);
+  const key = await ask("/key", world.payer);
+  const spent = key.slice(key.indexOf('"spent"'));
+  return [
+    {
+      where: "/v1/usage",
+      said: {
+        requests: Number(sumOf(usage, "requests")),
+        costUsd: sumOf(usage, "amountUsd"),
+        billedCredits: sumOf(usage, "billedCredits"),
+      },
+      runs: await totalsOf(world, world.partner),
+    },
+    {
+      where: "/v1/key",
+      said: {
+        requests: Number(firstOf(spent, "requests")),
+        costUsd: firstOf(spent, "costUsd"),
+        billedCredits: firstOf(spent, "billedCredits"),
+      },
+      runs: await totalsOf(world, world.payer),
+    },
+  ];
+}
+
+const amountsOf = (json: string, name: string) =>
+  [...json.matchAll(new RegExp(`"${name}":\\s*(-?[\\d.]+)`, "g"))].map(([, digits = "0"]) => digits);
+const firstOf = (json: string, name: string) => amountsOf(json, name)[0] ?? "0";
+
+/** The sum of a member's amounts as their digits stand, to 12 decimals, through no float. */
+function sumOf(json: string, name: string): string {
+  const scale = 12;
+  const units = amountsOf(json, name).reduce((sum, digits) => {
+    const [whole = "0", decimals = ""] = digits.split(".");
+    return sum + BigInt(whole + decimals.padEnd(scale, "0").slice(0, scale));
+  }, 0n);
+  const text = units.toString().padStart(scale + 1, "0");
+  return `${text.slice(0, -scale)}.${text.slice(-scale)}`;
+}
+
+export async function readImports(world: World): Promise<{ keptCosts: KeptRecord[]; keptInvoices: KeptRecord[] }> {
+  const values = [world.partner.workspaceId];
+  return {
+    keptCosts: await query<KeptRecord>(world, {
+      sql: `select external_run_id as id, amount_usd::text as "amountUsd" from ai.external_provider_costs where workspace_id = $1`,
+      values,
+    }),
+    keptInvoices: await query<KeptRecord>(world, {
+      sql: `select reference as id, amount_usd::text as "amountUsd" from ai.external_provider_invoices where workspace_id = $1`,
+      values,
+    }),
+  };
+}

@@ -1,0 +1,43 @@
+import type { Span } from "../faults/spans.ts";
+import { recoveryMs } from "../faults/spans.ts";
+import { type Verdict, verdict } from "./verdict.ts";
+
+/** A line of a service's log: `2026-01-01T00:00:00.000Z text`. */
+export type LogLine = { service: string; at: number; text: string };
+
+/** Defects, whatever is down. */
+const defects =
+  /\b(TypeError|ReferenceError|RangeError|SyntaxError|AssertionError|uncaught\w*|unhandled\w*|panicked|PANIC|deadlock detected|heap out of memory)\b/i;
+/** What may only be said of an outage: a stack trace, or an error that nobody handled. */
+const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b/;
+/** The database tells whoever comes while it starts or ends, and of those who are thrown out by its end. */
+const ownEnd =
+  /the database system is|terminating connection|terminating background|not properly shut down|unexpected EOF|could not (receive|send)/;
+
+/** No service wrote of an error that nobody had thought of; outside of faults, of none at all. */
+export function judgeLogs(lines: readonly LogLine[], spans: readonly Span[]): Verdict {
+  const failures: string[] = [];
+  for (const { service, at, text } of lines) {
+    const during = spans.some(
+      ({ from, until }) => at >= from && at <= (until ?? Number.POSITIVE_INFINITY) + recoveryMs,
+    );
+    const isDefect = defects.test(text) && !ownEnd.test(text);
+    if (isDefect || (alarms.test(text) && !during && !ownEnd.test(text))) {
+      failures.push(`${service} ${new Date(at).toISOString()} ${text.slice(0, 300)}`);
+    }
+  }
+  return verdict("no uncaught error in any log", { figures: `${lines.length} lines`, failures });
+}
+
+/** Reads a log file's text; what has no time of its own belongs to the line before. */
+export function logLines(service: string, text: string): LogLine[] {
+  let at = 0;
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [, time, rest] = /^(\d{4}-\d\d-\d\dT[\d:.]+Z) (.*)$/.exec(line) ?? [];
+      if (time) at = Date.parse(time);
+      return { service, at, text: rest ?? line };
+    });
+}

@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import type { ConnectionSample, Sample } from "../samples.ts";
+import { growthOf, judgeConnections, judgeMemory, mostConnections, mostGrowthMb, mostRssMb } from "./resources.ts";
+
+/** Ten minutes of a process, a sample each two seconds. */
+function process(
+  rssMb: (minute: number) => number,
+  { pid = 1, files = () => 20 }: { pid?: number; files?: (n: number) => number } = {},
+) {
+  return Array.from({ length: 300 }, (_, n): Sample => {
+    return { at: n * 2_000, service: "functions", pid, rssMb: rssMb(n / 30), files: files(n) };
+  });
+}
+
+describe("memory", () => {
+  test("that is flat is well, however much it swings", () => {
+    expect(judgeMemory(process((minute) => 120 + 20 * Math.sin(minute * 40))).ok).toBe(true);
+  });
+
+  test("that grows steadily is found, also far below the limit", () => {
+    // Nine minutes are watched after the warm-up.
+    expect(judgeMemory(process((minute) => 80 + (minute * (mostGrowthMb - 2)) / 9)).ok).toBe(true);
+    expect(judgeMemory(process((minute) => 80 + (minute * (mostGrowthMb + 2)) / 9)).ok).toBe(false);
+  });
+
+  test("that is taken once, in the first minute, is no growth", () => {
+    expect(judgeMemory(process((minute) => (minute < 1 ? 60 : 150))).ok).toBe(true);
+  });
+
+  test("above the limit is found, be it for a moment", () => {
+    const limit = mostRssMb.functions ?? 0;
+    expect(judgeMemory(process((minute) => (minute === 5 ? limit : 100))).ok).toBe(true);
+    expect(judgeMemory(process((minute) => (minute === 5 ? limit + 1 : 100))).ok).toBe(false);
+  });
+
+  test("of another process begins anew, and of a short one nothing is said", () => {
+    expect(judgeMemory([...process(() => 80), ...process(() => 150, { pid: 2 })]).ok).toBe(true);
+    expect(growthOf(process((minute) => 80 + minute).slice(0, 140))).toBeUndefined();
+  });
+});
+
+describe("connections", () => {
+  const rest: ConnectionSample = { at: 0, role: "gateway", connections: 8, idleInTransaction: 0 };
+  const judged = (peak: number, { atRest = rest, samples = [] as Sample[] } = {}) =>
+    judgeConnections({ connections: [{ ...rest, connections: peak }], samples, atRest: [atRest] }).ok;
+
+  test("beyond a role's pools are found", () => {
+    expect(judged(mostConnections.gateway ?? 0)).toBe(true);
+    expect(judged((mostConnections.gateway ?? 0) + 1)).toBe(false);
+  });
+
+  test("left in a transaction are found", () => {
+    expect(judged(8, { atRest: { ...rest, idleInTransaction: 1 } })).toBe(false);
+  });
+
+  test("and files that a process opens and never closes are found", () => {
+    expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + (n % 40) }) })).toBe(true);
+    expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + n }) })).toBe(false);
+  });
+});

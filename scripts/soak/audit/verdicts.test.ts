@@ -1,0 +1,87 @@
+import { describe, expect, test } from "vitest";
+import { recoveryMs, type Span } from "../faults/spans.ts";
+import { judgeAccounts, judgeEnded } from "./accounts.ts";
+import { judgeImports } from "./imports.ts";
+import { judgeLogs, logLines } from "./logs.ts";
+
+describe("accounts", () => {
+  const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };
+
+  test("that cannot be opened any more are lost, whether their session lives or not", () => {
+    expect(judgeAccounts([fact]).ok).toBe(true);
+    expect(judgeAccounts([fact, { ...fact, opened: false, answered: "401" }]).ok).toBe(false);
+    expect(judgeAccounts([{ ...fact, opened: false, answered: "401", sessionLives: false }]).failures[0]).toContain(
+      "is gone",
+    );
+  });
+
+  test("a session that outlives its sign-out is found", () => {
+    const ended = { actor: "browser 1", what: "session s", how: "its user signed out", alive: false };
+    expect(judgeEnded([ended]).ok).toBe(true);
+    expect(judgeEnded([ended, { ...ended, alive: true }]).ok).toBe(false);
+  });
+});
+
+describe("imports", () => {
+  const observations = [
+    { observedAt: "2026-01-01T00:01:00Z", amountUsd: "1.5", accepted: true },
+    { observedAt: "2026-01-01T00:02:00Z", amountUsd: "2.5", accepted: true },
+  ];
+  const reported = {
+    costs: [{ externalRunId: "c", observations }],
+    invoices: [{ reference: "i", amountUsd: "12.50", accepted: true }],
+  };
+  const kept = {
+    keptCosts: [{ id: "c", amountUsd: "2.500000000000" }],
+    keptInvoices: [{ id: "i", amountUsd: "12.5" }],
+  };
+  const judged = (change: object) => judgeImports({ ...reported, ...kept, ...change }).ok;
+
+  test("are kept once, in the newest state", () => {
+    expect(judged({})).toBe(true);
+    expect(judged({ keptCosts: [{ id: "c", amountUsd: "1.5" }] })).toBe(false);
+    expect(judged({ keptCosts: [] })).toBe(false);
+    expect(judged({ keptCosts: [...kept.keptCosts, ...kept.keptCosts] })).toBe(false);
+    expect(judged({ keptInvoices: [] })).toBe(false);
+    expect(judged({ keptInvoices: [{ id: "i", amountUsd: "12.51" }] })).toBe(false);
+    expect(judged({ keptInvoices: [...kept.keptInvoices, ...kept.keptInvoices] })).toBe(false);
+  });
+});
+
+describe("logs", () => {
+  const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
+  const judged = (text: string, at = 0, service = "web") => judgeLogs([{ service, at, text }], [span]).ok;
+
+  test("may tell of an outage while there is one", () => {
+    const line = '{"level":"error","error":"Error","code":"ECONNREFUSED"}';
+    expect(judged(line, 10_000)).toBe(true);
+    expect(judged(line, 12_000 + recoveryMs)).toBe(true);
+    expect(judged(line, 12_000 + recoveryMs + 1)).toBe(false);
+    expect(judged("    at file.ts:1:2", 10_000)).toBe(true);
+    expect(judged("    at file.ts:1:2")).toBe(false);
+  });
+
+  test("may tell of a defect at no time", () => {
+    for (const line of [
+      "TypeError: x is not a function",
+      "Uncaught (in promise) Error",
+      "unhandledRejection",
+      "ERROR:  deadlock detected",
+    ]) {
+      expect(judged(line, 10_000)).toBe(false);
+    }
+  });
+
+  test("may tell of requests and warnings always", () => {
+    expect(judged('status=503 method=GET path="/" ms=1.0')).toBe(true);
+    expect(judged("warning request=1 a switch was not finished: unavailable")).toBe(true);
+    expect(judged("FATAL:  the database system is starting up", 0, "postgres")).toBe(true);
+  });
+
+  test("are read with the times of their lines", () => {
+    expect(logLines("web", "2026-01-01T00:00:00.000Z one\n  more\n")).toEqual([
+      { service: "web", at: Date.UTC(2026, 0, 1), text: "one" },
+      { service: "web", at: Date.UTC(2026, 0, 1), text: "  more" },
+    ]);
+  });
+});

@@ -1,0 +1,120 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import type { SoakStack } from "../stack.ts";
+import type { FaultKind, PlannedFault } from "./plan.ts";
+import { stallPostgres } from "./pulses.ts";
+import type { Part, Span } from "./spans.ts";
+
+const healthPollMs = 100;
+const healthTimeoutMs = 2_000;
+/** A service that takes longer to come back than this is a failure of the run. */
+const comebackLimitMs = 45_000;
+const slowNetwork = { fromMs: 15, toMs: 80 };
+
+type Deps = { stack: SoakStack; spans: Span[]; ended: AbortSignal; say: (line: string) => void };
+
+/** Does what is planned, at its time, and notes each fault's span until the part's health check answers again. */
+export async function injectFaults(
+  planned: readonly PlannedFault[],
+  { startedAt, ...deps }: Deps & { startedAt: number },
+): Promise<void> {
+  for (const fault of planned) {
+    const waitMs = startedAt + fault.atMs - Date.now();
+    await sleep(Math.max(0, waitMs), undefined, { signal: deps.ended }).catch(() => undefined);
+    if (deps.ended.aborted) return;
+    await inject(fault, deps);
+  }
+}
+
+async function inject({ kind, forMs }: PlannedFault, deps: Deps): Promise<void> {
+  const span: Span = { kind, part: partOf(kind), from: Date.now(), until: null, killed: kind.endsWith("SIGKILL") };
+  deps.spans.push(span);
+  await apply(kind, { ...deps, forMs });
+  span.until = Date.now();
+  deps.say(`fault ${kind}, ${((span.until - span.from) / 1_000).toFixed(1)} s`);
+}
+
+function partOf(kind: FaultKind): Part {
+  if (kind === "slow disk" || kind === "network delay") return "postgres";
+  return kind.split(" ")[0] as Part;
+}
+
+async function apply(kind: FaultKind, { stack, ended, forMs }: Deps & { forMs: number }): Promise<void> {
+  switch (kind) {
+    case "slow disk":
+      return stallPostgres(pidOf(stack, "postgres"), { forMs, ended });
+    case "network delay":
+      stack.proxy.delay(slowNetwork);
+      await sleep(forMs, undefined, { signal: ended }).catch(() => undefined);
+      stack.proxy.delay(null);
+      return;
+    case "provider 500":
+      return providerOutage(stack, { how: { failure: 500 }, forMs, ended });
+    case "provider hang":
+      return providerOutage(stack, { how: { failure: "hang" }, forMs, ended });
+    case "provider reset":
+      return providerOutage(stack, { how: { failure: "reset" }, forMs, ended });
+    case "provider cut":
+      return providerOutage(stack, { how: { midway: "cut" }, forMs, ended });
+    default: {
+      const [name = "", signal] = kind.split(" ");
+      return restart(stack, { name, signal: signal as NodeJS.Signals });
+    }
+  }
+}
+
+async function providerOutage(
+  stack: SoakStack,
+  { how, forMs, ended }: { how: object; forMs: number; ended: AbortSignal },
+): Promise<void> {
+  const url = `${stack.read().provider}/outage`;
+  await fetch(url, { method: "PUT", body: JSON.stringify(how) });
+  await sleep(forMs, undefined, { signal: ended }).catch(() => undefined);
+  await fetch(url, { method: "DELETE" });
+}
+
+function pidOf(stack: SoakStack, name: string): number {
+  const pid = stack.read().services.find((service) => service.name === name)?.pid;
+  if (!pid) throw new Error(`${name} does not run`);
+  return pid;
+}
+
+/** Ends a service's process; the stack's runner starts it again. Resolves when another process of it is healthy. */
+async function restart(stack: SoakStack, { name, signal }: { name: string; signal: NodeJS.Signals }): Promise<void> {
+  const pid = pidOf(stack, name);
+  process.kill(pid, signal);
+  const deadline = Date.now() + comebackLimitMs;
+  while (Date.now() < deadline) {
+    if (!stack.isUp()) throw new Error(`The stack ended while ${name} was to come back.`);
+    const now = stack.read().services.find((service) => service.name === name);
+    if (now && now.pid !== pid && (await isHealthy(stack, now))) return;
+    await sleep(healthPollMs);
+  }
+  throw new Error(`${name} did not come back within ${comebackLimitMs / 1_000} s of ${signal}.`);
+}
+
+const healthPaths: Record<string, string> = {
+  identity: "/health",
+  gateway: "/health",
+  functions: "/healthz",
+  web: "/healthz",
+};
+
+async function isHealthy(stack: SoakStack, { name, port }: { name: string; port: number }): Promise<boolean> {
+  try {
+    if (name === "postgres") {
+      const client = new pg.Client({
+        connectionString: stack.read().supabase.dbUrl,
+        connectionTimeoutMillis: healthTimeoutMs,
+      });
+      client.on("error", () => undefined);
+      await client.connect();
+      await client.end();
+      return true;
+    }
+    const url = `http://127.0.0.1:${port}${healthPaths[name] ?? "/healthz"}`;
+    return (await fetch(url, { signal: AbortSignal.timeout(healthTimeoutMs) })).ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { readSoakOptions } from "../options.ts";
+import { createRandom } from "../random.ts";
+import { planFaults } from "./plan.ts";
+
+const plan = (seed: number, trafficMs = 30 * 60_000) =>
+  planFaults({ quick: false, trafficMs, random: createRandom(seed) });
+
+test("a seed makes one plan", () => {
+  expect(plan(7)).toEqual(plan(7));
+  expect(plan(7)).not.toEqual(plan(8));
+});
+
+test("of half an hour, every kind of fault is a part, one at a time, and the middle is without restarts of what we watch", () => {
+  for (const seed of [1, 2, 3]) {
+    const faults = plan(seed);
+    expect(new Set(faults.map(({ kind }) => kind)).size).toBe(15);
+    for (const [n, { atMs, forMs }] of faults.entries()) {
+      expect((faults[n + 1]?.atMs ?? Number.POSITIVE_INFINITY) - atMs - forMs).toBeGreaterThan(13_000);
+    }
+    const middle = faults.filter(({ atMs }) => atMs > 7.5 * 60_000 && atMs < 22.5 * 60_000);
+    expect(middle.filter(({ kind }) => /^(web|functions|identity|gateway)/.test(kind))).toEqual([]);
+  }
+});
+
+test("no service dies more than three times a minute, after which the stack gives up on it", () => {
+  for (let seed = 0; seed < 50; seed += 1) {
+    const deaths = plan(seed).filter(({ kind }) => kind.includes("SIG"));
+    for (const { kind, atMs } of deaths) {
+      const name = kind.split(" ")[0] ?? "";
+      const within = deaths.filter(
+        (other) => other.kind.startsWith(name) && other.atMs >= atMs && other.atMs < atMs + 60_000,
+      );
+      expect(within.length).toBeLessThanOrEqual(3);
+    }
+  }
+});
+
+test("chances follow from the seed, and of everybody alone", () => {
+  const draw = (name: string) =>
+    Array.from(
+      { length: 5 },
+      (
+        (random) => () =>
+          random.next()
+      )(createRandom(5).fork(name)),
+    );
+  expect(draw("a")).toEqual(draw("a"));
+  expect(draw("a")).not.toEqual(draw("b"));
+  const random = createRandom(5);
+  const drawn = Array.from({ length: 10_000 }, () => random.weighted({ often: 3, seldom: 1, never: 0 }));
+  expect(drawn.filter((one) => one === "often").length / drawn.length).toBeCloseTo(0.75, 1);
+  expect(drawn).not.toContain("never");
+  expect(new Set(random.shuffled([1, 2, 3, 4])).size).toBe(4);
+});
+
+test.each([
+  ["--minutes", "0.9"],
+  ["--minutes", "1441"],
+  ["--seed", "-1"],
+  ["--seed", "a"],
+  ["--quick", "--minutes", "3"],
+  ["--fast"],
+])("%s %s is refused", (...args) => {
+  expect(() => readSoakOptions(args)).toThrow();
+});
+
+test("thirty minutes are the default, and the seed is what was asked for", () => {
+  expect(readSoakOptions([]).trafficMs).toBe(30 * 60_000);
+  expect(readSoakOptions(["--minutes", "1", "--seed", "4294967295"])).toMatchObject({
+    trafficMs: 60_000,
+    seed: 2 ** 32 - 1,
+  });
+});

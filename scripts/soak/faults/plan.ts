@@ -1,0 +1,98 @@
+import type { Random } from "../random.ts";
+
+/** What is done to the stack. */
+export type FaultKind =
+  | "functions SIGKILL"
+  | "functions SIGTERM"
+  | "identity SIGKILL"
+  | "identity SIGTERM"
+  | "web SIGKILL"
+  | "web SIGTERM"
+  | "gateway SIGKILL"
+  | "postgres SIGKILL"
+  | "postgres SIGINT"
+  | "provider 500"
+  | "provider hang"
+  | "provider reset"
+  | "provider cut"
+  | "slow disk"
+  | "network delay";
+
+export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
+
+/** Processes that are ended; the stack starts them again. Nothing can be said of their memory over these. */
+const restarts = [
+  "functions SIGKILL",
+  "functions SIGTERM",
+  "identity SIGKILL",
+  "identity SIGTERM",
+  "web SIGKILL",
+  "web SIGTERM",
+  "gateway SIGKILL",
+] as const satisfies FaultKind[];
+const others = [
+  "postgres SIGKILL",
+  "postgres SIGINT",
+  "provider 500",
+  "provider hang",
+  "provider reset",
+  "provider cut",
+  "slow disk",
+  "network delay",
+] as const satisfies FaultKind[];
+
+/**
+ * A minute with one of each sort. Functions die first, and the server that sweeps soon after, so that what was left open
+ * is swept before the traffic has ended; between two faults the stack is whole again.
+ */
+const quickPlan: [FaultKind, number, number][] = [
+  ["functions SIGKILL", 3, 0],
+  ["provider 500", 9, 3],
+  ["web SIGTERM", 16, 0],
+  ["postgres SIGKILL", 23, 0],
+  ["slow disk", 30, 4],
+  ["identity SIGTERM", 38, 0],
+  ["network delay", 44, 3],
+  ["provider cut", 49, 2],
+];
+
+const firstMs = 15_000;
+/** Before the end, so that the last fault's consequences show in the traffic. */
+const quietEndMs = 20_000;
+
+function serviceOf(kind: FaultKind | undefined): string | undefined {
+  return kind?.split(" ")[0];
+}
+
+/** What will be done when, in milliseconds from the traffic's start. The same chances give the same plan. */
+export function planFaults({
+  quick,
+  trafficMs,
+  random,
+}: {
+  quick: boolean;
+  trafficMs: number;
+  random: Random;
+}): PlannedFault[] {
+  if (quick) return quickPlan.map(([kind, at, seconds]) => ({ kind, atMs: at * 1_000, forMs: seconds * 1_000 }));
+  const planned: PlannedFault[] = [];
+  let round: FaultKind[] = [];
+  let atMs = firstMs;
+  while (atMs < trafficMs - quietEndMs) {
+    // Half of the time in the middle is without restarts, so that memory can be watched.
+    const isMiddle = atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
+    round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
+    if (round.length === 0) round = random.shuffled(isMiddle ? others : [...restarts, ...others]);
+    // The stack gives up on a service that dies again and again.
+    const at = Math.max(
+      0,
+      round.findLastIndex((kind) => serviceOf(kind) !== serviceOf(planned.at(-1)?.kind)),
+    );
+    const [kind] = round.splice(at, 1) as [FaultKind];
+    const lasts = kind.startsWith("provider") || kind === "slow disk" || kind === "network delay";
+    const forMs = lasts ? Math.round(random.between(4_000, 12_000)) : 0;
+    planned.push({ kind, atMs: Math.round(atMs), forMs });
+    atMs += forMs + random.between(14_000, 26_000);
+  }
+  return planned;
+}

@@ -1,0 +1,57 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const stoppedMs = 180;
+const runningMs = 120;
+
+/** The children of a process, as /proc has them. */
+function childrenOf(pid: number): number[] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .map(Number)
+    .filter((candidate) => {
+      try {
+        const stat = readFileSync(`/proc/${candidate}/stat`, "utf8");
+        return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
+      } catch {
+        return false;
+      }
+    });
+}
+
+function signal(pids: readonly number[], name: NodeJS.Signals): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, name);
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}
+
+/**
+ * Lets Postgres work as on a disk that stalls: all its processes but the first (backends, WAL writer, checkpointer) stand
+ * still for 180 ms of each 300 ms, so that commits wait in the middle with their locks held. Needs no root, and Linux'
+ * /proc. They run again whatever happens.
+ */
+export async function stallPostgres(
+  pid: number,
+  { forMs, ended }: { forMs: number; ended: AbortSignal },
+): Promise<void> {
+  const until = Date.now() + forMs;
+  let stopped: number[] = [];
+  const goOn = () => signal(stopped, "SIGCONT");
+  process.on("exit", goOn);
+  try {
+    while (Date.now() < until && !ended.aborted) {
+      stopped = childrenOf(pid);
+      signal(stopped, "SIGSTOP");
+      await sleep(stoppedMs);
+      goOn();
+      await sleep(runningMs);
+    }
+  } finally {
+    goOn();
+    process.off("exit", goOn);
+  }
+}

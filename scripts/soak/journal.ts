@@ -1,0 +1,124 @@
+/** Whom a call asked. */
+export type Target = "web" | "ai" | "notes";
+
+/** One HTTP call as its client saw it. */
+export type Answered = {
+  actor: string;
+  what: string;
+  target: Target;
+  /** Milliseconds since 1970. */
+  startedAt: number;
+  endedAt: number;
+  /** Null where no answer came, or not whole. */
+  status: number | null;
+  /** The error's code, where the answer or the network named one. */
+  code: string | null;
+  requestId: string | null;
+  /** The caller itself went away. */
+  left: boolean;
+  /** An error that was asked for, as by a model that is made for failing. */
+  asked: boolean;
+};
+
+/** Something that no client should see, whatever faults there are. */
+export type Finding = { at: number; actor: string; text: string };
+
+/** What all clients saw, in the order of the answers. */
+export interface Journal {
+  answers: Answered[];
+  findings: Finding[];
+  /** How often what was done, for the line of progress. */
+  counts: Map<string, number>;
+  add(answered: Answered): void;
+  find(actor: string, text: string): void;
+  count(what: string): void;
+}
+
+export function createJournal(): Journal {
+  const counts = new Map<string, number>();
+  const answers: Answered[] = [];
+  const findings: Finding[] = [];
+  const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1);
+  return {
+    answers,
+    findings,
+    counts,
+    add(answered) {
+      answers.push(answered);
+      count("calls");
+      if (answered.status === null && !answered.left) count("unanswered");
+      if ((answered.status ?? 0) >= 500 && !answered.asked) count("5xx");
+    },
+    find(actor, text) {
+      findings.push({ at: Date.now(), actor, text });
+      count("findings");
+    },
+    count,
+  };
+}
+
+const longestCallMs = 90_000;
+
+/** No answer came: the network failed, or it took longer than anybody waits. */
+export class NoAnswer extends Error {
+  readonly code: string;
+  constructor(code: string, options?: { cause: unknown }) {
+    super(`no answer: ${code}`, options);
+    this.code = code;
+  }
+}
+
+export type Described = Pick<Answered, "actor" | "what" | "target"> & { asked?: boolean };
+type Seen = { status: number; code?: string | null; requestId?: string | null };
+
+/**
+ * Makes a call and notes down what became of it.
+ * @param options.left tells whether the caller went away itself
+ * @throws NoAnswer
+ */
+export async function watch<Result>(
+  journal: Journal,
+  described: Described,
+  {
+    call,
+    seen,
+    left = () => false,
+  }: { call: () => Promise<Result>; seen: (result: Result) => Seen; left?: () => boolean },
+): Promise<Result> {
+  const startedAt = Date.now();
+  const note = (what: Seen | { status: null; code: string }) =>
+    journal.add({
+      requestId: null,
+      ...described,
+      asked: described.asked ?? false,
+      startedAt,
+      endedAt: Date.now(),
+      left: left(),
+      ...what,
+      code: what.code ?? null,
+    });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new NoAnswer("no answer in 90 s")), longestCallMs);
+  });
+  try {
+    const result = await Promise.race([call(), late]);
+    note(seen(result));
+    return result;
+  } catch (error) {
+    const code = codeOf(error);
+    note({ status: null, code });
+    throw error instanceof NoAnswer ? error : new NoAnswer(code, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What the network said, as far down as it goes. */
+function codeOf(error: unknown): string {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (at instanceof NoAnswer) return at.code;
+    if ("code" in at && typeof at.code === "string") return at.code;
+  }
+  return error instanceof Error ? error.name : "unknown";
+}

@@ -1,0 +1,44 @@
+import { readSoakOptions, usage } from "./options.ts";
+import { runSoak } from "./run.ts";
+import { startSoakStack } from "./stack.ts";
+
+/** `npm run soak`: traffic and faults on a stack of its own, and then an audit. Exit code 1 where it finds something. */
+try {
+  const options = readSoakOptions(process.argv.slice(2));
+  if (options.help) {
+    console.log(usage);
+    process.exit(0);
+  }
+  console.log(
+    `soak with seed ${options.seed}: ${Math.round(options.trafficMs / 1_000)} s of traffic. Ctrl-C ends it early.`,
+  );
+  const stack = await startSoakStack();
+  const stopping = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      // A terminal's Ctrl-C may come twice, from it and from npm; who means it sends another one.
+      if (stopping.signal.aborted) return;
+      console.log(`\n${signal}: the traffic ends; then the audit.`);
+      stopping.abort();
+      setTimeout(() => {
+        process.once(signal, () => {
+          stack.kill();
+          process.exit(1);
+        });
+      }, 1_000);
+    });
+  }
+  process.env.GATEHOUSE_STACK = stack.file;
+  let ok = false;
+  try {
+    ok = await runSoak(stack, { options, stopping: stopping.signal });
+  } finally {
+    await stack.stop();
+    if (ok && !options.keep) await stack.remove();
+    else console.log(`Data and logs: ${stack.dataDir}`);
+  }
+  process.exit(ok ? 0 : 1);
+} catch (error) {
+  console.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  process.exit(1);
+}

@@ -1,0 +1,69 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { injectFaults } from "./faults/inject.ts";
+import { planFaults } from "./faults/plan.ts";
+import type { Span } from "./faults/spans.ts";
+import { createJournal } from "./journal.ts";
+import type { SoakOptions } from "./options.ts";
+import { createRandom } from "./random.ts";
+import { progressLine, renderVerdicts, writeReport } from "./report.ts";
+import { startSampler } from "./samples.ts";
+import type { SoakStack } from "./stack.ts";
+import { followTruth } from "./truth.ts";
+
+const progressMs = 10_000;
+/** Nobody is given up on before: the longest that an importer tries again. */
+const farewellLimitMs = 30_000;
+
+/** One soak on a running stack. @returns whether the audit found nothing */
+export async function runSoak(
+  stack: SoakStack,
+  { options, stopping }: { options: SoakOptions; stopping: AbortSignal },
+): Promise<boolean> {
+  const begun = Date.now();
+  // What these import reads GATEHOUSE_STACK when it is loaded.
+  const { createWorld } = await import("./world.ts");
+  const { crowd, startTraffic } = await import("./traffic/traffic.ts");
+  const { audit } = await import("./audit/audit.ts");
+  const world = await createWorld({ browsers: crowd.browsers, people: crowd.people, visitors: crowd.visitors + 1 });
+  const random = createRandom(options.seed);
+  const journal = createJournal();
+  const spans: Span[] = [];
+  const sampler = startSampler(stack);
+  const truth = followTruth(world.stack.provider);
+  const over = AbortSignal.any([stopping, AbortSignal.timeout(options.trafficMs)]);
+  const startedAt = Date.now();
+  const say = (line: string) => console.log(line);
+  const traffic = startTraffic({ world, journal, random, ended: over });
+  const progress = setInterval(
+    () => say(progressLine(journal, { elapsedMs: Date.now() - startedAt, spans })),
+    progressMs,
+  );
+  const planned = planFaults({ ...options, random: random.fork("faults") });
+  const faults = injectFaults(planned, { stack, spans, ended: over, startedAt, say }).catch((error: unknown) => {
+    journal.find("faults", error instanceof Error ? error.message : String(error));
+  });
+  await Promise.all([faults, traffic.done.then(() => undefined), untilAborted(over)].map((one) => orLate(one, over)));
+  clearInterval(progress);
+  say(progressLine(journal, { elapsedMs: Date.now() - startedAt, spans }));
+
+  const verdicts = await audit({ stack, world, traffic, journal, spans, truth, sampler });
+  sampler.stop();
+  const seconds = Math.round((Date.now() - begun) / 1_000);
+  const file = await writeReport(options.reportDir, { seed: options.seed, seconds, verdicts, spans, journal, sampler });
+  say(`\n${renderVerdicts(verdicts)}\n`);
+  const failed = verdicts.filter(({ ok }) => !ok).length;
+  say(`${verdicts.length - failed} passed, ${failed} failed. Report: ${file}`);
+  if (failed > 0)
+    say(`Again with the same choices: npm run soak -- ${options.quick ? "--quick " : ""}--seed ${options.seed}`);
+  return failed === 0;
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}
+
+/** Waits for something to end, but not for ever once it should. */
+async function orLate(work: Promise<void>, over: AbortSignal): Promise<void> {
+  await Promise.race([work, untilAborted(over).then(() => sleep(farewellLimitMs))]);
+}

@@ -1,0 +1,76 @@
+import { readdirSync, readFileSync } from "node:fs";
+import pg from "pg";
+import type { SoakStack } from "./stack.ts";
+
+/** What a service held at a moment. */
+export type Sample = { at: number; service: string; pid: number; rssMb: number; files: number };
+/** Connections of Postgres at a moment, by login role. */
+export type ConnectionSample = { at: number; role: string; connections: number; idleInTransaction: number };
+
+const sampleIntervalMs = 2_000;
+const pageBytes = 4_096;
+const sampled = ["web", "functions", "identity", "gateway", "notes"];
+
+export interface Sampler {
+  samples: Sample[];
+  connections: ConnectionSample[];
+  /** Takes one more of the connections. */
+  takeConnections(): Promise<void>;
+  stop(): void;
+}
+
+/** Looks at the stack's processes and connections every two seconds. */
+export function startSampler(stack: SoakStack): Sampler {
+  const samples: Sample[] = [];
+  const connections: ConnectionSample[] = [];
+
+  function takeProcesses(): void {
+    const at = Date.now();
+    for (const { name, pid } of stack.read().services) {
+      if (!sampled.includes(name)) continue;
+      try {
+        const resident = Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
+        const files = readdirSync(`/proc/${pid}/fd`).length;
+        samples.push({ at, service: name, pid, rssMb: (resident * pageBytes) / 2 ** 20, files });
+      } catch {
+        // It is being started again.
+      }
+    }
+  }
+
+  async function takeConnections(): Promise<void> {
+    const client = new pg.Client({ connectionString: stack.read().supabase.dbUrl, connectionTimeoutMillis: 1_000 });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ role: string; connections: number; waiting: number }>(
+        `select usename as role, count(*)::int as connections,
+           (count(*) filter (where state like 'idle in transaction%' and now() - state_change > interval '2 seconds'))::int as waiting
+         from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() group by usename`,
+      );
+      const at = Date.now();
+      for (const { role, connections: count, waiting } of rows) {
+        connections.push({ at, role, connections: count, idleInTransaction: waiting });
+      }
+    } catch {
+      // It is being started again, or stands still.
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  }
+
+  let underWay = false;
+  const timer = setInterval(() => {
+    if (underWay) return;
+    underWay = true;
+    try {
+      takeProcesses();
+    } catch {
+      // The description is gone: the stack ends.
+    }
+    void takeConnections().finally(() => {
+      underWay = false;
+    });
+  }, sampleIntervalMs);
+  return { samples, connections, takeConnections, stop: () => clearInterval(timer) };
+}

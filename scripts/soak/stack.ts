@@ -1,0 +1,114 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createWriteStream } from "node:fs";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import path from "node:path";
+import { readStackFile, type Stack } from "../test/stack.ts";
+import { createDelayingProxy, type DelayingProxy } from "./faults/proxy.ts";
+
+const startTimeoutMs = 120_000;
+const stopTimeoutMs = 20_000;
+/** Seconds. We refresh 90 before the end, so that each session is refreshed every 15 s that somebody uses it. */
+const accessTokenSeconds = 105;
+
+/** A whole stack of the soak's own. */
+export interface SoakStack {
+  file: string;
+  dataDir: string;
+  /** As it is now: a service that was started again has another pid. */
+  read(): Stack;
+  /** Stands between the services and Postgres. */
+  proxy: DelayingProxy;
+  /** Whether its runner still runs. */
+  isUp(): boolean;
+  stop(): Promise<void>;
+  kill(): void;
+  remove(): Promise<void>;
+}
+
+/**
+ * Starts one on free ports and empty data below `.local/`, built for production, with a proxy in front of Postgres.
+ * @throws Error with the runner's last words when it does not become ready
+ */
+export async function startSoakStack(): Promise<SoakStack> {
+  await mkdir(".local", { recursive: true });
+  const dataDir = await mkdtemp(path.resolve(".local/soak-"));
+  const proxy = await createDelayingProxy();
+  const child = spawn(
+    process.execPath,
+    [
+      "scripts/local-stack/main.ts",
+      ...["--json", "--embedded", "--ports", "auto", "--data-dir", dataDir, "--database-via", String(proxy.port)],
+    ],
+    {
+      stdio: ["ignore", "pipe", "pipe"],
+      // A Ctrl-C is ours to hear: traffic ends, and the stack is still needed for the audit.
+      detached: true,
+      env: {
+        ...process.env,
+        GATEHOUSE_STACK: "",
+        GOTRUE_JWT_EXP: String(accessTokenSeconds),
+        // It ends when we do, however we end.
+        npm_lifecycle_event: "soak",
+      },
+    },
+  );
+  const log = createWriteStream(path.join(dataDir, "runner.log"));
+  let said = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    said = (said + chunk).slice(-4_000);
+    log.write(chunk);
+    const port = /postgres +│ up on (\d+)/.exec(said)?.[1];
+    if (port) proxy.passTo(Number(port));
+  });
+  const file = path.join(dataDir, "stack.json");
+  const isUp = () => child.exitCode === null && child.signalCode === null;
+  const remove = () => rm(dataDir, { recursive: true, force: true });
+  const stop = async () => {
+    await end(child);
+    await proxy.close();
+  };
+  try {
+    await untilReady(child, () => said);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    file,
+    dataDir,
+    proxy,
+    isUp,
+    stop,
+    remove,
+    read: () => readStackFile(file),
+    kill: () => child.kill("SIGKILL"),
+  };
+}
+
+async function untilReady(child: ChildProcess, said: () => string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    let output = "";
+    const late = setTimeout(() => {
+      reject(new Error(`The stack was not ready after ${startTimeoutMs / 1000} s:\n${said()}`));
+    }, startTimeoutMs);
+    child.stdout?.on("data", (chunk) => {
+      output += chunk;
+      if (!output.endsWith("}\n")) return;
+      clearTimeout(late);
+      resolve();
+    });
+    child.once("exit", (code) => {
+      clearTimeout(late);
+      reject(new Error(`The stack ended with code ${code} before it was ready:\n${said()}`));
+    });
+  });
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  child.kill("SIGTERM");
+  const forced = setTimeout(() => child.kill("SIGKILL"), stopTimeoutMs);
+  await exited;
+  clearTimeout(forced);
+}

@@ -1,0 +1,226 @@
+import { accessTokenOf } from "../../../remix-app/testing/browser.ts";
+import type { Person } from "../../test/people.ts";
+import { NoAnswer } from "../journal.ts";
+import type { Random } from "../random.ts";
+import type { Actor, Stage } from "./actor.ts";
+import { addressFrom, openWatchedBrowser, type PageAnswer, type WatchedBrowser } from "./watched-browser.ts";
+
+/**
+ * What the people at a browser know of an account there. `held`: signed in, and nobody signed it out. `out`: signed out,
+ * or never in. `doubtful`: an answer to a sign-in or sign-out did not come, so either is right.
+ */
+export type Standing = "held" | "out" | "doubtful";
+
+/** A session that ended by a sign-out whose answer came. */
+export type EndedSession = {
+  actor: string;
+  sessionId: string;
+  userId: string;
+  accessToken: string | null;
+  endedAt: number;
+};
+
+export interface Household extends Actor {
+  browser: WatchedBrowser;
+  people: readonly Person[];
+  standings: ReadonlyMap<string, Standing>;
+  sessionIds: ReadonlyMap<string, string>;
+  ended: readonly EndedSession[];
+  /** Asks the server about doubtful accounts. @returns false where it does not answer now */
+  reconcile(): Promise<boolean>;
+  /** The account that the browser acts as, where that is sure. */
+  active(): string | null;
+}
+
+const accounts = "/api/v1/auth/accounts";
+export const listed = (text: string) =>
+  (JSON.parse(text) as { accounts: { id: string; active: boolean; requiresReauth: boolean }[] }).accounts;
+
+/** A browser that several people share: they sign in, also with wrong passwords, read pages, switch, and sign out. */
+export function createHousehold(
+  stage: Stage,
+  { name, people, random }: { name: string; people: Person[]; random: Random },
+): Household {
+  const { journal, world } = stage;
+  const address = addressFrom(random);
+  const browser = openWatchedBrowser(journal, { actor: name, base: world.stack.base, target: "web", address });
+  const standings = new Map<string, Standing>(people.map(({ id }) => [id, "out"]));
+  const sessionIds = new Map<string, string>();
+  const ended: EndedSession[] = [];
+  /** Undefined where it may be anyone's. */
+  let active: string | null | undefined = null;
+
+  const inStanding = (standing: Standing) => people.filter(({ id }) => standings.get(id) === standing);
+  const failed = ({ status }: PageAnswer) => status >= 500;
+
+  /** Whatever it was, its answer is not known. */
+  function doubt(...ids: string[]): void {
+    for (const id of ids) standings.set(id, "doubtful");
+    active = undefined;
+  }
+
+  async function reconcile(): Promise<boolean> {
+    const answer = await browser.get(accounts);
+    if (failed(answer)) return false;
+    if (answer.status !== 200) {
+      for (const { id } of inStanding("held"))
+        journal.find(name, `no account is listed (${answer.status}), yet ${id} is signed in`);
+      for (const { id } of people) standings.set(id, "out");
+      active = null;
+      return true;
+    }
+    const there = listed(answer.text);
+    for (const person of people) {
+      const entry = there.find(({ id }) => id === person.id);
+      const isIn = entry !== undefined && !entry.requiresReauth;
+      if (standings.get(person.id) === "held" && !isIn) {
+        journal.find(
+          name,
+          `account ${person.id} is ${entry ? "listed as signed out" : "gone"}, and nobody signed it out`,
+        );
+      }
+      if (standings.get(person.id) === "out" && isIn)
+        journal.find(name, `account ${person.id} is listed after its sign-out`);
+      standings.set(person.id, isIn ? "held" : "out");
+    }
+    active = there.find((entry) => entry.active && !entry.requiresReauth)?.id ?? null;
+    return true;
+  }
+
+  async function signIn(person: Person): Promise<void> {
+    const path = active === null && inStanding("held").length === 0 ? "/login" : "/add-account";
+    if (random.chance(0.25)) {
+      const typo = await browser.post(path, { email: person.email, password: `${person.password} `, returnUrl: "" });
+      if (typo.status < 400) journal.find(name, `a wrong password was answered ${typo.status}`);
+      journal.count("wrong passwords");
+    }
+    try {
+      const answer = await browser.post(path, { email: person.email, password: person.password, returnUrl: "" });
+      if (answer.status === 429) return journal.count("limited");
+      if (failed(answer)) return doubt(person.id);
+      if (answer.status >= 400)
+        return journal.find(name, `the right password was answered ${answer.status}: ${answer.words.slice(0, 120)}`);
+    } catch (error) {
+      if (error instanceof NoAnswer) doubt(person.id);
+      throw error;
+    }
+    standings.set(person.id, "held");
+    active = person.id;
+    journal.count("sign-ins");
+    await readSession();
+  }
+
+  async function readSession(): Promise<void> {
+    const { status, text } = await browser.get("/api/v1/auth/session");
+    if (status >= 500) return;
+    const expected = active;
+    if (status === 401 && expected) {
+      journal.find(name, `the session of ${expected} is over, and nobody ended it`);
+      return;
+    }
+    if (status !== 200) return;
+    const { user, sessionId } = JSON.parse(text) as { user: { id: string }; sessionId: string };
+    if (expected !== undefined && user.id !== expected) journal.find(name, `acts as ${user.id}, not as ${expected}`);
+    active = user.id;
+    sessionIds.set(user.id, sessionId);
+  }
+
+  async function readPage(): Promise<void> {
+    const path = random.oneOf(["/", "/workspaces", "/accounts", "/settings/security", "/settings/profile"]);
+    const { status, location } = await browser.get(path);
+    if (active && status < 400 && location?.startsWith("/login")) {
+      journal.find(name, `${path} sends ${active} to the sign-in`);
+    }
+    journal.count("pages");
+  }
+
+  async function switchTo(person: Person): Promise<void> {
+    try {
+      const { status, text } = await browser.postJson(`${accounts}/switch`, { accountId: person.id });
+      // It may have happened all the same.
+      if (status >= 500) active = undefined;
+      else if (status === 200) active = person.id;
+      else journal.find(name, `a switch to ${person.id} was answered ${status}: ${text.slice(0, 200)}`);
+      if (status === 200) journal.count("switches");
+      else if (status < 500) standings.set(person.id, "out");
+    } catch (error) {
+      if (error instanceof NoAnswer) active = undefined;
+      throw error;
+    }
+    await readSession();
+  }
+
+  async function signOut(who: Person | "all"): Promise<void> {
+    const leaving = who === "all" ? inStanding("held") : [who];
+    const tokenOf = (id: string) => (id === active ? accessTokenOf(browser) : null);
+    const sessions = leaving.flatMap(({ id }) => {
+      const sessionId = sessionIds.get(id);
+      return sessionId ? [{ actor: name, sessionId, userId: id, accessToken: tokenOf(id) }] : [];
+    });
+    try {
+      const answer =
+        who === "all"
+          ? await browser.postJson(`${accounts}/logout-all`, {})
+          : await browser.sendJson("DELETE", `${accounts}/${who.id}`);
+      if (failed(answer)) return doubt(...leaving.map(({ id }) => id));
+      if (answer.status !== 200) {
+        return journal.find(name, `a sign-out was answered ${answer.status}: ${answer.text.slice(0, 200)}`);
+      }
+      for (const { id } of leaving) {
+        standings.set(id, "out");
+        sessionIds.delete(id);
+      }
+      ended.push(...sessions.map((session) => ({ ...session, endedAt: Date.now() })));
+      active = (JSON.parse(answer.text) as { activeAccountId: string | null }).activeAccountId;
+      journal.count("sign-outs");
+    } catch (error) {
+      if (error instanceof NoAnswer) doubt(...leaving.map(({ id }) => id));
+      throw error;
+    }
+  }
+
+  async function act(): Promise<void> {
+    if ((active === undefined || inStanding("doubtful").length > 0) && !(await reconcile())) return;
+    const [held, out] = [inStanding("held"), inStanding("out")];
+    const deed = random.weighted({
+      session: 6,
+      page: 5,
+      switch: held.length > 1 ? 7 : 0,
+      list: 2,
+      "sign in": out.length > 0 ? (held.length === 0 ? 30 : 5) : 0,
+      "sign out": held.length > 1 ? 1.5 : 0,
+      "sign out of all": held.length > 0 ? 0.5 : 0,
+    });
+    switch (deed) {
+      case "session":
+        return readSession();
+      case "page":
+        return readPage();
+      case "list":
+        await reconcile();
+        return;
+      case "switch":
+        return switchTo(random.oneOf(held));
+      case "sign in":
+        return signIn(random.oneOf(out));
+      case "sign out":
+        return signOut(random.oneOf(held));
+      case "sign out of all":
+        return signOut("all");
+    }
+  }
+
+  return {
+    name,
+    random,
+    act,
+    pauseMs: [250, 1_200],
+    browser,
+    people,
+    standings,
+    sessionIds,
+    ended,
+    reconcile,
+    active: () => active ?? null,
+  };
+}

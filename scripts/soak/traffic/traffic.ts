@@ -1,0 +1,75 @@
+import { openCommandLinePhone } from "../../test/command-line-phone.ts";
+import { type Journal, NoAnswer } from "../journal.ts";
+import type { Random } from "../random.ts";
+import type { World } from "../world.ts";
+import { type Actor, pause, type Stage } from "./actor.ts";
+import { createAiCaller } from "./ai-caller.ts";
+import type { Ask } from "./asks.ts";
+import { createHousehold, type Household } from "./household.ts";
+import { createImporter, type Importer } from "./importer.ts";
+import { createPhoneUser } from "./phone-user.ts";
+import { createReader } from "./reader.ts";
+import { createVisitor, type Visitor } from "./visitor.ts";
+
+/** All traffic, and what its makers know afterwards. */
+export interface Traffic {
+  asks: readonly Ask[];
+  households: readonly Household[];
+  visitors: readonly Visitor[];
+  importer: Importer;
+  /** Resolves when everybody has ended what they were at. */
+  done: Promise<void>;
+}
+
+/** How many of each make traffic for two cores, about 20 calls a second. */
+export const crowd = { browsers: 5, people: 3, visitors: 2, payers: 5, partners: 2 } as const;
+
+/** Starts everybody. They stop when `ended` falls. */
+export function startTraffic({
+  world,
+  journal,
+  random,
+  ended,
+}: {
+  world: World;
+  journal: Journal;
+  random: Random;
+  ended: AbortSignal;
+}): Traffic {
+  const stage: Stage = { world, journal, ended };
+  const asks: Ask[] = [];
+  const own = (name: string) => ({ name, random: random.fork(name) });
+  const households = world.households.map((people, n) =>
+    createHousehold(stage, { ...own(`browser ${n + 1}`), people }),
+  );
+  const [phoneOwner, ...people] = world.visitors;
+  const visitors = people.map((person, n) => createVisitor(stage, { ...own(`visitor ${n + 1}`), person }));
+  const importer = createImporter(stage, own("importer"));
+  const phone = openCommandLinePhone();
+  const actors: Actor[] = [
+    ...households,
+    ...visitors,
+    importer,
+    ...(phoneOwner ? [createPhoneUser(stage, { ...own("phone"), person: phoneOwner, phone })] : []),
+    ...[world.payer, world.partner].map((tenant) => createReader(stage, { ...own(`owner of ${tenant.name}`), tenant })),
+    ...Array.from({ length: crowd.payers }, (_, n) =>
+      createAiCaller(stage, { ...own(`payer ${n + 1}`), tenant: world.payer, asks }),
+    ),
+    ...Array.from({ length: crowd.partners }, (_, n) =>
+      createAiCaller(stage, { ...own(`partner ${n + 1}`), tenant: world.partner, asks }),
+    ),
+  ];
+  const done = Promise.all(actors.map((actor) => keepActing(actor, stage))).then(() => phone.close());
+  return { asks, households, visitors, importer, done };
+}
+
+async function keepActing(actor: Actor, stage: Stage): Promise<void> {
+  const { name, random, pauseMs } = actor;
+  while (!stage.ended.aborted) {
+    await actor.act().catch((error: unknown) => {
+      if (error instanceof NoAnswer) return;
+      stage.journal.find(name, error instanceof Error ? (error.stack ?? error.message) : String(error));
+    });
+    await pause(random.between(...pauseMs), stage);
+  }
+}

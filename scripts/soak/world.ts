@@ -1,0 +1,92 @@
+import pg from "pg";
+import { createAiKey } from "../../supabase/functions/_shared/ai-key.ts";
+import { createApp, type TestApp } from "../test/apps.ts";
+import { createPerson, type Person } from "../test/people.ts";
+import { readStack, type Stack } from "../test/stack.ts";
+
+/** Credits of each workspace, more than any soak uses. */
+export const grantedCredits = "1000000";
+
+/** A workspace that calls the gateway, and who owns it. */
+export interface Tenant {
+  name: string;
+  workspaceId: string;
+  owner: Person;
+  key: string;
+  keyId: string;
+  /** The app that its key is bound to, and so costs no credits. */
+  app: TestApp | null;
+}
+
+/** Everybody and everything that traffic is made with. */
+export interface World {
+  stack: Stack;
+  /** Pays for its calls. */
+  payer: Tenant;
+  /** Calls for a registered app, and imports what providers charge it. */
+  partner: Tenant;
+  /** For each browser, the people who share it. */
+  households: Person[][];
+  /** Users of satellites. */
+  visitors: Person[];
+  /** A satellite's registration, for calls of its server. */
+  satellite: TestApp;
+}
+
+/** Makes it, while nothing is amiss yet. */
+export async function createWorld({
+  browsers,
+  people,
+  visitors,
+}: {
+  browsers: number;
+  people: number;
+  visitors: number;
+}): Promise<World> {
+  const stack = readStack();
+  const client = new pg.Client({ connectionString: stack.supabase.dbUrl });
+  await client.connect();
+  try {
+    const payer = await createTenant(client, "payer");
+    const partner = await createTenant(client, "partner");
+    const households: Person[][] = [];
+    for (let n = 0; n < browsers; n += 1) {
+      households.push(await Promise.all(Array.from({ length: people }, () => createPerson())));
+    }
+    return {
+      stack,
+      payer,
+      partner,
+      households,
+      visitors: await Promise.all(Array.from({ length: visitors }, () => createPerson())),
+      satellite: await createApp({ scopes: ["profile"] }),
+    };
+  } finally {
+    await client.end();
+  }
+}
+
+async function createTenant(client: pg.Client, name: "payer" | "partner"): Promise<Tenant> {
+  const owner = await createPerson();
+  const { rows } = await client.query<{ id: string }>(
+    "insert into public.workspaces (name, plan_id, created_by) values ($2, 'team', $1) returning id",
+    [owner.id, `Soak: ${name}`],
+  );
+  const workspaceId = rows[0]?.id ?? "";
+  await client.query("insert into ai.key_approvals (workspace_id) values ($1)", [workspaceId]);
+  await client.query("select ai.grant_credits('workspace', $1, $2, 'soak')", [workspaceId, grantedCredits]);
+  const { text: key, lookup, hash } = await createAiKey();
+  const made = await client.query<{ id: string }>("select ai.create_key($1, $2, 'soak', $3, $4) as id", [
+    workspaceId,
+    owner.id,
+    lookup,
+    Buffer.from(hash),
+  ]);
+  const keyId = made.rows[0]?.id ?? "";
+  const app =
+    name === "partner"
+      ? await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId })
+      : null;
+  if (app) await client.query("update ai.keys set external_app_id = $2 where id = $1", [keyId, app.id]);
+  return { name, workspaceId, owner, key, keyId, app };
+}

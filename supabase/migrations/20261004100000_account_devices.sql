@@ -147,7 +147,8 @@ as $$
           'email', u.email,
           'displayName', p.display_name,
           'avatarUrl', p.avatar_url,
-          'active', usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id,
+          -- Nobody may be active: a null here would be neither.
+          'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
           'requiresReauth', not usable,
           'lastRoute', e.last_route,
           'lastActiveAt', e.last_active_at,

@@ -59,6 +59,31 @@ async function alive(db: Database, ...sessions: Claims[]): Promise<boolean[]> {
   return sessions.map(({ session_id }) => rows.some(({ id }) => id === session_id));
 }
 
+const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1);
+
+test("accounts are listed as not active where nobody is: after the active one's sign-out, and its deletion", async ({
+  db,
+}) => {
+  const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
+  const { device } = await signInTo(db, first, {});
+  const two = (await signInTo(db, second, { device })).device;
+  const all = (await signInTo(db, third, { device: two })).device;
+  const idle = (...people: Claims[]) => ({
+    active: null,
+    // All came at one moment.
+    accounts: people.map(({ sub }) => ({ id: sub, active: false, requiresReauth: false })).sort(byId),
+  });
+  await call(db, "sign_out_account", [all.id, all.secret, third.sub]);
+  expect(await stateOf(db, all)).toMatchObject(idle(second, first));
+  await db.query("update private.account_devices set active_user_id = $2, active_session_id = $3 where id = $1", [
+    all.id,
+    second.sub,
+    second.session_id,
+  ]);
+  await db.query("delete from auth.users where id = $1", [second.sub]);
+  expect(await stateOf(db, all)).toMatchObject(idle(first));
+});
+
 describe("a browser's secret", () => {
   test("is kept as its hash alone", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});

@@ -19,7 +19,7 @@ export type SoakOptions = {
   help: boolean;
 };
 
-const quickTrafficMs = 55_000;
+const quickTrafficMs = 50_000;
 const longestMinutes = 24 * 60;
 
 /** @throws Error in one sentence for people */

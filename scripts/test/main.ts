@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
-import { type Outcome, runCheck, runPlaywright, runVitest } from "./runners.ts";
+import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
 /**
@@ -48,6 +48,7 @@ if (stack) {
   }
 }
 await tier("fault", vitest("fault"));
+await tier("soak", () => runSoak(reportDir));
 
 const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
 console.log(`\n${"tier".padEnd(14)}passed  failed  seconds`);

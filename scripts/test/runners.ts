@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { z } from "zod";
 
 export type Outcome = { name: string; passed: number; failed: number; seconds: number };
@@ -55,6 +56,24 @@ export async function runPlaywright(reportFile: string): Promise<Counts> {
   });
   const { stats } = playwrightReport.parse(JSON.parse(await readFile(reportFile, "utf8")));
   return { passed: stats.expected, failed: orOne(stats.unexpected + stats.flaky + stats.skipped, code) };
+}
+
+const soakReport = z.object({ verdicts: z.array(z.object({ ok: z.boolean() })) });
+
+/** Two minutes of traffic with faults, and its audit: each check counts as a test. A run that leaves no report fails. */
+export async function runSoak(reportDir: string): Promise<Counts> {
+  // The same choices each time, so that a failure is that of a change.
+  const seed = 1;
+  const code = await run(process.execPath, [
+    "scripts/soak/main.ts",
+    "--quick",
+    `--seed=${seed}`,
+    `--report=${reportDir}`,
+  ]);
+  const file = path.join(reportDir, `soak-${seed}.json`);
+  const { verdicts } = soakReport.parse(JSON.parse(await readFile(file, "utf8")));
+  const passed = verdicts.filter(({ ok }) => ok).length;
+  return { passed, failed: orOne(verdicts.length - passed, code) };
 }
 
 function orOne(failed: number, exitCode: number): number {

@@ -19,7 +19,11 @@ const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, un
 const judged = (change: Partial<Answered>, spans: Span[] = []) => judgeAnswers([{ ...answer, ...change }], spans).ok;
 
 describe("a failed call", () => {
-  test.each([500, 502, 503, 504])("answered with %i is found outside of every fault", (status) => {
+  test("answered with 500 is found, also within a fault", () => {
+    expect(judged({ status: 500 }, [span])).toBe(false);
+  });
+
+  test.each([502, 503, 504])("answered with %i is found outside of every fault", (status) => {
     expect(judged({ status })).toBe(false);
     expect(judged({ status }, [span])).toBe(true);
   });

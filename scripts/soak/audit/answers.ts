@@ -7,10 +7,11 @@ const named = ({ target, what, status, code, requestId, startedAt, actor }: Answ
 
 const failed = ({ status, left }: Answered) => (status === null ? !left : status >= 500);
 
-/** Nobody was failed but while something was down that the call hangs on, or had just come back. */
+/** Nobody was failed but while something was down that the call hangs on, or had just come back; and then not by a 500. */
 export function judgeAnswers(answers: readonly Answered[], spans: readonly Span[]): Verdict {
   const failures = answers.filter((answer) => failed(answer) && !(answer.asked && answer.status !== 500));
-  const unexcused = failures.filter((answer) => spansOver(answer, spans).length === 0);
+  // A 500 is a defect, whatever was down: an outage is told by 503, 502 or 504.
+  const unexcused = failures.filter((answer) => answer.status === 500 || spansOver(answer, spans).length === 0);
   const kinds = Map.groupBy(failures, ({ target, status }) => `${target} ${status ?? "unanswered"}`);
   const figures = [...kinds].map(([kind, { length }]) => `${kind} ×${length}`).join(", ");
   return verdict("no 5xx but within a fault", {

@@ -42,18 +42,18 @@ const others = [
 ] as const satisfies FaultKind[];
 
 /**
- * A minute with one of each sort. Functions die first, and the server that sweeps soon after, so that what was left open
+ * Less than a minute with one of each sort. Functions die first, and the server that sweeps soon after, so that what was left open
  * is swept before the traffic has ended; between two faults the stack is whole again.
  */
 const quickPlan: [FaultKind, number, number][] = [
   ["functions SIGKILL", 3, 0],
-  ["provider 500", 9, 3],
-  ["web SIGTERM", 16, 0],
-  ["postgres SIGKILL", 23, 0],
-  ["slow disk", 30, 4],
-  ["identity SIGTERM", 38, 0],
-  ["network delay", 44, 3],
-  ["provider cut", 49, 2],
+  ["provider 500", 8, 3],
+  ["web SIGTERM", 17, 0],
+  ["postgres SIGKILL", 22, 0],
+  ["slow disk", 28, 3],
+  ["identity SIGTERM", 34, 0],
+  ["network delay", 39, 3],
+  ["provider cut", 44, 2],
 ];
 
 const firstMs = 15_000;

@@ -9,6 +9,7 @@ import { gatewayOperations } from "../../supabase/functions/_gateway/operations.
 import type { Operation } from "../../supabase/functions/_shared/operation.ts";
 import type { Area } from "./document.ts";
 import { gatewayStyle, problemStyle } from "./error-styles.ts";
+import { legacyOperation, playgroundOperation } from "./passed-on.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string;
@@ -27,10 +28,6 @@ const platformOperations: readonly Operation[] = [
   ...workspaceOperations,
   ...studioOperations,
 ];
-/** The gateway's adapter at the address that it always had; it keeps the gateway's manner. */
-const legacy: readonly Operation[] = gatewayOperations
-  .filter(({ id }) => id === "generate")
-  .map((operation) => ({ ...operation, path: "/api/ai/generate", tag: "Legacy" }));
 const onSatellites = new Set(["verifyAppToken"]);
 
 /** The API of the web server. */
@@ -69,10 +66,11 @@ export const platformArea: Area = {
   operations: [
     ...platformOperations.map((operation) => ({
       operation,
-      errors: problemStyle,
+      errors: [problemStyle],
       ...(onSatellites.has(operation.id) ? { servers: [server("A satellite", "notes.example.com")] } : {}),
     })),
-    ...legacy.map((operation) => ({ operation, errors: gatewayStyle })),
+    { operation: playgroundOperation, errors: [problemStyle, gatewayStyle] },
+    { operation: legacyOperation, errors: [gatewayStyle] },
   ],
 };
 
@@ -105,5 +103,5 @@ export const gatewayArea: Area = {
       description: "A user's access token of the identity backend; X-Platform-Workspace-Id is needed beside it.",
     },
   },
-  operations: gatewayOperations.map((operation) => ({ operation, errors: gatewayStyle })),
+  operations: gatewayOperations.map((operation) => ({ operation, errors: [gatewayStyle] })),
 };

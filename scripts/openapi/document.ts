@@ -6,6 +6,7 @@ import { type JsonSchema, jsonSchemaOf } from "./schema.ts";
 export interface ErrorStyle {
   component: { name: string; schema: z.ZodType };
   contentType: string;
+  knows: (code: string) => boolean;
   statusOf: (code: string) => number;
   /** What a code means, for people. */
   meaningOf: (code: string) => string;
@@ -22,7 +23,7 @@ export interface Area {
   info: { title: string; version: string; description: string };
   servers: readonly object[];
   securitySchemes: Partial<Record<Credential, object>>;
-  operations: readonly { operation: Operation; errors: ErrorStyle; servers?: readonly object[] }[];
+  operations: readonly { operation: Operation; errors: readonly ErrorStyle[]; servers?: readonly object[] }[];
 }
 
 const exampleId = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
@@ -34,7 +35,7 @@ export function documentOf({ info, servers, securitySchemes, operations }: Area)
   const refusals: Record<string, object> = {};
   const paths: Record<string, Record<string, object>> = {};
   for (const { operation, errors, servers: own } of operations) {
-    schemas[errors.component.name] ??= jsonSchemaOf(errors.component.schema, "output");
+    for (const { component: error } of errors) schemas[error.name] ??= jsonSchemaOf(error.schema, "output");
     const described = {
       operationId: operation.id,
       tags: [operation.tag],
@@ -120,31 +121,42 @@ function answerOf(
   };
 }
 
+/** Refusals by status, in whichever of the operation's styles they come. */
 function refusalsOf(
   operation: Operation,
-  errors: ErrorStyle,
+  styles: readonly ErrorStyle[],
   refusals: Record<string, object>,
 ): Record<string, object> {
-  const codes = [...new Set([...operation.problems, ...errors.common(operation)])];
-  const byStatus = Map.groupBy(codes, errors.statusOf);
-  if (operation.body) byStatus.set(415, [errors.invalid]);
+  const codes = [...operation.problems, ...styles.flatMap((style) => style.common(operation))];
+  const known = styles.flatMap((style) =>
+    [...new Set(codes)].filter(style.knows).map((code) => ({ style, code, status: style.statusOf(code) })),
+  );
+  if (operation.body) known.push(...styles.map((style) => ({ style, code: style.invalid, status: 415 })));
+  const byStatus = [...Map.groupBy(known, ({ status }) => status)].sort(([a], [b]) => a - b);
   return Object.fromEntries(
-    [...byStatus]
-      .sort(([a], [b]) => a - b)
-      .map(([status, codes]) => {
-        const some = codes.toSorted();
-        const name = [...some, ...(status === 415 ? [status] : []), errors.component.name].join(".");
-        refusals[name] ??= {
-          description: some.map((code) => `${code}: ${errors.meaningOf(code)}`).join(" "),
-          headers: requestIdHeader,
-          content: {
-            [errors.contentType]: {
-              schema: { allOf: [{ $ref: `#/components/schemas/${errors.component.name}` }], ...errors.narrow(some) },
+    byStatus.map(([status, some]) => {
+      const byStyle = [...Map.groupBy(some, ({ style }) => style)];
+      const name = byStyle
+        .map(([style, its]) => [...its.map(({ code }) => code).sort(), style.component.name].join("."))
+        .concat(status === 415 ? ["415"] : [])
+        .join("-");
+      refusals[name] ??= {
+        description: some.map(({ style, code }) => `${code}: ${style.meaningOf(code)}`).join(" "),
+        headers: requestIdHeader,
+        content: Object.fromEntries(
+          byStyle.map(([style, its]) => [
+            style.contentType,
+            {
+              schema: {
+                allOf: [{ $ref: `#/components/schemas/${style.component.name}` }],
+                ...style.narrow(its.map(({ code }) => code).sort()),
+              },
             },
-          },
-        };
-        return [status, { $ref: `#/components/responses/${name}` }];
-      }),
+          ]),
+        ),
+      };
+      return [status, { $ref: `#/components/responses/${name}` }];
+    }),
   );
 }
 

@@ -1,13 +1,14 @@
 import { type ProblemCode, problems as problemCodes } from "../../remix-app/http/problem.ts";
 import { problemSchema } from "../../remix-app/http/problem-schema.ts";
 import { errorSchema } from "../../supabase/functions/_gateway/error-schema.ts";
-import { type ErrorCode, GatewayError } from "../../supabase/functions/_gateway/errors.ts";
+import { type ErrorCode, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/errors.ts";
 import type { ErrorStyle } from "./document.ts";
 
 /** RFC 9457 problems of the web server. */
 export const problemStyle: ErrorStyle = {
   component: { name: "Problem", schema: problemSchema },
   contentType: "application/problem+json",
+  knows: (code) => Object.hasOwn(problemCodes, code),
   statusOf: (code) => problemCodes[code as ProblemCode].status,
   meaningOf: (code) => `${problemCodes[code as ProblemCode].title}.`,
   narrow: (codes) => ({ properties: { code: { enum: codes } } }),
@@ -26,6 +27,7 @@ export const problemStyle: ErrorStyle = {
 export const gatewayStyle: ErrorStyle = {
   component: { name: "GatewayError", schema: errorSchema },
   contentType: "application/json",
+  knows: isErrorCode,
   statusOf: (code) => new GatewayError(code as ErrorCode).status,
   meaningOf: (code) => new GatewayError(code as ErrorCode).message,
   narrow: (codes) => ({ properties: { error: { properties: { code: { enum: codes } } } } }),

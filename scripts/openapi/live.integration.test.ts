@@ -227,6 +227,11 @@ describe("live answers are as the documents say", () => {
       await caller("GET", `${ws}/ai/provider-invoices`);
       await caller("GET", `${ws}/ai/reconciliation?from=2025-12-01&to=2026-03-01`);
     }
+    const chat = { model: "demo-chat", messages: [{ role: "user", content: "Hi" }] };
+    await call("POST", `${ws}/ai/playground/chat`, chat);
+    await call("POST", `${ws}/ai/playground/chat`, { ...chat, stream: true });
+    await call("POST", `${ws}/ai/playground/chat`, { unknown: 1 });
+    await call("POST", `${ws}/ai/playground/none`, chat);
     await satellite("DELETE", `/api/workspaces/${tenant.workspaceId}`);
     const doomed = await createGatewayTenant();
     await join(doomed.db, { workspaceId: doomed.workspaceId, userId: person.id, role: "owner" });

@@ -67,6 +67,8 @@ export const model = z.object({
       }),
     ),
     voices: z.array(z.string()).optional(),
+    /** Taken where a call of its kind names none. */
+    default: z.literal(true).optional(),
   }),
 });
 export const modelList = z.object({ object: z.literal("list"), data: z.array(model) });

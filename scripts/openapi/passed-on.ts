@@ -1,0 +1,47 @@
+import { z } from "zod";
+import { chatAnswer, embeddingsAnswer } from "../../supabase/functions/_gateway/answers.ts";
+import { chatSchema } from "../../supabase/functions/_gateway/chat/schema.ts";
+import { embeddingsSchema } from "../../supabase/functions/_gateway/embeddings/surface.ts";
+import { gatewayOperations } from "../../supabase/functions/_gateway/operations.ts";
+import { speechSchema } from "../../supabase/functions/_gateway/speech/request.ts";
+import type { Operation } from "../../supabase/functions/_shared/operation.ts";
+
+/** Calls that the web server passes on to the gateway: their bodies and answers are the gateway's. */
+function ofGateway(id: string): Operation {
+  const found = gatewayOperations.find((operation) => operation.id === id);
+  if (!found) throw new Error(`The gateway has no operation ${id}.`);
+  return found;
+}
+
+/** The legacy adapter at the address that it always had. */
+export const legacyOperation: Operation = {
+  ...ofGateway("generate"),
+  path: "/api/ai/generate",
+  tag: "Legacy",
+  description: "The adapter for older clients, passed on to the gateway in the gateway's manner. New ones call that.",
+};
+
+const chat = ofGateway("createChatCompletion");
+
+/** The playground of the studio, by the member's own session. */
+export const playgroundOperation: Operation = {
+  id: "askAsMember",
+  method: "POST",
+  path: "/api/v1/workspaces/{workspaceId}/ai/playground/{endpoint}",
+  tag: "AI studio",
+  summary: "Ask the gateway as a member",
+  description:
+    "The gateway's chat completions, speech or embeddings (endpoint is chat, speech or embeddings) by the session of a member with the permission use_ai_studio. Its refusals are the gateway's own.",
+  credentials: ["session", "bearer"],
+  pathExamples: { endpoint: "chat" },
+  body: { schema: z.union([chatSchema, embeddingsSchema, speechSchema]), example: chat.body?.example },
+  answers: [
+    {
+      status: 200,
+      description: "The gateway's answer, streams as they come.",
+      schema: z.union([chatAnswer, embeddingsAnswer]),
+      contentTypes: ["text/event-stream", "audio/wav", "audio/pcm"],
+    },
+  ],
+  problems: [...chat.problems, "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"],
+};

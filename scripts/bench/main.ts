@@ -11,6 +11,9 @@ import { writeResults } from "./report/files.ts";
 import { describeMachine } from "./report/machine.ts";
 import type { Row } from "./report/rows.ts";
 import { renderTable } from "./report/table.ts";
+import type { ReportMeasurements } from "./reports/reports.ts";
+import { measureWeb } from "./web/measure-web.ts";
+import type { PageMeasurements } from "./web/pages.ts";
 
 /**
  * `npm run bench`: starts a stack of its own as `npm start` does, measures what design.md promises under Speed, and
@@ -26,10 +29,7 @@ if (options.help) {
 const plan = planOf(options);
 const stopping = new AbortController();
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => stopping.abort(new Error(name)));
-const progress = createProgress(
-  { steps: 3 + plan.rounds * stepsOfRound(plan, options.peers ? 3 : 2), limitMs: plan.limitMs },
-  process.stderr,
-);
+const progress = createProgress({ steps: countSteps(), limitMs: plan.limitMs }, process.stderr);
 const machine = describeMachine();
 const complaints: string[] = [];
 let stack: StartedStack | undefined;
@@ -45,12 +45,20 @@ try {
   await stack?.stop();
 }
 
+function countSteps(): number {
+  const { peers, parts } = options;
+  const rounds = parts.has("gateway") ? 1 + (peers ? 1 : 0) + plan.rounds * (1 + stepsOfRound(plan, peers ? 3 : 2)) : 0;
+  return 1 + rounds + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
+}
+
 async function measure({ file }: StartedStack): Promise<void> {
   const running = readStackFile(file);
   const client = new pg.Client({ connectionString: running.supabase.dbUrl });
   await client.connect();
   const rows: Row[] = [];
   let gateway: GatewayMeasurements | undefined;
+  let reports: ReportMeasurements | undefined;
+  let pages: PageMeasurements | undefined;
   try {
     const { signal } = stopping;
     const given = { stack: running, stackFile: file, client, plan, progress, signal };
@@ -59,13 +67,16 @@ async function measure({ file }: StartedStack): Promise<void> {
       gateway = await measureGateway({ ...given, peers: options.peers, complain });
       rows.push(...gatewayRows(gateway, { perSecond: plan.openLoop.perSecond, streams: plan.streams.count }));
     }
+    const others = await measureWeb({ ...given, parts: options.parts, complain });
+    rows.push(...others.rows);
+    ({ reports, pages } = others);
   } finally {
     await client.end();
   }
   progress.end();
   console.log(`\n${renderTable(rows, process.stdout)}\n`);
   for (const complaint of complaints) console.log(complaint);
-  const files = await writeResults({ machine, options, plan, complaints, rows, gateway });
+  const files = await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages });
   console.log(`\n${files.join("\n")}`);
 }
 

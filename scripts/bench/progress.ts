@@ -1,7 +1,12 @@
 /** Steps that are counted, and shown as they begin; and the time that all of them may take. */
 export type Progress = {
-  /** Says what begins. @throws OutOfTime where the limit has passed */
-  begin: (what: string) => void;
+  /**
+   * Says what begins.
+   * @throws OutOfTime where the limit has passed, unless it has to be done all the same
+   */
+  begin: (what: string, options?: { always: boolean }) => void;
+  /** Says how far the step is, on a terminal alone. */
+  show: (what: string) => void;
   /** Ends the line of the last. */
   end: () => void;
   leftMs: () => number;
@@ -20,17 +25,25 @@ export function createProgress(
   out: Terminal,
 ): Progress {
   const startedAt = now();
+  const elapsedMs = () => now() - startedAt;
   let done = 0;
+
+  function write(what: string): void {
+    const seconds = String(Math.round(elapsedMs() / 1_000)).padStart(3);
+    const line = `${seconds} s  ${String(done).padStart(String(steps).length)}/${steps}  ${what}`;
+    out.write(out.isTTY ? `\r\x1b[2K${line.slice(0, (out.columns ?? 80) - 1)}` : `${line}\n`);
+  }
+
   return {
-    begin(what) {
-      const elapsedMs = now() - startedAt;
-      if (elapsedMs > limitMs) throw new OutOfTime(`${Math.round(limitMs / 1_000)} seconds are over before: ${what}`);
+    begin(what, { always } = { always: false }) {
+      if (!always && elapsedMs() > limitMs) {
+        throw new OutOfTime(`The time is over (${Math.round(limitMs / 1_000)} s). Left out from here: ${what}`);
+      }
       done = Math.min(done + 1, steps);
-      const seconds = String(Math.round(elapsedMs / 1_000)).padStart(3);
-      const line = `${seconds} s  ${String(done).padStart(String(steps).length)}/${steps}  ${what}`;
-      out.write(out.isTTY ? `\r\x1b[2K${line.slice(0, (out.columns ?? 80) - 1)}` : `${line}\n`);
+      write(what);
     },
+    show: (what) => out.isTTY && write(what),
     end: () => out.isTTY && out.write("\r\x1b[2K"),
-    leftMs: () => Math.max(0, limitMs - (now() - startedAt)),
+    leftMs: () => Math.max(0, limitMs - elapsedMs()),
   };
 }

@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import pg from "pg";
 import { z } from "zod";
 import { spread } from "../bench/statistics.ts";
-import { insertRuns } from "./insert-runs.ts";
+import { loadRuns } from "./load-runs.ts";
 import { createLoadTenant, type LoadTenant } from "./load-tenant.ts";
 import { createProgress } from "./progress.ts";
 
@@ -11,7 +11,6 @@ import { createProgress } from "./progress.ts";
  * `npm run seed:load -- --runs 1000000 [--days 365]`: fills the running local stack with a workspace of so many runs,
  * sums their days, and times what reads them.
  */
-const chunk = 20_000;
 const measurements = 7;
 
 const { values } = parseArgs({ options: { runs: { type: "string" }, days: { type: "string" } } });
@@ -35,22 +34,9 @@ try {
 
 async function seed({ runs, days }: { runs: number; days: number }): Promise<void> {
   const tenant = await createLoadTenant(client);
-  const show = createProgress({ label: "runs", total: runs }, process.stderr);
-  for (let done = 0; done < runs; done += chunk) {
-    await insertRuns(client, tenant, { runs: Math.min(chunk, runs - done), days });
-    show(Math.min(done + chunk, runs));
-  }
-  const showDays = createProgress({ label: "days summed", total: days }, process.stderr);
-  let summed = 0;
-  for (let more = 1; more > 0; summed += more) {
-    showDays(Math.min(summed, days - 1));
-    const { rows } = await client.query<{ days: number }>("select ai.roll_up_usage(31) as days");
-    more = rows[0]?.days ?? 0;
-  }
-  showDays(days);
-  await client.query("vacuum analyze ai.runs");
-  await client.query("vacuum analyze ai.usage_daily");
-  await client.query("vacuum analyze ai.usage_changes");
+  const onRuns = createProgress({ label: "runs", total: runs }, process.stderr);
+  const onDays = createProgress({ label: "days summed", total: days }, process.stderr);
+  await loadRuns(client, { tenant, runs, days, onRuns, onDays });
   console.log(`Workspace ${tenant.workspaceId}, app ${tenant.appId}, key ${tenant.key}`);
   await measure(tenant);
 }

@@ -7,7 +7,7 @@ import { OutOfTime, type Progress } from "../progress.ts";
 import { startUpstream } from "../upstream/upstream.ts";
 import type { GatewayMeasurements } from "./measurements.ts";
 import { portkeyVersion, startPortkey } from "./portkey.ts";
-import { emptyMeasurements, runRound } from "./rounds.ts";
+import { auditBooks, emptyMeasurements, runRound } from "./rounds.ts";
 import type { ServiceProcess } from "./service-process.ts";
 import { bareTarget, ourTarget, portkeyTarget, type Target } from "./targets.ts";
 import { createTenants } from "./tenants.ts";
@@ -52,15 +52,18 @@ export async function measureGateway(options: {
     const measured = emptyMeasurements();
     const stopWatching = watchMemory(ours.pid, measured);
     const postgresPid = stack.services.find(({ name }) => name === "postgres")?.pid ?? 0;
-    const context = { plan, targets, upstream, client, ownerId: tenants.ownerId, postgresPid, signal };
+    const { begin } = progress;
+    const context = { plan, targets, upstream, client, ownerId: tenants.ownerId, postgresPid, signal, begin };
     try {
-      for (let round = 1; round <= plan.rounds; round += 1) {
-        await runRound({ ...context, begin: progress.begin }, measured, round);
+      for (let round = 1; round <= plan.rounds && progress.leftMs() > 0; round += 1) {
+        await runRound(context, measured, round).catch((error: unknown) => {
+          if (!(error instanceof OutOfTime)) throw error;
+          complain(error.message);
+        });
         requireSameProcess(stackFile, ours.pid);
+        begin(`round ${round}: the books`, { always: true });
+        await auditBooks(context, measured);
       }
-    } catch (error) {
-      if (!(error instanceof OutOfTime)) throw error;
-      complain(error.message);
     } finally {
       stopWatching();
     }

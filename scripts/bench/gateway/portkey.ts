@@ -27,7 +27,10 @@ export const portkeyVersion: string = version;
  */
 export async function startPortkey(signal: AbortSignal): Promise<ServiceProcess> {
   if (!existsSync(program)) await install(signal);
-  return startServer({ args: (port) => [program, `--port=${port}`, "--headless"], env: { NODE_ENV: "production" } });
+  return startServer({
+    args: (port) => [program, `--port=${port}`, "--headless"],
+    env: () => ({ NODE_ENV: "production" }),
+  });
 }
 
 async function install(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import type pg from "pg";
 import type { Plan } from "../options.ts";
 import { readTree } from "../process-tree.ts";
+import type { Progress } from "../progress.ts";
 import { quantile, quantilesOf } from "../statistics.ts";
 import { readUpstream } from "../upstream/upstream.ts";
 import { countCancelled, readBooks, untilSettled } from "./books.ts";
@@ -25,8 +26,7 @@ export type RoundContext = {
   ownerId: string;
   postgresPid: number;
   signal: AbortSignal;
-  /** Says what comes next; throws where there is no time left for it. */
-  begin: (what: string) => void;
+  begin: Progress["begin"];
 };
 
 export function emptyMeasurements(): GatewayMeasurements {
@@ -35,12 +35,12 @@ export function emptyMeasurements(): GatewayMeasurements {
 
 /** How many steps a round has, for those who wait. */
 export function stepsOfRound(plan: Plan, targets: number): number {
-  return targets * (2 + plan.closedLoop.connections.length) + 3;
+  return targets * (2 + plan.closedLoop.connections.length) + 2;
 }
 
-/** One round: every measurement of every target, in turns; and then what is written of it. */
+/** One round: every measurement of every target, in turns. */
 export async function runRound(context: RoundContext, into: GatewayMeasurements, round: number): Promise<void> {
-  const { plan, targets, client, ownerId, begin } = context;
+  const { plan, targets, client, begin } = context;
   const named = (what: string, { label }: Target) => `round ${round}: ${what}, ${label}`;
   for (const target of targets) {
     begin(named(`${plan.openLoop.perSecond} requests a second`, target));
@@ -66,7 +66,10 @@ export async function runRound(context: RoundContext, into: GatewayMeasurements,
   }
   begin(named("clients that leave", ours));
   into.leaving.push(await measureLeaving(context, { target: ours, round }));
-  begin(named("the books", ours));
+}
+
+/** What is written of all rounds so far. */
+export async function auditBooks({ client, ownerId }: RoundContext, into: GatewayMeasurements): Promise<void> {
   await untilSettled(client);
   into.books.push(await readBooks(client, ownerId));
 }

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -7,7 +8,13 @@ const startTimeoutMs = 15_000;
 const stopTimeoutMs = 3_000;
 
 /** A server of the bench's own. */
-export type ServiceProcess = { url: string; pid: number; stop: () => Promise<void> };
+export type ServiceProcess = {
+  url: string;
+  pid: number;
+  /** Sends the process a message and waits for its answer, where it knows such. */
+  ask: (message: string) => Promise<unknown>;
+  stop: () => Promise<void>;
+};
 
 /**
  * Starts a Node program that listens on loopback, and waits until it takes connections.
@@ -18,17 +25,15 @@ export type ServiceProcess = { url: string; pid: number; stop: () => Promise<voi
 export async function startServer(options: {
   args: (port: number) => string[];
   port?: number;
-  cwd?: string;
-  env?: Record<string, string>;
+  env?: (port: number) => Record<string, string>;
 }): Promise<ServiceProcess> {
   const port = options.port ?? (await freePort());
   const child = spawn(process.execPath, options.args(port), {
-    cwd: options.cwd,
-    env: { ...process.env, ...options.env, PORT: String(port) },
-    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, ...options.env?.(port), PORT: String(port) },
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   let complaint = "";
-  child.stderr.on("data", (chunk) => {
+  child.stderr?.on("data", (chunk) => {
     complaint = (complaint + chunk).slice(-1_000);
   });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
@@ -38,12 +43,18 @@ export async function startServer(options: {
     await exited;
     clearTimeout(forced);
   };
+  const ask = async (message: string) => {
+    const answered = once(child, "message");
+    child.send(message);
+    const [answer] = await answered;
+    return answer as unknown;
+  };
   const url = `http://${host}:${port}`;
   const deadline = performance.now() + startTimeoutMs;
   while (child.exitCode === null && performance.now() < deadline) {
     const answer = await fetch(url).catch(() => undefined);
     await answer?.body?.cancel();
-    if (answer && child.pid) return { url, pid: child.pid, stop };
+    if (answer && child.pid) return { url, pid: child.pid, ask, stop };
     await sleep(50);
   }
   await stop();

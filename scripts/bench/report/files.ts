@@ -2,6 +2,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { GatewayMeasurements } from "../gateway/measurements.ts";
 import type { Options, Plan } from "../options.ts";
+import type { ReportMeasurements } from "../reports/reports.ts";
+import type { PageMeasurements } from "../web/pages.ts";
 import type { Machine } from "./machine.ts";
 import { type Row, verdictOf } from "./rows.ts";
 
@@ -13,6 +15,8 @@ export type Results = {
   complaints: readonly string[];
   rows: readonly Row[];
   gateway: GatewayMeasurements | undefined;
+  reports: ReportMeasurements | undefined;
+  pages: PageMeasurements | undefined;
 };
 
 const directory = "bench-results";

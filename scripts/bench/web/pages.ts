@@ -1,0 +1,103 @@
+import { gzipSync } from "node:zlib";
+import { createClient } from "@supabase/supabase-js";
+import { openBrowser } from "../../../remix-app/testing/browser.ts";
+import type { keepSession as keep, expired as pastItsTime } from "../../test/keep-session.ts";
+import type { Stack } from "../../test/stack.ts";
+import { type Readings, timeReads } from "./readings.ts";
+import { isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
+
+export type PageMeasurements = {
+  page: Readings;
+  session: Readings;
+  switches: { identityCalls: number; dataCalls: number; tookMs: number }[];
+  refreshes: { requests: number; answered: number; calls: number };
+  signInScriptBytes: number;
+};
+
+const password = "correct horse battery staple";
+const expiredRequests = 20;
+const switches = 6;
+const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
+
+/** What people wait for on our pages, and what we ask of the backend for it. */
+export async function measurePages(options: {
+  stack: Stack;
+  web: TracedWeb;
+  readings: number;
+  keepSession: typeof keep;
+  expired: typeof pastItsTime;
+}): Promise<PageMeasurements> {
+  const { stack, web, readings, keepSession, expired } = options;
+  const [ada, bob] = await Promise.all([createPerson(stack), createPerson(stack)]);
+  const cookie = await keepSession(await signIn(stack, ada));
+  return {
+    page: await timeReads(web, { path: "/workspaces", cookie, readings }),
+    session: await timeReads(web, { path: "/api/v1/auth/session", cookie, readings }),
+    switches: await countSwitches(web, { cookie: await keepSession(await signIn(stack, ada)), ada, bob }),
+    refreshes: await countRefreshes(web, await keepSession(await expired(await signIn(stack, ada)))),
+    signInScriptBytes: await weighScripts(web.url, "/login"),
+  };
+}
+
+type Person = { id: string; email: string; password: string };
+
+async function createPerson({ supabase }: Stack): Promise<Person> {
+  const { auth } = createClient(supabase.url, supabase.secretKey, withoutStorage);
+  const email = `${crypto.randomUUID().slice(0, 8)}@bench.gatehouse.test`;
+  const { data, error } = await auth.admin.createUser({ email, password, email_confirm: true });
+  if (error) throw error;
+  return { id: data.user.id, email, password };
+}
+
+/** Signs in at the identity backend itself. @returns what a browser's cookie holds of it */
+export async function signIn({ supabase }: Stack, { email, password }: Pick<Person, "email" | "password">) {
+  const { auth } = createClient(supabase.url, supabase.publishableKey, withoutStorage);
+  const { data, error } = await auth.signInWithPassword({ email, password });
+  if (error) throw error;
+  const { access_token, refresh_token, expires_in, expires_at = 0 } = data.session;
+  return { access_token, refresh_token, expires_in, expires_at, token_type: "bearer" as const };
+}
+
+async function countSwitches(
+  { url, takeCalls }: TracedWeb,
+  { cookie, ada, bob }: { cookie: string; ada: Person; bob: Person },
+): Promise<PageMeasurements["switches"]> {
+  const browser = openBrowser(url, { cookie });
+  await browser.post("/add-account", { email: bob.email, password: bob.password });
+  const made: PageMeasurements["switches"] = [];
+  for (let index = 0; index < switches; index += 1) {
+    await takeCalls();
+    const startedAt = performance.now();
+    const accountId = index % 2 === 0 ? ada.id : bob.id;
+    const { status } = await browser.postJson("/api/v1/auth/accounts/switch", { accountId });
+    const tookMs = performance.now() - startedAt;
+    if (status !== 200) throw new Error(`A switch of accounts was answered with ${status}.`);
+    const calls = await takeCalls();
+    const identityCalls = calls.filter(toIdentity).length;
+    made.push({ identityCalls, dataCalls: calls.length - identityCalls, tookMs });
+  }
+  return made;
+}
+
+async function countRefreshes({ url, takeCalls }: TracedWeb, cookie: string): Promise<PageMeasurements["refreshes"]> {
+  await takeCalls();
+  const answers = await Promise.all(
+    Array.from({ length: expiredRequests }, () => openBrowser(url, { cookie }).get("/api/v1/auth/session")),
+  );
+  const calls = await takeCalls();
+  return {
+    requests: expiredRequests,
+    answered: answers.filter(({ status }) => status === 200).length,
+    calls: calls.filter(isRefresh).length,
+  };
+}
+
+/** Bytes of all scripts of a page, in it and beside it, each gzipped. */
+async function weighScripts(url: string, page: string): Promise<number> {
+  const html = await (await fetch(new URL(page, url))).text();
+  const scripts = [...html.matchAll(/<script[^>]*>([^<]+)<\/script>/g)].map(([, text = ""]) => text);
+  for (const [, source = ""] of html.matchAll(/<script[^>]* src="([^"]+)"/g)) {
+    scripts.push(await (await fetch(new URL(source, url))).text());
+  }
+  return scripts.reduce((total, script) => total + gzipSync(script).byteLength, 0);
+}

@@ -1,0 +1,59 @@
+import path from "node:path";
+import { z } from "zod";
+import { recoveryHashSecret } from "../../local-stack/secrets.ts";
+import type { Stack } from "../../test/stack.ts";
+import { type ServiceProcess, startServer } from "../gateway/service-process.ts";
+
+const tracer = path.resolve(import.meta.dirname, "../processes/trace-fetch.ts");
+const server = path.resolve(import.meta.dirname, "../../../remix-app/server.ts");
+
+const calls = z.array(z.object({ method: z.string(), path: z.string(), beganMs: z.number(), endedMs: z.number() }));
+
+/** A call of the backend, in milliseconds of the web server's own clock. */
+export type BackendCall = z.infer<typeof calls>[number];
+
+/** A web server of the bench's own on the stack's project, in production mode, that tells of its backend calls. */
+export type TracedWeb = Pick<ServiceProcess, "url" | "stop"> & {
+  /** The calls since the last time it was asked. */
+  takeCalls: () => Promise<BackendCall[]>;
+};
+
+/** @param vault by which it opens what the stack's own server keeps of browsers */
+export async function startTracedWeb({ supabase }: Stack, vault: Record<string, string>): Promise<TracedWeb> {
+  const web = await startServer({
+    args: () => ["--import", tracer, server],
+    env: (port) => ({
+      ...vault,
+      NODE_ENV: "production",
+      APP_NAME: "web",
+      HOST: "127.0.0.1",
+      BASE_URL: `http://127.0.0.1:${port}`,
+      TRUSTED_PROXY_HOPS: "1",
+      SUPABASE_URL: supabase.url,
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY: supabase.secretKey,
+      AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(supabase.secretKey),
+      OAUTH_PROVIDERS: "google,github",
+    }),
+  });
+  return {
+    url: web.url,
+    stop: web.stop,
+    takeCalls: async () => calls.parse(await web.ask("calls")),
+  };
+}
+
+/** Milliseconds in which at least one of the calls was under way. */
+export function busyMs(made: readonly BackendCall[]): number {
+  let total = 0;
+  let until = Number.NEGATIVE_INFINITY;
+  for (const { beganMs, endedMs } of [...made].sort((a, b) => a.beganMs - b.beganMs)) {
+    total += Math.max(0, endedMs - Math.max(beganMs, until));
+    until = Math.max(until, endedMs);
+  }
+  return total;
+}
+
+export const toIdentity = ({ path }: BackendCall): boolean => path.startsWith("/auth/v1/");
+export const isRefresh = ({ path }: BackendCall): boolean =>
+  /^\/auth\/v1\/token\?.*grant_type=refresh_token/.test(path);

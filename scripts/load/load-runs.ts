@@ -1,0 +1,43 @@
+import type pg from "pg";
+import { insertRuns } from "./insert-runs.ts";
+import type { LoadTenant } from "./load-tenant.ts";
+
+const chunk = 20_000;
+
+/**
+ * Fills a workspace with runs of the days up to now, sums their days, and lets the database see what it has.
+ * @param options.onRuns hears how many there are, after each part
+ * @param options.goOn whether there is time for another part; always where absent
+ * @returns how many there are in the end
+ */
+export async function loadRuns(
+  client: pg.Client,
+  options: {
+    tenant: LoadTenant;
+    runs: number;
+    days: number;
+    onRuns?: (done: number) => void;
+    onDays?: (done: number) => void;
+    goOn?: () => boolean;
+  },
+): Promise<number> {
+  const { tenant, runs, days, onRuns, onDays, goOn = () => true } = options;
+  let done = 0;
+  while (done < runs && (done === 0 || goOn())) {
+    const part = Math.min(chunk, runs - done);
+    await insertRuns(client, tenant, { runs: part, days });
+    done += part;
+    onRuns?.(done);
+  }
+  let summed = 0;
+  for (let more = 1; more > 0; summed += more) {
+    onDays?.(Math.min(summed, days - 1));
+    const { rows } = await client.query<{ days: number }>("select ai.roll_up_usage(31) as days");
+    more = rows[0]?.days ?? 0;
+  }
+  onDays?.(days);
+  await client.query("vacuum analyze ai.runs");
+  await client.query("vacuum analyze ai.usage_daily");
+  await client.query("vacuum analyze ai.usage_changes");
+  return done;
+}

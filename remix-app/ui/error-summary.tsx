@@ -1,4 +1,5 @@
 import { CircleAlert } from "lucide-react";
+import { useEffect, useRef } from "react";
 
 export interface FieldError {
   fieldId: string;
@@ -8,9 +9,16 @@ export interface FieldError {
 /** What is wrong with a form, above it. Takes the focus when the page arrives, and each line leads to its field. */
 export function ErrorSummary({ id, form, fields }: { id: string; form: string[] | undefined; fields: FieldError[] }) {
   const formErrors = form ?? [];
-  if (formErrors.length + fields.length === 0) return null;
+  const summary = useRef<HTMLDivElement>(null);
+  const failed = formErrors.length + fields.length > 0;
+  // Where a script shows it: browsers heed autofocus on pages that arrive, and React on fields alone.
+  useEffect(() => {
+    if (failed) summary.current?.focus();
+  }, [failed]);
+  if (!failed) return null;
   return (
     <div
+      ref={summary}
       id={id}
       role="alert"
       tabIndex={-1}

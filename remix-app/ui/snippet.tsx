@@ -40,7 +40,7 @@ function CopyButton({ label, text }: { label: string; text: string }) {
     >
       <Icon aria-hidden="true" className="size-3.5" />
       <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
-      <span className="sr-only">{label}</span>
+      <span className="sr-only"> {label}</span>
     </button>
   );
 }

@@ -41,7 +41,8 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
 
 /** What the gateway or our own server said, in a sentence. */
 export function failureOf(told: Told): Failure {
-  const known = told.code === undefined ? undefined : sentences[told.code];
+  const { code = "" } = told;
+  const known = Object.hasOwn(sentences, code) ? sentences[code] : undefined;
   const sentence = typeof known === "function" ? known(told) : (known ?? fallback(told));
   return { sentence, requestId: told.requestId };
 }

@@ -1,0 +1,160 @@
+import type { Page } from "playwright/test";
+import { query } from "../scripts/test/people.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+
+const weather = JSON.stringify([
+  {
+    type: "function",
+    function: { name: "weather", parameters: { type: "object", properties: { city: { type: "string" } } } },
+  },
+]);
+
+async function playgroundOf({ email }: Person): Promise<string> {
+  const [workspace] = await query<{ id: string }>(
+    "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+    [email],
+  );
+  return `/workspaces/${workspace?.id}/ai/playground`;
+}
+
+const conversationOn = (page: Page) => page.getByRole("region", { name: "Conversation" });
+
+async function say(page: Page, words: string, { model = "demo-chat" } = {}): Promise<void> {
+  await page.getByLabel("Model", { exact: true }).selectOption(model);
+  await page.getByLabel("Message").fill(words);
+  await page.getByLabel("Message").press("Control+Enter");
+}
+
+test("a model is tried: its answers stream, stop, call tools and keep to a schema", async ({ page, member }) => {
+  const playground = await playgroundOf(member);
+  await signIn(page, member, { at: `/login?returnUrl=${playground}` });
+  const conversation = conversationOn(page);
+  await expect(page.getByLabel("Model", { exact: true })).toHaveValue("demo-chat");
+  await expectAccessible(page);
+
+  await page.getByRole("button", { name: "Send" }).click();
+  await expect(page.getByRole("alert")).toContainText("Write a message.");
+  await expect(page.getByRole("alert")).toBeFocused();
+
+  await test.step("streams, and stops by Escape at what it has cost", async () => {
+    await say(page, "go on", { model: "demo-paced" });
+    await expect(conversation).toContainText("word5");
+    await expect(page.getByRole("button", { name: "Stop" })).toBeVisible();
+    await expect(page.getByRole("status").filter({ hasText: "Answering…" })).toHaveCount(1);
+    await page.keyboard.press("Escape");
+    await expect(conversation).toContainText("Stopped. What had come by then is metered.");
+    await expect(conversation).not.toContainText("word99");
+    await expect(page.getByRole("button", { name: "Stop" })).toHaveCount(0);
+    await expect(conversation.getByRole("list", { name: "About this answer" })).toContainText(/[1-9]\d* tokens out/);
+    const runId = (await conversation.getByRole("link", { name: "Run" }).getAttribute("href"))?.split("/").at(-1);
+    const runs = await query("select status, feature, output_tokens > 0 as metered from ai.runs where id = $1", [
+      runId,
+    ]);
+    expect(runs).toEqual([{ status: "cancelled", feature: "playground", metered: true }]);
+  });
+
+  await test.step("shows what was said as text alone, and says it once to those who listen", async () => {
+    await page.getByRole("link", { name: "New conversation" }).click();
+    await expect(conversation).toContainText("Nothing is said yet.");
+    await say(page, '<img src="x" onerror="document.title = 1"> <b>bold</b>');
+    await expect(conversation.getByText("<b>bold</b>")).toHaveCount(2);
+    await expect(conversation.locator("img, b")).toHaveCount(0);
+    await expect(page.getByRole("status").filter({ hasText: "You said: <img" })).toHaveCount(1);
+    await expect(conversation.getByRole("list", { name: "About this answer" })).toContainText("first token after");
+    await expect(page.getByLabel("Message")).toBeFocused();
+  });
+
+  await test.step("calls a tool, whose result is given by hand", async () => {
+    await page.getByText("Tools", { exact: true }).click();
+    await page.getByLabel("Tool definitions").fill("[");
+    await say(page, 'call weather with {"city":"Rome"}');
+    await expect(page.getByRole("alert")).toContainText("Enter a JSON array of tools");
+    await page.getByLabel("Tool definitions").fill(weather);
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect(conversation.getByRole("figure")).toContainText('"city": "Rome"');
+    await page.getByLabel("Result of weather").fill('{"sky":"clear"}');
+    await expectAccessible(page);
+    await page.keyboard.press("Control+Enter");
+    await expect(conversation).toContainText('The tool answered: {"sky":"clear"}');
+    await page.getByLabel("Tool definitions").fill("");
+  });
+
+  await test.step("keeps to a schema, or is told not to", async () => {
+    await page.getByLabel("Answer", { exact: true }).selectOption("json_schema");
+    await say(page, "in JSON");
+    await expect(conversation).toContainText("It keeps to the schema.");
+    await say(page, "in JSON", { model: "demo-bad-schema" });
+    await expect(conversation).toContainText("It does not keep to the schema.");
+    await page.getByLabel("Answer", { exact: true }).selectOption("text");
+  });
+
+  await test.step("fails in a sentence, and keeps what was typed", async () => {
+    await say(page, "remember me", { model: "demo-error-500" });
+    await expect(page.getByRole("alert")).toContainText("The model's provider failed. Try again");
+    await expect(page.getByRole("alert")).toContainText("Request id");
+    await expect(page.getByLabel("Message")).toHaveValue("remember me");
+  });
+
+  await test.step("is taken away as the code of what is sent", async () => {
+    await page.getByLabel("System prompt").fill("It's “brief”.");
+    await page.getByLabel("Temperature").fill("0.5");
+    await page.getByText("curl", { exact: true }).first().click();
+    const code =
+      (await page.getByRole("figure").filter({ hasText: "Copy curl" }).getByRole("code").textContent()) ?? "";
+    const asked = page.waitForRequest((request) => request.url().endsWith("/ai/playground/chat"));
+    await page.getByRole("button", { name: "Send" }).click();
+    const [, data = ""] = /-d '([\s\S]*)'$/.exec(code) ?? [];
+    expect(JSON.parse(data.replaceAll(`'\\''`, "'"))).toEqual((await asked).postDataJSON());
+    expect((await asked).headers()).not.toHaveProperty("authorization");
+    await expect(page.getByRole("alert")).toContainText("Request id");
+  });
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+});
+
+test("speech is played and downloaded, embeddings are compared, and no script is needed", async ({
+  page,
+  member,
+  browser,
+}) => {
+  const playground = await playgroundOf(member);
+  await signIn(page, member, { at: `/login?returnUrl=${encodeURIComponent(`${playground}?kind=speech`)}` });
+  const sound = page.getByLabel("What was spoken");
+  const seconds = () => sound.evaluate((audio: HTMLAudioElement) => audio.duration);
+  for (const format of ["wav", "pcm"]) {
+    await page.getByLabel("Format").selectOption(format);
+    await page.getByLabel("Text", { exact: true }).fill("Hello, this is a sentence.");
+    await page.getByRole("button", { name: "Speak" }).click();
+    const link = page.getByRole("link", { name: `Download ${format.toUpperCase()}` });
+    await expect(link).toHaveAttribute("download", `speech.${format}`);
+    await expect.poll(seconds).toBeGreaterThan(0.5);
+  }
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await page.getByRole("link", { name: "Embeddings" }).click();
+  await page.getByLabel("Texts").fill("one\none\ntwo");
+  await page.getByRole("button", { name: "Embed" }).click();
+  await expect(page.getByRole("row").nth(2)).toContainText("1.000");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  const plain = await browser.newContext({
+    javaScriptEnabled: false,
+    storageState: await page.context().storageState(),
+  });
+  const still = await plain.newPage();
+  await still.goto(playground);
+  await still.getByLabel("Message").fill("hello");
+  await still.getByRole("button", { name: "Send" }).click();
+  await expect(conversationOn(still)).toContainText("You said: hello");
+  await expect(conversationOn(still).getByRole("link", { name: "Run" })).toBeVisible();
+  await still.getByLabel("Message").fill("and again");
+  await still.getByRole("button", { name: "Send" }).click();
+  await expect(conversationOn(still).getByRole("listitem").filter({ hasText: "You said" })).toHaveCount(2);
+  await still.getByRole("link", { name: "Speech" }).click();
+  await still.getByLabel("Text", { exact: true }).fill("Hello");
+  await still.getByRole("button", { name: "Speak" }).click();
+  await expect(still.getByLabel("What was spoken")).toHaveAttribute("src", /^data:audio\/wav;base64,/);
+  await plain.close();
+});

@@ -40,6 +40,9 @@ revoke execute on function ai.reject_invoice_change() from public, anon, authent
 create trigger reject_invoice_change before update or delete on ai.external_provider_invoices
   for each row execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_change on ai.external_provider_invoices is 'For everyone, the table''s owner too.';
+create trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
+  for each statement execute function ai.reject_invoice_change();
+comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'As reject_invoice_change.';
 
 alter table ai.external_provider_invoices enable row level security;
 revoke all on ai.external_provider_invoices from public, anon, authenticated;

@@ -25,7 +25,8 @@ const kept = (reference: string) =>
   ]);
 
 describe("POST /v1/provider-invoices", () => {
-  test("keeps an invoice under the credential's workspace and app, and the owners can read of it", async () => {
+  test("keeps an invoice under the credential's workspace and app, and the owners can read of it; it is no run and no debit", async () => {
+    const before = await tenant.books();
     const invoice = invoiceOf({ accountId: "acct-1", periodStart: "2026-01-01", periodEnd: "2026-01-31" });
     const { status, body } = await post(invoice);
     expect([status, body]).toEqual([200, { accepted: true, reference: invoice.reference }]);
@@ -37,6 +38,8 @@ describe("POST /v1/provider-invoices", () => {
     expect(log).toMatchObject([
       { action: "provider_invoice.recorded", details: { appId: tenant.appId, amountUsd: "12.5" } },
     ]);
+    expect(await tenant.books()).toEqual(before);
+    expect(await tenant.db.query("select from ai.runs where workspace_id = $1", [tenant.workspaceId])).toEqual([]);
   });
 
   test("an identical retry keeps one receipt; any other state of it conflicts", async () => {
@@ -63,7 +66,7 @@ describe("POST /v1/provider-invoices", () => {
   test.for([
     ["reviewedAt", { reviewedAt: "2026-01-31T00:00:00Z" }, { reviewedAt: "2026-01-30T23:59:59.999999Z" }],
     ["reviewedAt", { issuedOn: yesterday, reviewedAt: at(-1) }, { issuedOn: yesterday, reviewedAt: at(60) }],
-    ["amountUsd", { amountUsd: 0 }, { amountUsd: -0.01 }],
+    ["amountUsd", { amountUsd: 0 }, { amountUsd: -0.000000000001 }],
     ["amountUsd", { amountUsd: 1 }, { amountUsd: "1" }],
     ["reference", { reference: `${"x".repeat(92)}${randomUUID()}` }, { reference: "x".repeat(129) }],
     ["reference", { reference: `a:${randomUUID()}` }, { reference: "a b" }],
@@ -76,6 +79,7 @@ describe("POST /v1/provider-invoices", () => {
     ["currency", { currency: "USD" }, { currency: "usd" }],
     ["note", {}, { note: "unknown field" }],
     ["workspaceId", {}, { workspaceId: randomUUID() }],
+    ["appId", {}, { appId: randomUUID() }],
   ] as [string, object, object][])("%s: %j is taken, %j is not", async ([param, inside, outside]) => {
     expect((await post(invoiceOf(inside))).status).toBe(200);
     const { status, body } = await post(invoiceOf(outside));

@@ -1,0 +1,235 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { bindKey } from "./ai-callers.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
+import { registerApp } from "./app-fixtures.ts";
+import { createUser, type Database, join, test } from "./database.ts";
+
+type Place = Tenant & { appId: string };
+
+async function createPlace(db: Database): Promise<Place> {
+  const tenant = await createTenant(db);
+  const app = await bindKey(db, tenant);
+  return { ...tenant, appId: app.id };
+}
+
+const invoice = {
+  provider: "openai",
+  accountId: "acct-1",
+  reference: "INV-1",
+  amountUsd: "10.000000000001",
+  issuedOn: "2026-02-03",
+  reviewedAt: "2026-02-04T00:00:00Z",
+};
+
+async function call(db: Database, name: string, values: unknown[]) {
+  const [row] = await db.query(`select ai.${name}(${values.map((_, n) => `$${n + 1}`).join(", ")}) as answer`, values);
+  return row?.answer;
+}
+const review = (db: Database, { ownerId, workspaceId, appId }: Place, changes: object = {}) =>
+  call(db, "review_provider_invoice", [ownerId, workspaceId, appId, JSON.stringify({ ...invoice, ...changes })]);
+const record = (db: Database, { ownerId, workspaceId, appId }: Place, changes: object = {}) =>
+  call(db, "record_provider_invoice", [ownerId, workspaceId, appId, JSON.stringify({ ...invoice, ...changes })]);
+const importCost = (db: Database, { workspaceId, appId }: Place, changes: object) =>
+  call(db, "store_provider_cost", [
+    workspaceId,
+    appId,
+    JSON.stringify({
+      provider: "openai",
+      accountId: "acct-1",
+      externalRunId: randomUUID(),
+      amountUsd: "1",
+      observedAt: "2026-03-01T00:00:00Z",
+      ...changes,
+    }),
+  ]);
+
+describe("the review of an invoice", () => {
+  test("writes nothing, and is of the database's own moment", async ({ db }) => {
+    const place = await createPlace(db);
+    const answer = await review(db, place);
+    const [now] = await db.query("select ai.exact_text(now()) as now");
+    expect(answer).toMatchObject({ outcome: "reviewed", reviewedAt: now?.now, kept: null, differs: null });
+    expect(
+      await db.query("select from ai.external_provider_invoices where workspace_id = $1", [place.workspaceId]),
+    ).toEqual([]);
+    expect(await record(db, place, { reviewedAt: answer.reviewedAt })).toMatchObject({ outcome: "stored" });
+  });
+
+  test.for([
+    [
+      "a whole period, to both its edges",
+      { periodStart: "2026-01-10", periodEnd: "2026-01-20" },
+      "2026-01-10",
+      "2026-01-20",
+    ],
+    ["a period's month where it has no end", { periodStart: "2026-01-10" }, "2026-01-10", "2026-01-31"],
+    ["a period's month where it has no start", { periodEnd: "2026-01-20" }, "2026-01-01", "2026-01-20"],
+    ["the month of issue where it has no period", {}, "2026-02-01", "2026-02-28"],
+  ] as const)("compares with %s", async ([, period, first, last], { db }) => {
+    const place = await createPlace(db);
+    const [before, from, to, after] = [
+      `${new Date(Date.parse(first) - 1).toISOString().slice(0, 10)}T23:59:59.999999Z`,
+      `${first}T00:00:00Z`,
+      `${last}T23:59:59.999999Z`,
+      `${new Date(Date.parse(last) + 86_400_000).toISOString().slice(0, 10)}T00:00:00Z`,
+    ];
+    for (const [occurredAt, amountUsd] of [
+      [before, "100"],
+      [from, "1"],
+      [to, "2.000000000002"],
+      [after, "1000"],
+    ]) {
+      expect(await importCost(db, place, { occurredAt, amountUsd })).toEqual({ outcome: "stored" });
+    }
+    await importCost(db, place, { occurredAt: from, amountUsd: "7", accountId: "acct-2" });
+    const { comparison } = await review(db, place, period);
+    expect(comparison).toEqual({
+      firstDay: first,
+      lastDay: last,
+      meteredUsd: "0",
+      importedUsd: "3.000000000002",
+      importedRecords: 2,
+      importedDifferenceUsd: "6.999999999999",
+      otherInvoicesUsd: "0",
+      otherInvoices: 0,
+    });
+  });
+
+  test("compares with a year of 366 days, and with nothing longer", async ({ db }) => {
+    const place = await createPlace(db);
+    const year = { periodStart: "2024-01-01", periodEnd: "2024-12-31" };
+    expect((await review(db, place, year)).comparison).toMatchObject({ firstDay: "2024-01-01" });
+    expect((await review(db, place, { ...year, periodEnd: "2025-01-01" })).comparison).toBeNull();
+  });
+
+  test("names what is kept under its key, and other invoices of its account and period", async ({ db }) => {
+    const place = await createPlace(db);
+    const { id } = await record(db, place);
+    expect(await review(db, place)).toMatchObject({ kept: { id, reference: "INV-1" }, differs: [] });
+    const changed = { amountUsd: "10", issuedOn: "2026-02-02", periodEnd: "2026-02-01" };
+    expect((await review(db, place, changed)).differs).toEqual(["amountUsd", "issuedOn", "periodEnd"]);
+    const other = await review(db, place, { reference: "INV-2" });
+    expect(other).toMatchObject({ kept: null, comparison: { otherInvoices: 1, otherInvoicesUsd: "10.000000000001" } });
+    expect((await review(db, place, { reference: "INV-2", accountId: "acct-2" })).comparison.otherInvoices).toBe(0);
+  });
+
+  test("is of what was issued by today, and for apps that are linked", async ({ db }) => {
+    const place = await createPlace(db);
+    const [day] = await db.query(
+      "select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today, to_char(now() at time zone 'UTC' + interval '1 day', 'YYYY-MM-DD') as tomorrow",
+    );
+    expect(await review(db, place, { issuedOn: day?.today })).toMatchObject({ outcome: "reviewed" });
+    expect(await review(db, place, { issuedOn: day?.tomorrow })).toEqual({ outcome: "not_issued_yet" });
+    const stranger = await registerApp(db, { kind: "external" });
+    expect(await review(db, { ...place, appId: stranger.id })).toEqual({ outcome: "app_not_linked" });
+  });
+});
+
+describe("an invoice", () => {
+  test("is reviewed by now, to the microsecond", async ({ db }) => {
+    const place = await createPlace(db);
+    const [at] = await db.query(
+      `select to_char(now() at time zone 'UTC', f) as now, to_char((now() + interval '1 microsecond') at time zone 'UTC', f) as later
+       from (values ('YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) as formats (f)`,
+    );
+    expect(await record(db, place, { reviewedAt: at?.later })).toMatchObject({
+      refused: "invalid_request",
+      param: "reviewedAt",
+    });
+    expect(await record(db, place, { reviewedAt: at?.now })).toMatchObject({ outcome: "stored" });
+  });
+
+  test("cannot be changed, deleted or swept away with its table's rows, by nobody", async ({ db }) => {
+    const place = await createPlace(db);
+    await record(db, place);
+    for (const sql of [
+      "update ai.external_provider_invoices set amount_usd = amount_usd",
+      "delete from ai.external_provider_invoices",
+      "truncate ai.external_provider_invoices",
+    ]) {
+      await db.query("savepoint attempt");
+      await expect(db.query(sql)).rejects.toMatchObject({ code: "23001" });
+      await db.query("rollback to attempt");
+    }
+  });
+
+  test("is read with how it compares by members of its workspace who use the studio", async ({ db }) => {
+    const [place, elsewhere] = [await createPlace(db), await createPlace(db)];
+    const { id } = await record(db, place);
+    const { ownerId, workspaceId } = place;
+    expect(await call(db, "read_provider_invoice", [ownerId, workspaceId, id])).toMatchObject({
+      outcome: "read",
+      invoice: { id, amountUsd: "10.000000000001", reviewedAt: "2026-02-04T00:00:00.000Z" },
+      comparison: { otherInvoices: 0 },
+    });
+    const other = [elsewhere.ownerId, elsewhere.workspaceId, id];
+    expect(await call(db, "read_provider_invoice", other)).toEqual({ outcome: "not_found" });
+    const viewer = await createUser(db);
+    await join(db, { workspaceId, userId: viewer.id, role: "viewer" });
+    for (const [name, values] of [
+      ["read_provider_invoice", [viewer.id, workspaceId, id]],
+      ["list_linked_apps", [viewer.id, workspaceId]],
+      ["review_provider_invoice", [viewer.id, workspaceId, place.appId, JSON.stringify(invoice)]],
+    ] as const) {
+      expect(await call(db, name, [...values])).toEqual({ outcome: "not_allowed" });
+    }
+  });
+
+  test("may be for the enabled external apps that are linked to its workspace, and no others", async ({ db }) => {
+    const { ownerId, workspaceId, appId } = await createPlace(db);
+    const off = await registerApp(db, { kind: "external", workspaceId });
+    await registerApp(db, { kind: "external" });
+    await db.query("update private.apps set enabled = false where id = $1", [off.id]);
+    const { apps } = await call(db, "list_linked_apps", [ownerId, workspaceId]);
+    expect(apps.map(({ id }: { id: string }) => id)).toEqual([appId]);
+  });
+});
+
+describe("lists of imports", () => {
+  test("are narrowed to a provider, an account or none, and totals with them", async ({ db }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    const occurredAt = "2026-01-10T00:00:00Z";
+    await importCost(db, place, { occurredAt });
+    await importCost(db, place, { occurredAt, accountId: undefined, amountUsd: "2" });
+    await importCost(db, place, { occurredAt, provider: "other", amountUsd: "4" });
+    const totalOf = async (filter: object) => {
+      const values = [ownerId, workspaceId, "2026-01-01", "2026-02-01", null, 50, JSON.stringify(filter)];
+      const { totals, records } = await call(db, "list_provider_costs", values);
+      expect(records).toHaveLength(totals.records);
+      return totals.amountUsd;
+    };
+    expect(await totalOf({})).toBe("7");
+    expect(await totalOf({ provider: "openai" })).toBe("3");
+    expect(await totalOf({ accountId: "acct-1" })).toBe("5");
+    expect(await totalOf({ accountId: null })).toBe("2");
+    expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
+  });
+
+  test("hold invoices of the month in which they count, as reconciliation has it", async ({ db }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    await record(db, place, { reference: "A", periodStart: "2026-01-31" });
+    await record(db, place, { reference: "B", periodEnd: "2026-01-31" });
+    const of = async (month: string) => {
+      const filter = JSON.stringify({ month });
+      const { records } = await call(db, "list_provider_invoices", [ownerId, workspaceId, null, 50, filter]);
+      return records.map(({ reference }: { reference: string }) => reference);
+    };
+    expect([await of("2026-01"), await of("2026-02"), await of("2026-03")]).toEqual([["A"], ["B"], []]);
+    const { records } = await call(db, "reconcile_costs", [ownerId, workspaceId, "2026-01-01", "2026-04-01"]);
+    expect(records.map((line: { month: string; invoices: number }) => [line.month, line.invoices])).toEqual([
+      ["2026-02", 1],
+      ["2026-01", 1],
+    ]);
+  });
+
+  test("reconcile 366 days at once, and not a microsecond more", async ({ db }) => {
+    const { ownerId, workspaceId } = await createPlace(db);
+    const outcomeOf = async (to: string) =>
+      (await call(db, "reconcile_costs", [ownerId, workspaceId, "2024-01-01T00:00:00Z", to])).outcome;
+    expect(await outcomeOf("2025-01-01T00:00:00Z")).toBe("listed");
+    expect(await outcomeOf("2025-01-01T00:00:00.000001Z")).toBe("bad_window");
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect } from "vitest";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
+import { createUser, type Database, join, test } from "./database.ts";
+
+async function capture(db: Database, { workspaceId }: Tenant, on = true): Promise<void> {
+  await db.query(
+    `insert into ai.workspace_policies (workspace_id, content_capture, content_retention_days) values ($1, $2, 2)
+     on conflict (workspace_id) do update set content_capture = $2`,
+    [workspaceId, on],
+  );
+}
+
+/** Content of a run that began so long before the two days that it is kept for would be over. */
+async function keepContent(db: Database, { workspaceId }: Tenant, left = "1 hour"): Promise<string> {
+  const [row] = await db.query<{ run_id: string }>(
+    `insert into ai.run_content (run_created_at, run_id, workspace_id, prompt, answer)
+     select m, ai.run_id(m), $1, '{"prompt":"héllo"}', null
+     from (select now() - interval '2 days' + $2::interval as m) as moment
+     returning run_id`,
+    [workspaceId, left],
+  );
+  return row?.run_id ?? "";
+}
+
+async function ask(db: Database, name: "describe" | "open", [member, workspace, run]: [string, string, string]) {
+  const [row] = await db.query(`select ai.${name}_run_content($1, $2, $3) as answer`, [member, workspace, run]);
+  return row?.answer;
+}
+
+const readings = (db: Database, { workspaceId }: Tenant) =>
+  db.query(
+    "select actor_id, subject_id from public.workspace_audit_log where workspace_id = $1 and action = 'run_content.read'",
+    [workspaceId],
+  );
+
+describe("what was said in a run", () => {
+  test("is described without a word of it, and opened with a line in the log", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await capture(db, tenant);
+    const run = await keepContent(db, tenant);
+    const { ownerId, workspaceId } = tenant;
+    const kept = await ask(db, "describe", [ownerId, workspaceId, run]);
+    expect(kept).toEqual({
+      outcome: "kept",
+      deletedFrom: expect.stringMatching(/Z$/),
+      promptBytes: 19,
+      toolsBytes: null,
+      answerBytes: null,
+    });
+    expect(await readings(db, tenant)).toEqual([]);
+    const opened = {
+      outcome: "opened",
+      deletedFrom: kept.deletedFrom,
+      prompt: '{"prompt":"héllo"}',
+      tools: null,
+      answer: null,
+    };
+    expect(await ask(db, "open", [ownerId, workspaceId, run])).toEqual(opened);
+    expect(await readings(db, tenant)).toEqual([{ actor_id: ownerId, subject_id: run }]);
+    await ask(db, "open", [ownerId, workspaceId, run]);
+    expect(await readings(db, tenant)).toHaveLength(2);
+  });
+
+  test("is for those who may choose that it is kept, in its own workspace, and no reading of others is logged", async ({
+    db,
+  }) => {
+    const [tenant, other] = [await createTenant(db), await createTenant(db)];
+    await capture(db, tenant);
+    await capture(db, other);
+    const run = await keepContent(db, tenant);
+    const { workspaceId, ownerId } = tenant;
+    const member = await createUser(db);
+    await join(db, { workspaceId, userId: member.id, role: "member" });
+    for (const name of ["describe", "open"] as const) {
+      expect(await ask(db, name, [member.id, workspaceId, run])).toEqual({ outcome: "not_allowed" });
+      expect(await ask(db, name, [other.ownerId, workspaceId, run])).toEqual({ outcome: "not_allowed" });
+      expect(await ask(db, name, [other.ownerId, other.workspaceId, run])).toEqual({ outcome: "none" });
+    }
+    expect(await readings(db, tenant)).toEqual([]);
+    expect(await readings(db, other)).toEqual([]);
+    await db.query(
+      `update public.workspace_roles set permissions = array['manage_ai_policy']::public.workspace_permission[]
+       where workspace_id = $1 and name = 'member'`,
+      [workspaceId],
+    );
+    expect(await ask(db, "open", [member.id, workspaceId, run])).toMatchObject({ outcome: "opened" });
+    expect(await ask(db, "open", [ownerId, workspaceId, run])).toMatchObject({ outcome: "opened" });
+  });
+
+  test("is there to the very end of its last day, and not beyond, swept or not", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await capture(db, tenant);
+    const { ownerId, workspaceId } = tenant;
+    const [last, over] = [await keepContent(db, tenant, "0"), await keepContent(db, tenant, "-1 microsecond")];
+    expect(await ask(db, "describe", [ownerId, workspaceId, last])).toMatchObject({ outcome: "kept" });
+    expect(await ask(db, "open", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
+    expect(await ask(db, "describe", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
+  });
+
+  test("is out of sight as soon as capture is off", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await capture(db, tenant);
+    const run = await keepContent(db, tenant);
+    await capture(db, tenant, false);
+    expect(await ask(db, "open", [tenant.ownerId, tenant.workspaceId, run])).toEqual({ outcome: "none" });
+    expect(await readings(db, tenant)).toEqual([]);
+  });
+});

@@ -1,22 +1,109 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../../scripts/test/stack.ts";
-import { createDatabase } from "../database.ts";
+import { type AppTenant, createAppTenant } from "../../../tests/ai-app-tenant.ts";
+import { createHandler as createCosts } from "../../provider-costs/handler.ts";
+import { createHandler as createInvoices } from "../../provider-invoices/handler.ts";
+import { createHandler as createUsage } from "../../usage/handler.ts";
+import { assembleGateway } from "../assemble-gateway.ts";
+import { readEnvironment } from "../environment.ts";
+import type { Gateway } from "../gateway.ts";
 
-/** A database of the same cluster to which no migration was applied. */
-const url = new URL(readStack().gatewayDbUrl);
-url.pathname = "/template1";
-const database = createDatabase({ url: url.href, connections: 1 });
-afterAll(() => database.close());
+let tenant: AppTenant;
+let before: Gateway;
+let after: Gateway;
+beforeAll(async () => {
+  tenant = await createAppTenant();
+  // A database of the same cluster to which no migration was applied, and the one to which all were.
+  const empty = new URL(readStack().gatewayDbUrl);
+  empty.pathname = "/template1";
+  [before, after] = [gatewayOn(empty.href), gatewayOn(readStack().gatewayDbUrl)];
+});
+afterAll(() => Promise.all([before.database.close(), after.database.close(), tenant.close()]));
 
-const caller = { credential: { source: "key", hash: "00" }, workspace: crypto.randomUUID() } as const;
+function gatewayOn(databaseUrl: string): Gateway {
+  const { provider, providerKey, supabase } = readStack();
+  const environment = readEnvironment({
+    GATEWAY_DB_URL: databaseUrl,
+    SUPABASE_URL: supabase.url,
+    SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+    AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
+    AI_PROVIDER_DEMO_API_KEY: providerKey,
+  });
+  return assembleGateway(environment, { waitUntil() {}, report() {}, write() {} });
+}
 
-describe("before the migrations are applied", () => {
-  test.for([
-    ["a cost", () => database.importCosts({ ...caller, records: [{}] })],
-    ["an invoice", () => database.importInvoice({ ...caller, record: {} })],
-    ["the usage report", () => database.reportUsage(caller)],
-    ["a body that is none", () => database.checkAppCaller(caller)],
-  ] as const)("%s is 503, for the client to try again", async ([, ask]) => {
-    await expect(ask()).rejects.toMatchObject({ status: 503, code: "service_unavailable" });
+async function answerOf(create: (gateway: Gateway) => (request: Request) => Promise<Response>, asked: Asked) {
+  const request = (gateway: Gateway) =>
+    create(gateway)(
+      new Request(`http://gateway.test${asked.path}`, {
+        method: asked.body ? "POST" : "GET",
+        headers: {
+          authorization: `Bearer ${tenant.key}`,
+          "x-platform-workspace-id": tenant.workspaceId,
+          "x-request-id": "rollout-1",
+          ...(asked.body ? { "content-type": "application/json" } : {}),
+        },
+        ...(asked.body ? { body: JSON.stringify(asked.body) } : {}),
+      }),
+    );
+  const [early, late] = [await request(before), await request(after)];
+  return {
+    early: { status: early.status, body: await early.json() },
+    late: { status: late.status, body: await late.json() },
+  };
+}
+type Asked = { path: string; body?: object };
+
+const cost = () => ({
+  provider: "openai",
+  externalRunId: `run-${randomUUID()}`,
+  amountUsd: 0.5,
+  occurredAt: "2026-01-02T03:04:05Z",
+  observedAt: "2026-01-02T03:04:06Z",
+});
+const unavailable = {
+  status: 503,
+  // Nothing but the error: no result of a part, no partial total.
+  body: { error: expect.objectContaining({ code: "service_unavailable", request_id: "rollout-1" }) },
+};
+
+describe("while storage is not there yet, over HTTP", () => {
+  test("a cost is 503, and the same record sent again is stored once storage is there", async () => {
+    const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: cost() });
+    expect(early).toEqual(unavailable);
+    expect(late).toMatchObject({ status: 200, body: { accepted: true, outcome: "stored" } });
+  });
+
+  test("a batch is 503 as a whole, and then each of its records is stored", async () => {
+    const body = { records: [cost(), cost()] };
+    const { early, late } = await answerOf(createCosts, { path: "/provider-costs/batch", body });
+    expect(early).toEqual(unavailable);
+    expect(late).toMatchObject({ status: 200, body: { results: [{ outcome: "stored" }, { outcome: "stored" }] } });
+  });
+
+  test("an invoice is 503, and then kept", async () => {
+    const body = {
+      provider: "openai",
+      reference: `INV-${randomUUID()}`,
+      issuedOn: "2026-01-31",
+      reviewedAt: "2026-02-01T09:00:00Z",
+      amountUsd: 12.5,
+    };
+    const { early, late } = await answerOf(createInvoices, { path: "/provider-invoices", body });
+    expect(early).toEqual(unavailable);
+    expect(late).toEqual({ status: 200, body: { accepted: true, reference: body.reference } });
+  });
+
+  test("the usage report is 503, never a partial total", async () => {
+    const { early, late } = await answerOf(createUsage, { path: "/usage" });
+    expect(early).toEqual(unavailable);
+    expect(late).toMatchObject({ status: 200, body: { currency: "USD", rows: [] } });
+  });
+
+  test("a body that is none is 503 too: whose it is cannot be told", async () => {
+    const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: { records: [] } });
+    expect(early).toEqual(unavailable);
+    expect(late.status).toBe(400);
   });
 });

@@ -38,7 +38,12 @@ export function CostList({
       ),
     },
     { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
-    { label: "Kind", cell: ({ granularity }) => (granularity === "account_day" ? "Account day" : "Run") },
+    {
+      label: "Kind",
+      cell: ({ granularity }) => (
+        <span className="whitespace-nowrap">{granularity === "account_day" ? "Account day" : "Run"}</span>
+      ),
+    },
     { label: "Standing", cell: (record) => <Standing record={record} now={now} /> },
     {
       label: "Amount",
@@ -78,8 +83,7 @@ function Standing({ record, now }: { record: CostRecord; now: string }) {
       {counted ? "Counts" : <span className="break-all">Replaced by {replacedBy}</span>}
       {replaces && replaces.records > 0 ? (
         <span className="text-muted">
-          {" "}
-          for {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} of{" "}
+          , for {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} of{" "}
           <Usd amount={replaces.amountUsd} />
         </span>
       ) : null}

@@ -23,7 +23,7 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
     "observedAt": "2026-01-31T12:00:05Z"
   }'`}
       />
-      <p>OpenAI’s daily costs of a project come in by themselves, as account days:</p>
+      <p>OpenAI’s daily costs of a project are imported by a command, as account days:</p>
       <Snippet label="Import OpenAI’s costs" code="npm run import-openai-costs -- --project proj_1" />
     </div>
   );

@@ -3,6 +3,7 @@ import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Facts } from "../ui/facts.tsx";
+import { Notice } from "../ui/notice.tsx";
 import type { InvoiceEntry } from "./enter-invoice.ts";
 import { InvoiceComparison } from "./invoice-comparison.tsx";
 import type { TypedInvoice } from "./invoice-fields.ts";
@@ -14,6 +15,12 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
   const { reviewedAt, appName, comparison } = review;
   return (
     <>
+      {comparison && comparison.otherInvoices > 0 ? (
+        <Notice tone="warn">
+          Another invoice of this account is recorded for the period. Both count: make sure that this is not the same
+          one under another reference.
+        </Notice>
+      ) : null}
       <Card title="How it compares" lead="What was metered and imported for its period.">
         <InvoiceComparison comparison={comparison} />
       </Card>

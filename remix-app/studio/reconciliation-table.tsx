@@ -29,15 +29,16 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
     {
       label: "Metered",
       numeric: true,
-      cell: ({ account, meteredUsd }) =>
-        account.of === "one" ? <span className="text-muted text-small">by provider</span> : <Usd amount={meteredUsd} />,
+      cell: ({ account, meteredUsd }) => (account.of === "one" ? <Unknown /> : <Usd amount={meteredUsd} />),
     },
     { label: "Imported", numeric: true, cell: ({ importedUsd }) => <Usd amount={importedUsd} /> },
     {
       label: "Less metered",
       numeric: true,
       cell: ({ account, importedDifferenceUsd, importedDifferencePercent }) =>
-        account.of === "one" ? null : (
+        account.of === "one" ? (
+          <Unknown />
+        ) : (
           <DifferenceText usd={importedDifferenceUsd} percent={importedDifferencePercent} />
         ),
     },
@@ -77,6 +78,15 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
   );
 }
 
+function Unknown() {
+  return (
+    <span className="text-muted" title="Runs know no provider’s account">
+      <span aria-hidden="true">–</span>
+      <span className="sr-only">not known by account</span>
+    </span>
+  );
+}
+
 function State({ cell, base }: { cell: ReconciledCell; base: string }) {
   const { name, tone, next } = stateWords[cell.state];
   const { month, provider, account } = cell;
@@ -100,7 +110,7 @@ function State({ cell, base }: { cell: ReconciledCell; base: string }) {
   return (
     <div className="max-w-64 whitespace-normal">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
-      {cell.state === "agrees" ? null : <span className="block text-muted text-small">{next}</span>}
+      {tone === "warn" && !cell.repeats ? <span className="block text-muted text-small">{next}</span> : null}
       {links.length > 0 ? (
         <span className="flex flex-wrap gap-x-3 text-small">
           {links.map(({ label, to }) => (

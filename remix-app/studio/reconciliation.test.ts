@@ -55,6 +55,7 @@ describe("the state of a month", () => {
     const cells = cellsOf(
       {
         ...month,
+        invoices: 0,
         accounts: [
           { accountId: null, ...amounts, importedUsd: "5", invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-5" },
           { accountId: "acct-1", ...amounts, importedUsd: "5" },
@@ -62,10 +63,10 @@ describe("the state of a month", () => {
       },
       { today: "2026-03-01" },
     );
-    expect(cells.map(({ account, state, meteredUsd }) => [account, state, meteredUsd])).toEqual([
-      [{ of: "all" }, "agrees", "10"],
-      [{ of: "one", id: null }, "invoice_missing", null],
-      [{ of: "one", id: "acct-1" }, "invoice_differs", null],
+    expect(cells.map(({ account, state, meteredUsd, repeats }) => [account, state, meteredUsd, repeats])).toEqual([
+      [{ of: "all" }, "invoice_missing", "10", false],
+      [{ of: "one", id: null }, "invoice_missing", null, true],
+      [{ of: "one", id: "acct-1" }, "invoice_differs", null, false],
     ]);
     expect(cells[2]).toMatchObject({ invoicedDifferencePercent: "-20", importedDifferencePercent: null });
     // Records without any account are the provider's line itself.

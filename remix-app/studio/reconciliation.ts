@@ -29,6 +29,8 @@ export interface ReconciledCell {
   importedRecords: number;
   invoices: number;
   state: CellState;
+  /** Whether it says what the provider's line says already. */
+  repeats: boolean;
 }
 
 /** What a state is called, and what to do about it. */
@@ -70,33 +72,27 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
 export function cellsOf(record: ReconciledMonth, { today }: { today: string }): ReconciledCell[] {
   const { month, provider, accounts } = record;
   const open = month >= today.slice(0, 7);
-  const whole = cellOf({ ...record, account: { of: "all" }, open });
+  const whole = { ...cellOf({ ...record, account: { of: "all" }, open }), repeats: false };
   const named = accounts.length > 1 || accounts.some(({ accountId }) => accountId !== null);
   return named
     ? [
         whole,
-        ...accounts.map(({ accountId, ...amounts }) =>
-          cellOf({
-            ...amounts,
-            month,
-            provider,
-            account: { of: "one", id: accountId },
-            meteredUsd: null,
-            importedDifferenceUsd: null,
-            runs: 0,
-            open,
-          }),
-        ),
+        ...accounts.map(({ accountId, ...amounts }) => {
+          const account = { of: "one", id: accountId } as const;
+          const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: 0 };
+          const cell = cellOf({ ...amounts, ...unknown, month, provider, account, open });
+          return { ...cell, repeats: cell.state === whole.state };
+        }),
       ]
     : [whole];
 }
 
-type Amounts = Omit<ReconciledCell, "state" | "importedDifferencePercent" | "invoicedDifferencePercent"> & {
+type Amounts = Omit<ReconciledCell, "state" | "repeats" | "importedDifferencePercent" | "invoicedDifferencePercent"> & {
   runs: number;
   open: boolean;
 };
 
-function cellOf({ runs, open, ...cell }: Amounts): ReconciledCell {
+function cellOf({ runs, open, ...cell }: Amounts): Omit<ReconciledCell, "repeats"> {
   const { meteredUsd, importedDifferenceUsd } = cell;
   return {
     ...cell,

@@ -1,0 +1,128 @@
+import { createApp } from "../scripts/test/apps.ts";
+import { query } from "../scripts/test/people.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+
+/** A person's own workspace, with an app that is linked to it. */
+async function linkApp({ email }: Person): Promise<{ workspaceId: string; appId: string }> {
+  const [found] = await query<{ id: string }>(
+    "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+    [email],
+  );
+  const workspaceId = found?.id ?? "";
+  const app = await createApp({
+    kind: "external",
+    scopes: ["workspace:session", "ai:use"],
+    workspaceId,
+    displayName: "Ledger",
+  });
+  return { workspaceId, appId: app.id };
+}
+
+/** Imports costs of an account, as the gateway does for the app. */
+async function importCosts(
+  { workspaceId, appId }: { workspaceId: string; appId: string },
+  records: Record<string, string>[],
+): Promise<void> {
+  await query(
+    `select ai.store_provider_cost($1, $2, $3::jsonb || r)
+     from jsonb_array_elements($4::jsonb) as r`,
+    [
+      workspaceId,
+      appId,
+      JSON.stringify({ provider: "openai", accountId: "proj_1", observedAt: "2026-02-02T00:00:00Z" }),
+      JSON.stringify(records),
+    ],
+  );
+}
+
+const range = "from=2026-01-01&to=2026-01-31";
+
+test("costs are imported, an invoice is entered once, and reconciliation says how they stand", async ({
+  page,
+  browser,
+  member,
+}) => {
+  const place = await linkApp(member);
+  const base = `/workspaces/${place.workspaceId}/ai`;
+  await signIn(page, member, { at: `/login?returnUrl=${base}/costs` });
+  await expect(page.getByText("Nothing was imported for this range.")).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await importCosts(place, [
+    { externalRunId: "run-1", amountUsd: "0.1", occurredAt: "2026-01-20T09:00:00Z" },
+    { externalRunId: "run-2", amountUsd: "0.2", occurredAt: "2026-01-20T10:00:00Z" },
+    {
+      externalRunId: "proj_1:2026-01-20",
+      amountUsd: "0.300000000001",
+      occurredAt: "2026-01-20T00:00:00Z",
+      granularity: "account_day",
+    },
+  ]);
+  await page.goto(`${base}/costs?${range}`);
+  await expect(page.getByRole("row", { name: /run-1/ })).toContainText("Replaced by proj_1:2026-01-20");
+  await expect(page.getByRole("row", { name: /proj_1:2026-01-20 openai/ })).toContainText("for 2 runs");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await page.goto(`${base}/reconciliation?${range}`);
+  const account = page.getByRole("row", { name: /Account proj_1/ });
+  await expect(account).toContainText("Invoice missing");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await account.getByRole("link", { name: "Enter invoice" }).click();
+
+  await expect(page.getByLabel("Period’s last day")).toHaveValue("2026-01-31");
+  await page.getByLabel("Amount in US dollars").fill("1,5");
+  await page.getByRole("button", { name: "Review invoice" }).click();
+  await expect(page.getByRole("alert")).toContainText("without commas");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel("Reference").fill("INV-2026-01");
+  await page.getByLabel("Amount in US dollars").fill("0.300000000002");
+  await page.getByLabel("Issued on").fill("2026-02-01");
+  await page.getByRole("button", { name: "Review invoice" }).click();
+  await expect(page.getByText("0.300000000002 USD")).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: "Change something" }).click();
+  await expect(page.getByLabel("Reference")).toHaveValue("INV-2026-01");
+  await page.getByRole("button", { name: "Review invoice" }).click();
+  await page.getByRole("button", { name: "Record invoice" }).dblclick();
+  await expect(page.getByText("The invoice is recorded.")).toBeVisible();
+  const receipt = page.url();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await page.goto(`${base}/reconciliation?${range}`);
+  await expect(account).toContainText("Invoice differs");
+  await account.getByRole("link", { name: "Invoices" }).click();
+  await expect(page.getByRole("row")).toHaveCount(2);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  // The same invoice once more, by a browser that runs no script, ends at the same receipt; another amount does not.
+  const plain = await browser.newContext({
+    javaScriptEnabled: false,
+    storageState: await page.context().storageState(),
+  });
+  const visit = await plain.newPage();
+  const enter = async (amount: string) => {
+    const given = `provider=openai&accountId=proj_1&reference=INV-2026-01&issuedOn=2026-02-01`;
+    await visit.goto(`${base}/invoices/new?${given}&periodStart=2026-01-01&periodEnd=2026-01-31&amountUsd=${amount}`);
+    await visit.getByRole("button", { name: "Review invoice" }).click();
+  };
+  await enter("0.300000000002");
+  await expect(visit.getByText("The invoice is recorded.")).toBeVisible();
+  expect(visit.url()).toBe(receipt);
+  await enter("0.4");
+  await expect(visit.getByRole("alert")).toContainText("is recorded already, with another state: the amount");
+  await visit.getByRole("button", { name: "Change what I entered" }).click();
+  await visit.getByLabel("Reference").fill("INV-2026-01.corrected");
+  await visit.getByRole("button", { name: "Review invoice" }).click();
+  await visit.getByRole("button", { name: "Record invoice" }).click();
+  await expect(visit.getByRole("heading", { name: "Invoice INV-2026-01.corrected" })).toBeVisible();
+  await plain.close();
+  const kept = await query("select from ai.external_provider_invoices where workspace_id = $1", [place.workspaceId]);
+  expect(kept).toHaveLength(2);
+});

@@ -70,12 +70,14 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await say(page, 'call weather with {"city":"Rome"}');
     await expect(page.getByRole("alert")).toContainText("Enter a JSON array of tools");
     await page.getByLabel("Tool definitions").fill(weather);
-    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByLabel("Message").press("Control+Enter");
     await expect(conversation.getByRole("figure")).toContainText('"city": "Rome"');
+    await expect(page.getByLabel("Result of weather")).toBeFocused();
     await page.getByLabel("Result of weather").fill('{"sky":"clear"}');
     await expectAccessible(page);
     await page.keyboard.press("Control+Enter");
     await expect(conversation).toContainText('The tool answered: {"sky":"clear"}');
+    await expect(page.getByLabel("Message")).toBeFocused();
     await page.getByLabel("Tool definitions").fill("");
   });
 

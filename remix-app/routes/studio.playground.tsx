@@ -6,6 +6,7 @@ import type { PlaygroundEndpoint } from "../studio/playground/ask-as-member.ts";
 import { ChatPanel } from "../studio/playground/chat-panel.tsx";
 import { EmbeddingsPanel } from "../studio/playground/embeddings-panel.tsx";
 import type { FormAnswer } from "../studio/playground/form-answer.ts";
+import { keptDays } from "../studio/playground/kept-days.ts";
 import { listPlaygroundModels, type PlaygroundModel } from "../studio/playground/list-models.ts";
 import { answerForm } from "../studio/playground/run-form.ts";
 import { SpeechPanel } from "../studio/playground/speech-panel.tsx";
@@ -29,9 +30,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspaceId } = params;
   const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
   const { email, displayName } = user;
-  const models = await listPlaygroundModels(context, { workspaceId: workspace.id, signal: request.signal });
+  const [models, kept] = await Promise.all([
+    listPlaygroundModels(context, { workspaceId: workspace.id, signal: request.signal }),
+    keptDays(context, { userId: user.id, workspaceId: workspace.id }),
+  ]);
   const gatewayUrl = `${context.env.AI_URL}/v1`;
-  return { user: { email, displayName }, workspace, kind: kindOf(request), models, gatewayUrl };
+  return { user: { email, displayName }, workspace, kind: kindOf(request), models, kept, gatewayUrl };
 }
 
 /** Where no script sends the form: the whole answer, with the page. Nothing of it is kept here. */
@@ -50,7 +54,7 @@ function kindOf(request: Request): PlaygroundEndpoint {
 }
 
 export default function PlaygroundPage() {
-  const { user, workspace, kind, models, gatewayUrl } = useLoaderData<typeof loader>();
+  const { user, workspace, kind, models, kept, gatewayUrl } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const wanted = kinds.find((each) => each.kind === kind)?.models;
   const usable = models?.filter((model) => model.kind === wanted);
@@ -74,6 +78,11 @@ export default function PlaygroundPage() {
           </Link>
         ))}
       </nav>
+      {kept === null ? null : (
+        <Notice>
+          This workspace keeps what is asked and answered with each run, for {kept} {kept === 1 ? "day" : "days"}.
+        </Notice>
+      )}
       {usable === undefined ? (
         <Notice tone="warn">
           The gateway did not say which models there are. Reload this page in a moment; if it stays so, ask whoever runs

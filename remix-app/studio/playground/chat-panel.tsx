@@ -1,4 +1,4 @@
-import { type FormEvent, useRef, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { buttonClass } from "../../ui/button.tsx";
 import { draftChat, readChatForm } from "./chat-form.ts";
 import { openToolCalls } from "./chat-message.ts";
@@ -45,6 +45,13 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
   const [heard, setHeard] = useState("");
   const form = useRef<HTMLFormElement>(null);
 
+  const calls = openToolCalls(messages);
+  const firstField = calls.length > 0 ? "result0" : "prompt";
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what had the focus may be gone with each of these
+  useEffect(() => {
+    if (attempts > 0 && document.activeElement === document.body) fieldOf(form.current, firstField)?.focus();
+  }, [firstField, calls[0]?.id, chat.entries.length === 0, busy]);
+
   async function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (busy) return;
@@ -52,7 +59,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
     const read = readChatForm(fields, messages);
     tell("errors" in read ? read.errors : {});
     if ("errors" in read) return;
-    const prompt = promptOf(form.current);
+    const prompt = fieldOf(form.current, "prompt");
     if (prompt) prompt.value = "";
     setTyped({ ...typedIn(fields), prompt: "" });
     setHeard("Answering…");
@@ -60,7 +67,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
     setHeard(answer ? wordsFor(answer) : "There is no answer.");
     if (answer) return setTyped(withoutResults);
     // What was typed stays, unless something else has been typed since.
-    const restored = promptOf(form.current);
+    const restored = fieldOf(form.current, "prompt");
     if (restored?.value === "") restored.value = String(fields.get("prompt") ?? "");
     setTyped((now) => ({ ...typedIn(fields), ...now, prompt: restored?.value ?? "" }));
   }
@@ -86,7 +93,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
             {heard}
           </p>
           <FailureNotice failure={chat.failure} />
-          <Composer calls={openToolCalls(messages)} typed={typed} errors={errors} />
+          <Composer calls={calls} typed={typed} errors={errors} />
           <div className="flex flex-wrap items-center gap-3">
             <SendBar label="Send" busy={busy} stop={chat.stop} />
             {chat.entries.length > 0 && !busy ? (
@@ -110,8 +117,8 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
   );
 }
 
-function promptOf(form: HTMLFormElement | null): HTMLTextAreaElement | null {
-  return form?.querySelector("textarea[name=prompt]") ?? null;
+function fieldOf(form: HTMLFormElement | null, name: string): HTMLTextAreaElement | null {
+  return form?.querySelector(`textarea[name=${name}]`) ?? null;
 }
 
 /** Those of one round are not those of the next. */

@@ -34,9 +34,7 @@ export function Conversation({ entries, coming, workspaceId }: ConversationProps
       className="h-96 max-h-[60dvh] min-h-48 resize-y overflow-y-auto rounded-card border border-line bg-surface p-4"
     >
       {entries.length === 0 && coming === null ? (
-        <p className="text-muted">
-          Nothing is said yet. Write a message below. The conversation stays in this page, and ends with it.
-        </p>
+        <p className="text-muted">Nothing is said yet. Write a message below; the conversation ends with this page.</p>
       ) : (
         <ol className="space-y-5">
           {entries.map(({ message, facts, structured, note }, index) => (

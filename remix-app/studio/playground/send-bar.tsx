@@ -8,10 +8,20 @@ export function SendBar({ label, busy, stop }: { label: string; busy: boolean; s
         {label}
       </Button>
       {busy ? (
-        <Button type="button" variant="secondary" aria-keyshortcuts="Escape" onClick={stop}>
+        <Button
+          type="button"
+          variant="secondary"
+          aria-keyshortcuts="Escape"
+          onClick={({ currentTarget }) => {
+            // This button goes, and the focus with it.
+            currentTarget.form?.querySelector<HTMLButtonElement>("button[aria-disabled]")?.focus();
+            stop();
+          }}
+        >
           Stop
         </Button>
       ) : null}
+      <span className="text-muted text-small noscript:hidden">{busy ? "Escape stops" : "Ctrl+Enter"}</span>
     </>
   );
 }

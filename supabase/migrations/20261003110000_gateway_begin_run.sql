@@ -1,17 +1,12 @@
 -- Admitting a call: everything that decides about it is asked of the rows of this moment, in one statement. Refusals
 -- are returned, never raised. Locks are taken in this order everywhere: idempotency key, key, app, workspace, balance.
 
--- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
-create function ai.begin_run(call jsonb) returns jsonb
+create function ai.admit(call jsonb, caller ai.caller) returns jsonb
   language plpgsql
   volatile
-  security definer
-  set search_path = ''
-  -- The plans do not depend on the call, and making them would cost more than running them.
-  set plan_cache_mode = force_generic_plan
+  security invoker
 as $$
 declare
-  caller ai.caller;
   principal uuid;
   exempt boolean;
   wanted text := call ->> 'model';
@@ -30,7 +25,6 @@ declare
   account uuid;
   new_run_id uuid := ai.run_id(now());
 begin
-  caller := ai.credential_of(call);
   if caller.source is null then
     return ai.refusal('invalid_api_key');
   end if;
@@ -190,6 +184,25 @@ begin
     'capture', coalesce((caller.policy).content_capture, false),
     'limits', limits
   );
+end
+$$;
+comment on function ai.admit(jsonb, ai.caller) is
+  'Decides about a call of a caller who was just found. For the definers below; trusts the caller: granted to nobody.';
+revoke execute on function ai.admit(jsonb, ai.caller) from public, anon, authenticated;
+
+-- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+create function ai.begin_run(call jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- The plans do not depend on the call, and making them would cost more than running them.
+  set plan_cache_mode = force_generic_plan
+  -- The gateway has turned the caller away by then: nothing shall begin afterwards.
+  set lock_timeout = '1s'
+as $$
+begin
+  return ai.admit(call, ai.credential_of(call));
 end
 $$;
 comment on function ai.begin_run(jsonb) is

@@ -79,6 +79,40 @@ describe("the gateway's database", () => {
     await expect(database.beginRun(request())).resolves.toMatchObject({ run_id: expect.any(String) });
   });
 
+  test("decides about calls of one moment together, each for itself", async () => {
+    await database.beginRun(request());
+    const flights = line.flights();
+    const asked = Array.from({ length: 50 }, (_, place) => ({
+      ...request(),
+      ...(place === 7 ? { model: "none" } : {}),
+    }));
+    const answers = await Promise.allSettled(asked.map((each) => database.beginRun(each)));
+    expect(line.flights() - flights).toBeLessThan(10);
+    expect(answers.flatMap(({ status }, place) => (status === "rejected" ? [place] : []))).toEqual([7]);
+    for (const [place, answer] of answers.entries()) {
+      if (answer.status !== "fulfilled" || "kept" in answer.value) continue;
+      const { created_at, run_id } = answer.value;
+      const sql = "select request_id from ai.runs where created_at = $1 and id = $2";
+      expect(await owner.db.query(sql, [created_at, run_id])).toEqual([{ request_id: asked[place]?.request_id }]);
+    }
+  });
+
+  test("that hangs is service_unavailable within two seconds, and nothing begins afterwards", async () => {
+    await database.beginRun(request());
+    const holder = owner.db.query(
+      `do $$ begin
+         perform from ai.credit_accounts where workspace_id = '${tenant.workspaceId}' for update;
+         perform pg_sleep(2);
+       end $$`,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const startedAt = performance.now();
+    await expect(database.beginRun(request())).rejects.toMatchObject({ code: "service_unavailable" });
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    await holder;
+    expect(await books(owner.db, tenant)).toMatchObject({ open: 1 });
+  });
+
   test("that goes away between begin and settle gets the settlement when it is back", async () => {
     const run = await beginRun();
     const kept: Promise<unknown>[] = [];

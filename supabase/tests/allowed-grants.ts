@@ -41,6 +41,7 @@ export const allowedGrants: readonly string[] = [
 
   "gateway: usage on schema ai",
   "gateway: execute on ai.begin_run(jsonb)",
+  "gateway: execute on ai.begin_runs(jsonb)",
   "gateway: execute on ai.check_app_caller(jsonb)",
   "gateway: execute on ai.check_credential(jsonb)",
   "gateway: execute on ai.describe_credential(jsonb)",

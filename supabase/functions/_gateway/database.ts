@@ -1,6 +1,7 @@
 import pg from "pg";
 import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
+import { createAdmissions } from "./admissions.ts";
 import type { Credential } from "./credentials.ts";
 import { GatewayError, isErrorCode } from "./errors.ts";
 
@@ -130,7 +131,9 @@ export type GatewayDatabase = {
 
 /** Statements that may wait for a connection before further ones are turned away. */
 const maxWaiting = 500;
-const connectTimeoutMs = 3_000;
+const connectTimeoutMs = 1_000;
+/** Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. */
+const beginTimeoutMs = 1_500;
 /** Characters. */
 const longestRefusal = 4_096;
 /** Beyond what the role's own limits let a statement take. */
@@ -146,25 +149,35 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     connectionString: url,
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
-    query_timeout: answerTimeoutMs,
     application_name: "gatehouse-gateway",
   });
   // A connection that breaks while nobody uses it is replaced when next needed.
   pool.on("error", () => {});
 
-  async function call(text: string, argument: object): Promise<string> {
+  async function call(text: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
     if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
+    const query = { text, values: [JSON.stringify(argument)], query_timeout: limitMs };
     try {
-      const { rows } = await pool.query<{ answer: string }>(text, [JSON.stringify(argument)]);
+      const { rows } = await pool.query<{ answer: string }>(query);
       return rows[0]?.answer ?? "";
     } catch (cause) {
       throw new GatewayError("service_unavailable", { cause });
     }
   }
 
+  const begin = async (text: string, argument: object) => JSON.parse(await call(text, argument, beginTimeoutMs));
+  const beginAlone = (request: RunRequest) => begin("select ai.begin_run($1)::text as answer", request);
+  const admit = createAdmissions<RunRequest, unknown>({
+    askAlone: beginAlone,
+    askTogether: (requests) => begin("select ai.begin_runs($1)::text as answer", requests),
+    // What Postgres itself has to say about a statement it says of one that it has rolled back.
+    wasUndone: (error) => error instanceof GatewayError && error.cause instanceof pg.DatabaseError,
+  });
+
   return {
     async beginRun(request) {
-      const answer: unknown = JSON.parse(await call("select ai.begin_run($1)::text as answer", request));
+      // One with an idempotency key may wait for its like, and nobody else shall.
+      const answer: unknown = await (request.idempotency_key === undefined ? admit(request) : beginAlone(request));
       const earlier = keptAnswer.safeParse(answer);
       return earlier.success ? { kept: earlier.data.answer } : begunRun.parse(admitted(answer));
     },

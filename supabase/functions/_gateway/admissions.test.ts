@@ -1,0 +1,94 @@
+import { describe, expect, test } from "vitest";
+import { createAdmissions } from "./admissions.ts";
+
+class Undone extends Error {}
+
+/** Admissions whose answers come when told to; each answer is its request, doubled. */
+function open(fails: (requests: readonly number[]) => Error | undefined = () => undefined) {
+  const asked: (readonly number[])[] = [];
+  const answering: (() => void)[] = [];
+  const answer = async (requests: readonly number[]) => {
+    asked.push(requests);
+    await new Promise<void>((resolve) => answering.push(resolve));
+    const error = fails(requests);
+    if (error) throw error;
+    return requests.map((request) => request * 2);
+  };
+  const admit = createAdmissions<number, number>({
+    askAlone: async (request) => (await answer([request]))[0] ?? 0,
+    askTogether: answer,
+    wasUndone: (error) => error instanceof Undone,
+  });
+  const go = async () => {
+    for (const each of answering.splice(0)) each();
+    await new Promise((resolve) => setTimeout(resolve));
+  };
+  return { admit, asked, go };
+}
+
+describe("admissions", () => {
+  test("ask about a call at once, and about those that come meanwhile together", async () => {
+    const { admit, asked, go } = open();
+    const answers = Promise.all([1, 2, 3, 4, 5].map(admit));
+    expect(asked).toEqual([[1], [2]]);
+    await go();
+    expect(asked).toEqual([[1], [2], [3, 4, 5]]);
+    await go();
+    expect(await answers).toEqual([2, 4, 6, 8, 10]);
+  });
+
+  test.for([
+    [32, 3],
+    [33, 4],
+  ])("take 32 together at most: %i", async ([more = 0, batches]) => {
+    const { admit, asked, go } = open();
+    const answers = Promise.all(Array.from({ length: 2 + more }, (_, place) => admit(place)));
+    await go();
+    await go();
+    await answers;
+    expect(asked).toHaveLength(batches ?? 0);
+  });
+
+  test.for([
+    [500, 0],
+    [501, 1],
+  ])("let 500 wait at most: %i", async ([more = 0, refused]) => {
+    const { admit, go } = open();
+    const answers = Promise.allSettled(Array.from({ length: 2 + more }, (_, place) => admit(place)));
+    for (let round = 0; round < 12; round++) await go();
+    expect((await answers).filter(({ status }) => status === "rejected")).toHaveLength(refused ?? 0);
+  });
+
+  test("ask about each alone where a batch was undone, so that one call's failure is its own", async () => {
+    const { admit, asked, go } = open((requests) => (requests.includes(4) ? new Undone() : undefined));
+    const answers = Promise.allSettled([1, 2, 3, 4, 5].map(admit));
+    for (let round = 0; round < 3; round++) await go();
+    expect(asked).toEqual([[1], [2], [3, 4, 5], [3], [4], [5]]);
+    expect((await answers).map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+    ]);
+  });
+
+  test("ask nothing twice where nobody knows whether it was done", async () => {
+    const { admit, asked, go } = open((requests) => (requests.includes(4) ? new Error("gone") : undefined));
+    const answers = Promise.allSettled([1, 2, 3, 4, 5].map(admit));
+    for (let round = 0; round < 3; round++) await go();
+    expect(asked).toEqual([[1], [2], [3, 4, 5]]);
+    expect((await answers).slice(2).map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  });
+
+  test("do not let calls that are asked about again hold up those that come", async () => {
+    const { admit, asked, go } = open((requests) => (requests.length > 1 ? new Undone() : undefined));
+    const answers = Promise.all([1, 2, 3, 4].map(admit));
+    await go();
+    await go();
+    const late = admit(9);
+    expect(asked.at(-1)).toEqual([9]);
+    await go();
+    expect(await Promise.all([answers, late])).toEqual([[2, 4, 6, 8], 18]);
+  });
+});

@@ -1,0 +1,163 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { addKey, type Begun, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import type { Database } from "./database.ts";
+
+let db: Database;
+let close: () => Promise<void>;
+beforeAll(() => {
+  ({ db, close } = openPool(30));
+});
+afterAll(() => close());
+
+async function beginAll(calls: readonly object[]): Promise<Begun[]> {
+  const [row] = await db.query<{ answer: Begun[] }>("select ai.begin_runs($1) as answer", [JSON.stringify(calls)]);
+  return row?.answer ?? [];
+}
+
+describe("ai.begin_runs", () => {
+  test("answers each call for itself, in their order", async () => {
+    const [rich, poor] = [await createTenant(db, { credits: "10" }), await createTenant(db)];
+    const stranger = { ...poor, keyHash: "00".repeat(32) };
+    const calls = [
+      chatCall(stranger),
+      chatCall(rich),
+      chatCall(poor),
+      chatCall(rich, { model: "none" }),
+      chatCall(rich),
+    ];
+    const answers = await beginAll(calls);
+    expect(answers.map(({ refused }) => refused)).toEqual([
+      "invalid_api_key",
+      undefined,
+      "insufficient_credits",
+      "model_not_found",
+      undefined,
+    ]);
+    const asked = calls.map((call) => (call as { request_id: string }).request_id);
+    for (const place of [1, 4]) {
+      const sql = "select request_id from ai.runs where created_at = $1 and id = $2";
+      const { created_at, run_id } = answers[place] as Begun;
+      expect(await db.query(sql, [created_at, run_id])).toEqual([{ request_id: asked[place] }]);
+    }
+  });
+
+  test("admits no more than a balance, a budget or a minute has room for, within one batch either", async () => {
+    const [one] = await db.query<{ due: string }>(
+      "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
+    );
+    const balance = await createTenant(db, { credits: one?.due ?? "" });
+    const budget = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "0.0001" } });
+    const minute = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
+    const tenants = [balance, budget, minute];
+    const answers = await beginAll([...tenants, ...tenants].map((tenant) => chatCall(tenant)));
+    expect(answers.map(({ refused }) => refused)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      "insufficient_credits",
+      "budget_exceeded",
+      "rate_limit_exceeded",
+    ]);
+  });
+
+  test("opens the account of each first payer once", async () => {
+    const tenants = await Promise.all(
+      (["member", "workspace"] as const).map((payer) => createTenant(db, { payer, initialCredits: "50" })),
+    );
+    const calls = [...tenants, ...tenants].map((tenant) => chatCall(tenant));
+    const batches = await Promise.all(Array.from({ length: 5 }, () => beginAll(calls)));
+    expect(batches.flat().filter(({ refused }) => refused)).toEqual([]);
+    for (const tenant of tenants) expect(await books(db, tenant)).toMatchObject({ ledger: "50.00000000", open: 10 });
+  });
+
+  test("is all or none: what raises leaves nothing of its neighbours", async () => {
+    const tenant = await createTenant(db, { credits: "10" });
+    const calls = [chatCall(tenant), chatCall(tenant, { idempotency_key: randomUUID() })];
+    await expect(beginAll(calls)).rejects.toMatchObject({ code: "0A000" });
+    await expect(beginAll([chatCall(tenant), chatCall(tenant, { input_bytes: "many" })])).rejects.toMatchObject({
+      code: "22P02",
+    });
+    expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+  });
+
+  test("waits for no lock longer than a tenth of a second", async () => {
+    const [held, free] = [await createTenant(db, { credits: "10" }), await createTenant(db, { credits: "10" })];
+    const holder = db.query(
+      `do $$ begin
+         perform from ai.credit_accounts where workspace_id = '${held.workspaceId}' for update;
+         perform pg_sleep(0.6);
+       end $$`,
+    );
+    await expect
+      .poll(() =>
+        db
+          .query("select from ai.credit_accounts where workspace_id = $1 for update nowait", [held.workspaceId])
+          .catch(({ code }) => code),
+      )
+      .toBe("55P03");
+    await expect(beginAll([chatCall(free), chatCall(held)])).rejects.toMatchObject({ code: "55P03" });
+    expect((await begin(db, chatCall(free))).refused).toBeUndefined();
+    await holder;
+    expect((await beginAll([chatCall(free), chatCall(held)])).map(({ refused }) => refused)).toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test("locks in one order with single calls and settlements, so that 60 at once on the same rows all get through", async () => {
+    const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
+    const tenants = await Promise.all(
+      (["workspace", "member", "workspace", "member"] as const).map((payer) =>
+        createTenant(db, { payer, credits: "100000", plan: { requestsPerMinute: 100_000 }, key: limits }),
+      ),
+    );
+    const keys = await Promise.all(
+      tenants.flatMap((tenant) =>
+        [tenant, tenant].map(async () => ({ ...tenant, keyHash: (await addKey(db, tenant, limits)).hash })),
+      ),
+    );
+    const shuffled = () =>
+      keys
+        .toSorted(() => Math.random() - 0.5)
+        .slice(0, 3)
+        .map((tenant) => chatCall(tenant));
+    const begun = await Promise.all([
+      ...Array.from({ length: 40 }, () => retried(() => beginAll(shuffled()))),
+      ...Array.from({ length: 20 }, async () => [await begin(db, shuffled()[0] ?? {})]),
+    ]);
+    expect(begun.flat().filter(({ refused }) => refused)).toEqual([]);
+    const runs = begun.flat().toSorted(() => Math.random() - 0.5);
+    const parts = Array.from({ length: 10 }, (_, part) => runs.filter((_run, place) => place % 10 === part));
+    await Promise.all([
+      ...parts.map((part) =>
+        settle(
+          db,
+          part.map((run) => outcome(run)),
+        ),
+      ),
+      ...Array.from({ length: 10 }, async () => {
+        const more = await retried(() => beginAll(shuffled()));
+        await settle(
+          db,
+          more.map((run) => outcome(run)),
+        );
+      }),
+    ]);
+    for (const tenant of tenants) {
+      const { balance, ledger, reserved, open } = await books(db, tenant);
+      expect([reserved, open, balance]).toEqual(["0.00000000", 0, ledger]);
+    }
+  });
+});
+
+/** A batch that waited too long for a lock is asked again; one that was the victim of a deadlock is a defect. */
+async function retried(work: () => Promise<Begun[]>): Promise<Begun[]> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as { code?: string }).code !== "55P03") throw error;
+    }
+  }
+}

@@ -136,6 +136,11 @@ export default [
   route("api/v1/users/me/identities/:identityId", "routes/api.identity.ts"),
   route("api/v1/users/me/identities/link/:provider", "routes/api.identity-link.ts"),
 
+  route("docs/api", "routes/docs.api.tsx"),
+  route("docs/api/platform.json", "routes/docs.api.document.ts", { id: "docs-api-platform" }),
+  route("docs/api/gateway.json", "routes/docs.api.document.ts", { id: "docs-api-gateway" }),
+  route("docs/api/:area/:tag", "routes/docs.api.tag.tsx"),
+
   route(".well-known/passkey-endpoints", "routes/well-known.passkey-endpoints.ts"),
 
   // A satellite's own; each answers on satellites alone, the first at their root.

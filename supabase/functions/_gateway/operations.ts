@@ -64,7 +64,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/chat/completions",
     summary: "Create a chat completion",
     description:
-      "OpenAI's chat completions; unknown fields are refused. The answer is the provider's, with `platform` added. With stream: true it comes as server-sent events, the last of which holds `platform`. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
+      "OpenAI's chat completions; unknown fields are refused. The answer is the provider's, with platform added. With stream: true it comes as server-sent events, the last of which holds platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
     body: {
       schema: chatSchema,
       example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
@@ -78,7 +78,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/responses",
     summary: "Create a response",
     description:
-      "OpenAI's responses, stateless: nothing is stored. With stream: true it comes as server-sent events; `response.completed` holds `platform`.",
+      "OpenAI's responses, stateless: nothing is stored. With stream: true it comes as server-sent events; response.completed holds platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
     answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
     problems: [...ofCalls, "unsupported_schema"],
@@ -231,7 +231,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "GET",
     path: "/v1/usage",
     summary: "Read the usage report of the calling app",
-    description: "At most 365 days, half-open; by default those up to now. `previous` names the adjacent older window.",
+    description: "At most 365 days, half-open; by default those up to now. previous names the adjacent older window.",
     query: utcWindow,
     answers: [{ status: 200, description: "Sums by day, model, feature and execution mode.", schema: usageReport }],
     problems: [...ofApps],

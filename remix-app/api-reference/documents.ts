@@ -1,0 +1,96 @@
+import gatewayText from "../../docs/openapi/gateway.json?raw";
+import platformText from "../../docs/openapi/platform.json?raw";
+import type { Env } from "../env.server.ts";
+
+/** As much of a JSON Schema as documents of ours use. */
+export interface Schema {
+  $ref?: string;
+  type?: string | readonly string[];
+  format?: string;
+  description?: string;
+  const?: unknown;
+  enum?: readonly unknown[];
+  default?: unknown;
+  pattern?: string;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  properties?: Record<string, Schema>;
+  required?: readonly string[];
+  additionalProperties?: boolean | Schema;
+  items?: Schema;
+  prefixItems?: readonly Schema[];
+  anyOf?: readonly Schema[];
+  oneOf?: readonly Schema[];
+  allOf?: readonly Schema[];
+}
+
+export interface Parameter {
+  name: string;
+  in: "path" | "query" | "header";
+  required: boolean;
+  description?: string;
+  schema: Schema;
+  example?: unknown;
+}
+
+export interface DescribedAnswer {
+  $ref?: string;
+  description: string;
+  content?: Record<string, { schema?: Schema; example?: unknown }>;
+}
+
+export interface DescribedOperation {
+  operationId: string;
+  tags: readonly [string];
+  summary: string;
+  description?: string;
+  security: readonly Record<string, readonly string[]>[];
+  parameters: readonly Parameter[];
+  requestBody?: { content: { "application/json": { schema: Schema; example: unknown } } };
+  responses: Record<string, DescribedAnswer>;
+}
+
+/** An OpenAPI document as `npm run openapi` writes it. */
+export interface ApiDocument {
+  info: { title: string; version: string; description: string };
+  servers: readonly object[];
+  tags: readonly { name: string }[];
+  paths: Record<string, Record<string, DescribedOperation>>;
+  components: {
+    schemas: Record<string, Schema>;
+    responses: Record<string, DescribedAnswer>;
+    securitySchemes: Record<string, { type: string; scheme?: string; in?: string; description: string }>;
+  };
+}
+
+export const areas = ["platform", "gateway"] as const;
+export type Area = (typeof areas)[number];
+
+const documents: Record<Area, ApiDocument> = {
+  platform: JSON.parse(platformText) as ApiDocument,
+  gateway: JSON.parse(gatewayText) as ApiDocument,
+};
+
+/** Where an area is served here. */
+export function originOf(area: Area, { origin, env }: { origin: string; env: Pick<Env, "AI_URL"> }): string {
+  return area === "platform" ? origin : env.AI_URL;
+}
+
+/** The document of an area. */
+export function documentOf(area: Area): ApiDocument {
+  return documents[area];
+}
+
+/** Whether a text names an area. */
+export function isArea(text: string | undefined): text is Area {
+  return areas.some((area) => area === text);
+}
+
+/** A tag as addresses have it. */
+export function slugOf(tag: string): string {
+  return tag.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+}

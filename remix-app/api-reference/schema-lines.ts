@@ -1,0 +1,109 @@
+import type { Schema } from "./documents.ts";
+
+/** One line of a shape, with what is inside it. */
+export interface SchemaLine {
+  /** Absent for an alternative or an item, which has no name of its own. */
+  name?: string;
+  type: string;
+  required: boolean;
+  /** Limits and the like, in words. */
+  notes: readonly string[];
+  children: readonly SchemaLine[];
+}
+
+type Resolve = (ref: string) => Schema;
+/** Deeper shapes are told by their JSON alone. */
+const deepest = 8;
+
+/** What stands in an object, or at each place of a list of them: the lines that people read a shape by. */
+export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readonly SchemaLine[] {
+  if (depth > deepest) return [];
+  const { properties, required = [], items, additionalProperties, ...rest } = resolved(schema, resolve);
+  const alternatives = alternativesOf(rest).filter(({ type }) => type !== "null");
+  if (properties) {
+    return Object.entries(properties).map(([name, property]) =>
+      lineOf(property, { resolve, depth, name, required: required.includes(name) }),
+    );
+  }
+  if (items) return childrenOfItems(items, { resolve, depth });
+  if (alternatives.length === 1 && alternatives[0]) return schemaLines(alternatives[0], resolve, depth);
+  if (alternatives.some((each) => hasInside(resolved(each, resolve)))) {
+    return alternatives.map((each) => lineOf(each, { resolve, depth, required: false }));
+  }
+  if (typeof additionalProperties === "object" && hasInside(additionalProperties)) {
+    return [lineOf(additionalProperties, { resolve, depth, name: "(any name)", required: false })];
+  }
+  return [];
+}
+
+/** What a schema takes, in a few words: `string`, `array of object`, `"a" | "b"`, `number or null`. */
+export function typeOf(schema: Schema, resolve: Resolve): string {
+  const { type, format, items, ...rest } = resolved(schema, resolve);
+  if (rest.const !== undefined) return JSON.stringify(rest.const);
+  if (rest.enum) return rest.enum.map((value) => JSON.stringify(value)).join(" | ");
+  const alternatives = alternativesOf(rest);
+  if (alternatives.length > 0) return [...new Set(alternatives.map((each) => typeOf(each, resolve)))].join(" or ");
+  if (items) return `array of ${typeOf(items, resolve)}`;
+  if (Array.isArray(type)) return type.join(" or ");
+  if (format) return formatWords[format] ?? format;
+  return typeof type === "string" ? type : "anything";
+}
+
+const formatWords: Record<string, string> = {
+  uuid: "uuid",
+  "date-time": "time (RFC 3339)",
+  date: "day (YYYY-MM-DD)",
+  uri: "URL",
+};
+
+function lineOf(
+  schema: Schema,
+  { resolve, depth, name, required }: { resolve: Resolve; depth: number; name?: string; required: boolean },
+): SchemaLine {
+  return {
+    ...(name === undefined ? {} : { name }),
+    type: typeOf(schema, resolve),
+    required,
+    notes: notesOf(resolved(schema, resolve)),
+    children: schemaLines(schema, resolve, depth + 1),
+  };
+}
+
+function childrenOfItems(items: Schema, { resolve, depth }: { resolve: Resolve; depth: number }) {
+  return schemaLines(items, resolve, depth);
+}
+
+function hasInside({ properties, items, anyOf, oneOf }: Schema): boolean {
+  return properties !== undefined || items !== undefined || anyOf !== undefined || oneOf !== undefined;
+}
+
+function alternativesOf({ anyOf, oneOf }: Schema): readonly Schema[] {
+  return anyOf ?? oneOf ?? [];
+}
+
+function resolved(schema: Schema, resolve: Resolve): Schema {
+  return schema.$ref ? resolve(schema.$ref) : schema;
+}
+
+function notesOf(schema: Schema): string[] {
+  const alternatives = alternativesOf(schema);
+  const one = alternatives.find(({ type }) => type !== "null");
+  const told = alternatives.length === 2 && one ? { ...schema, ...one } : schema;
+  const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = told;
+  return [
+    ...(schema.description ? [schema.description] : []),
+    ...within(minimum, maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum, ""),
+    ...within(minLength, maxLength, " characters"),
+    ...within(minItems, maxItems, " items"),
+    ...(pattern ? [`matches ${pattern}`] : []),
+    ...(schema.default === undefined ? [] : [`default ${JSON.stringify(schema.default)}`]),
+  ];
+}
+
+function within(least: number | undefined, most: number | undefined, what: string): string[] {
+  const from = least === undefined || least <= Number.MIN_SAFE_INTEGER ? undefined : least.toLocaleString("en-US");
+  const to = most?.toLocaleString("en-US");
+  if (from !== undefined && to !== undefined) return [from === to ? `${from}${what}` : `${from}–${to}${what}`];
+  if (from !== undefined) return [`at least ${from}${what}`];
+  return to === undefined ? [] : [`at most ${to}${what}`];
+}

@@ -1,0 +1,74 @@
+import { useRouteLoaderData } from "@remix-run/react";
+import type { ReactNode } from "react";
+import type { loader as rootLoader } from "../root.tsx";
+import { Mark } from "./mark.tsx";
+import { ThemeSwitch } from "./theme-switch.tsx";
+
+export interface ReferenceArea {
+  name: string;
+  title: string;
+  tags: readonly { name: string; href: string }[];
+}
+
+export interface ReferencePageProps {
+  title: string;
+  lead?: ReactNode;
+  areas: readonly ReferenceArea[];
+  /** The address of the page at hand. */
+  current?: string;
+  children: ReactNode;
+}
+
+/** The frame of the API reference, which anyone may read: areas and their tags at the left, above on small screens. */
+export function ReferencePage({ title, lead, areas, current, children }: ReferencePageProps) {
+  const root = useRouteLoaderData<typeof rootLoader>("root");
+  return (
+    <>
+      <a
+        href="#content"
+        className="absolute top-2 left-2 z-10 -translate-y-16 rounded-button bg-accent px-4 py-2 font-medium text-on-accent focus:translate-y-0"
+      >
+        Skip to content
+      </a>
+      <header className="border-line border-b bg-surface">
+        <div className="mx-auto flex h-14 w-full max-w-5xl items-center justify-between gap-4 px-4">
+          <a href="/" className="inline-flex items-center rounded-button">
+            <Mark />
+          </a>
+          <ThemeSwitch current={root?.theme ?? "system"} />
+        </div>
+      </header>
+      <div className="mx-auto grid w-full max-w-5xl grid-cols-1 items-start gap-6 px-4 py-8 sm:py-10 lg:grid-cols-[13rem_minmax(0,1fr)] lg:gap-10">
+        <nav aria-label="API reference" className="space-y-4 border-line border-b pb-4 lg:border-b-0">
+          <a href="/docs/api" aria-current={current === undefined ? "page" : undefined} className={linkClass}>
+            Overview
+          </a>
+          {areas.map((area) => (
+            <div key={area.name} className="space-y-1">
+              <h2 className="px-2 font-semibold">{area.title}</h2>
+              <ul className="flex flex-wrap gap-x-1 lg:flex-col">
+                {area.tags.map(({ name, href }) => (
+                  <li key={href}>
+                    <a href={href} aria-current={href === current ? "page" : undefined} className={linkClass}>
+                      {name}
+                    </a>
+                  </li>
+                ))}
+              </ul>
+            </div>
+          ))}
+        </nav>
+        <main id="content" tabIndex={-1} className="min-w-0 space-y-6 outline-none">
+          <div className="space-y-1">
+            <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+            {lead ? <p className="text-large text-muted">{lead}</p> : null}
+          </div>
+          {children}
+        </main>
+      </div>
+    </>
+  );
+}
+
+const linkClass =
+  "block rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:bg-sunken aria-[current=page]:text-ink";

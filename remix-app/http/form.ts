@@ -6,9 +6,8 @@ const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*
  * length to it) and instructions from `__intent__` and its like.
  */
 const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
-const maxFields = 50;
 /** Of a page that knows no better; all of a body is limited anyway. */
-const usualValueLength = 8_192;
+const usual = { fields: 50, valueLength: 8_192 } as const;
 
 /** Whether a request says that its body is a form. */
 export function isForm(request: Request): boolean {
@@ -23,7 +22,7 @@ export function isForm(request: Request): boolean {
 export async function readForm(
   request: Request,
   { requestId }: { requestId: string },
-  { maxValueLength = usualValueLength } = {},
+  { maxValueLength = usual.valueLength, maxFields = usual.fields }: { maxValueLength?: number; maxFields?: number } = {},
 ): Promise<FormData> {
   if (!isForm(request)) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });

@@ -55,6 +55,7 @@ const verbs: Record<string, string> = {
   "provider_invoice.recorded": "recorded the invoice",
   "run_content.read": "read what was said in the run",
   "ai_policy.changed": "changed",
+  "budget.changed": "changed the budget of",
 };
 
 function sentence({ action, actor, actorId, subject }: LogEntry & { actor: string | null }): string {

@@ -46,7 +46,7 @@ export const aiPolicy = z.object({
 export type AiPolicy = z.infer<typeof aiPolicy>;
 
 const answered = z.union([
-  z.object({ outcome: z.enum(["read", "changed"]), policy: aiPolicy }),
+  z.object({ outcome: z.enum(["read", "changed", "changed_meanwhile"]), policy: aiPolicy }),
   z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) }),
 ]);
 
@@ -54,7 +54,7 @@ const answered = z.union([
 export async function readAiPolicy(context: AppLoadContext, { userId, workspaceId }: KeyManager): Promise<AiPolicy> {
   const asked = { member_id: userId, workspace: workspaceId };
   const { data, error } = await database(context).rpc("read_workspace_policy", asked);
-  return policyOf(context, { data, error });
+  return answerOf(context, { data, error }).policy;
 }
 
 /** @throws Response 400 INVALID_REQUEST for an app that is not linked, 403 FORBIDDEN, 503 UNAVAILABLE */
@@ -64,23 +64,39 @@ export async function changeAiPolicy(
 ): Promise<AiPolicy> {
   const asked = { member_id: userId, workspace: workspaceId, changes };
   const { data, error } = await database(context).rpc("change_workspace_policy", asked);
-  return policyOf(context, { data, error });
+  return answerOf(context, { data, error }).policy;
+}
+
+/**
+ * As {@link changeAiPolicy}, unless somebody has changed the policy since the member read it.
+ * @param options.readAt the `updatedAt` of what they read
+ * @returns the policy as it is then, theirs or the other's
+ */
+export async function changeReadPolicy(
+  context: AppLoadContext,
+  options: KeyManager & { changes: z.output<typeof policyChange>; readAt: string | null },
+): Promise<{ outcome: "changed" | "changed_meanwhile"; policy: AiPolicy }> {
+  const { userId, workspaceId, changes, readAt } = options;
+  const asked = { member_id: userId, workspace: workspaceId, changes: { ...changes, readAt } };
+  const { data, error } = await database(context).rpc("change_workspace_policy", asked);
+  const { outcome, policy } = answerOf(context, { data, error });
+  return { outcome: outcome === "changed" ? "changed" : "changed_meanwhile", policy };
 }
 
 function database({ env }: AppLoadContext) {
   return createServiceClient(env).schema("ai");
 }
 
-function policyOf(
+function answerOf(
   { requestId }: AppLoadContext,
   { data, error }: { data: unknown; error: PostgrestError | null },
-): AiPolicy {
+): { outcome: string; policy: AiPolicy } {
   const answer = answered.safeParse(data);
   if (error || !answer.success) {
     console.error(`error request=${requestId} an AI policy could not be read or changed: ${error?.code ?? "answer"}`);
     throw problem("UNAVAILABLE", { requestId });
   }
-  if ("policy" in answer.data) return answer.data.policy;
+  if ("policy" in answer.data) return answer.data;
   if (answer.data.outcome === "not_allowed") {
     throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
   }

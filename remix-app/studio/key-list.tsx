@@ -2,6 +2,7 @@ import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Select } from "../ui/select.tsx";
+import { formatUsd } from "./format-amount.ts";
 import type { KeySummary } from "./key-schema.ts";
 
 const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
@@ -98,5 +99,6 @@ export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotat
 
 /** Without what was spent where the workspace hides what providers charge. */
 function budgetWords({ limitUsd, spentUsd }: NonNullable<KeySummary["budget"]>): string {
-  return spentUsd === null ? `$${limitUsd} a month` : `$${spentUsd} of $${limitUsd} this month`;
+  const limit = formatUsd(limitUsd);
+  return spentUsd === null ? `${limit} a month` : `${formatUsd(spentUsd)} of ${limit} this month`;
 }

@@ -134,6 +134,10 @@ const listedCredits = z.object({
 /** Credits as the API answers them. */
 export const creditsPage = listedCredits.omit({ outcome: true }).extend({ workspaceId: z.uuid(), nextCursor });
 
+/** One change of a balance. Amounts are exact texts. */
+export type LedgerEntry = z.infer<typeof listedCredits>["entries"][number];
+export type CreditTotals = z.infer<typeof listedCredits>["totals"];
+
 /**
  * Balances, the ledger of a range, and what was used in it. In a free workspace the member's own balance is shown, with
  * this workspace's runs and what was deducted without one.

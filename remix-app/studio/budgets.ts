@@ -1,0 +1,129 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { JsonNumber } from "#shared/exact-json.ts";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import type { WorkspacePermission } from "../workspaces/permission.ts";
+import { budgetAmount } from "./budget-amount.ts";
+import type { KeyManager } from "./keys.ts";
+import { amountText } from "./provider-import-schema.ts";
+
+const budgetScope = z.enum(["workspace", "app", "key"]);
+export type BudgetScope = z.infer<typeof budgetScope>;
+
+/** What changing a budget takes (api.md, Workspaces and AI studio): budgets are of the policy, a key's is of the key. */
+export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
+  workspace: "manage_ai_policy",
+  app: "manage_ai_policy",
+  key: "manage_ai_keys",
+};
+
+const amount = amountText.nullable();
+const budget = z.object({
+  scope: budgetScope,
+  subjectId: z.uuid(),
+  name: z.string().nullable(),
+  /** Whether its subject can call still. */
+  live: z.boolean(),
+  /** Null: no budget. */
+  limitUsd: amount,
+  spentUsd: amount,
+  reservedUsd: amount,
+  remainingUsd: amount,
+  /** Whole percent of the limit, rounded down. */
+  spentPercent: z.string().regex(/^\d+$/).nullable(),
+  warned: z.object({ threshold: z.number(), at: z.string() }).nullable(),
+});
+
+/** A monthly budget, or something that could have one. Amounts are exact texts in USD, null where hidden. */
+export type Budget = z.infer<typeof budget>;
+
+const refused = z.object({ outcome: z.literal("not_allowed") });
+const read = z.union([
+  z.object({
+    outcome: z.literal("read"),
+    endsAt: z.string(),
+    costVisible: z.boolean(),
+    keysVisible: z.boolean(),
+    budgets: z.array(budget),
+  }),
+  refused,
+]);
+const changed = z.union([
+  z.object({ outcome: z.enum(["changed", "unchanged", "not_found"]) }),
+  z.object({ outcome: z.literal("changed_meanwhile"), limitUsd: amount }),
+  refused,
+]);
+
+/**
+ * Budgets of a workspace with what they have used this UTC month; those of keys for who manages keys or the policy.
+ * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function readBudgets(context: AppLoadContext, { userId, workspaceId }: KeyManager) {
+  const asked = { member_id: userId, workspace: workspaceId };
+  const answered = await database(context).rpc("read_budgets", asked);
+  const { outcome: _, ...budgets } = answerOf(context, { ...answered, schema: read });
+  return budgets;
+}
+
+const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
+const standing = z.preprocess(blank, amount);
+
+/** What the form of one budget posts. */
+export const budgetForm = z.object({
+  scope: budgetScope,
+  subjectId: z.uuid(),
+  /** The limit that the form was made from; empty where there was none. */
+  readUsd: standing,
+  intent: z.enum(["save", "remove"]),
+  limitUsd: z.string().default(""),
+});
+
+/** @returns the exact amount that was typed, or null where it is none */
+export function readBudgetAmount(typed: string): string | null {
+  const parsed = budgetAmount.safeParse(new JsonNumber(typed.trim().replace(/^\$\s*/, "")));
+  return parsed.success ? parsed.data : null;
+}
+
+/**
+ * Sets or takes away one budget, where it is still what the member had before them.
+ * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
+ */
+export async function changeBudget(
+  context: AppLoadContext,
+  change: KeyManager & { scope: BudgetScope; subjectId: string; readUsd: string | null; limitUsd: string | null },
+): Promise<{ outcome: "changed" | "unchanged" } | { outcome: "changed_meanwhile"; limitUsd: string | null }> {
+  const answered = await database(context).rpc("change_budget", {
+    member_id: change.userId,
+    workspace: change.workspaceId,
+    scope: change.scope,
+    subject: change.subjectId,
+    limit_usd: change.limitUsd,
+    read_limit_usd: change.readUsd,
+  });
+  const answer = answerOf(context, { ...answered, schema: changed });
+  if (answer.outcome === "changed_meanwhile") return answer;
+  const { outcome } = answer;
+  if (outcome !== "not_found") return { outcome };
+  throw problem("NOT_FOUND", { requestId: context.requestId });
+}
+
+function database({ env }: AppLoadContext) {
+  return createServiceClient(env).schema("ai");
+}
+
+function answerOf<Answer extends { outcome: string }>(
+  { requestId }: AppLoadContext,
+  { data, error, schema }: { data: unknown; error: PostgrestError | null; schema: z.ZodType<Answer> },
+): Exclude<Answer, { outcome: "not_allowed" }> {
+  const answer = schema.safeParse(data);
+  if (error || !answer.success) {
+    console.error(`error request=${requestId} budgets could not be read or changed: ${error?.code ?? "answer"}`);
+    throw problem("UNAVAILABLE", { requestId });
+  }
+  if (answer.data.outcome === "not_allowed") {
+    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
+  }
+  return answer.data as Exclude<Answer, { outcome: "not_allowed" }>;
+}

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { policyFields, readPolicyForm } from "./policy-form.ts";
+import { modelRows } from "./policy-frame.ts";
+
+const rules = {
+  allowedModels: null,
+  deniedModels: ["old/model.1"],
+  requestsPerMinute: null,
+  tokensPerMinute: 5_000,
+  contentRetentionDays: 30,
+  contentCapture: false,
+  providerCostVisible: true,
+};
+const frame = {
+  plan: "Team",
+  requestsPerMinute: 60,
+  tokensPerMinute: null,
+  models: [
+    { id: "a/chat-1.5", name: "Chat", kind: "chat" as const, granted: true },
+    { id: "b", name: "Voice", kind: "speech" as const, granted: false },
+  ],
+};
+const rows = modelRows(frame, rules);
+const [chat, voice, gone] = rows.map(({ field }) => field);
+
+function read(changes: Record<string, string> = {}) {
+  const { choices, contentCapture: _, providerCostVisible: __, ...texts } = policyFields(rules, rows);
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ ...texts, ...choices, ...changes })) form.set(name, value);
+  return readPolicyForm(form, rows);
+}
+
+test("models are the catalogue's, and those the policy names that have left it", () => {
+  expect(rows.map(({ id, kind, granted, choice }) => [id, kind, granted, choice])).toEqual([
+    ["a/chat-1.5", "chat", true, ""],
+    ["b", "speech", false, ""],
+    ["old/model.1", null, false, "deny"],
+  ]);
+  expect(new Set(rows.map(({ field }) => field)).size).toBe(3);
+  for (const { field } of rows) expect(field).toMatch(/^[a-z][a-z0-9_]{0,63}$/);
+});
+
+test("the form of a policy, sent as it is, asks for that policy; a box that is not ticked is off", () => {
+  expect(read({ providerCostVisible: "on" }).rules).toEqual(rules);
+  expect(read({ contentCapture: "on" }).rules).toMatchObject({ contentCapture: true, providerCostVisible: false });
+});
+
+test("marks make the lists, and an empty limit lifts it", () => {
+  expect(
+    read({
+      models: "listed",
+      [String(chat)]: "allow",
+      [String(voice)]: "deny",
+      [String(gone)]: "",
+      tokensPerMinute: " ",
+    }).rules,
+  ).toMatchObject({ allowedModels: ["a/chat-1.5"], deniedModels: ["b"], tokensPerMinute: null });
+  expect(read({ [String(chat)]: "allow" }).rules).toMatchObject({ allowedModels: null });
+});
+
+test.each([
+  ["models", { models: "listed" }],
+  ["requestsPerMinute", { requestsPerMinute: "0" }],
+  ["requestsPerMinute", { requestsPerMinute: "1000000001" }],
+  ["tokensPerMinute", { tokensPerMinute: "1.5" }],
+  ["tokensPerMinute", { tokensPerMinute: "1e3" }],
+  ["contentRetentionDays", { contentRetentionDays: "0" }],
+  ["contentRetentionDays", { contentRetentionDays: "366" }],
+  ["contentRetentionDays", { contentRetentionDays: "" }],
+])("a bad %s is told at its field, and what was typed stays: %j", (field, changes) => {
+  const { errors, fields } = read(changes);
+  expect(Object.keys(errors ?? {})).toEqual([field]);
+  expect(fields).toMatchObject(changes);
+});
+
+test.each([
+  { requestsPerMinute: "1", contentRetentionDays: "1" },
+  { requestsPerMinute: "1000000000", contentRetentionDays: "365" },
+])("the edges are taken: %j", (changes) => {
+  expect(read(changes).errors).toBeNull();
+});

@@ -1,0 +1,85 @@
+import type { Browser, Page } from "playwright/test";
+import { query } from "../scripts/test/people.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+
+/** A person's personal workspace, with a ledger of so many entries. @returns its id */
+async function workspaceOf({ email }: Person, entries: number): Promise<string> {
+  const [workspace] = await query<{ id: string; user_id: string }>(
+    "select w.id, u.id as user_id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+    [email],
+  );
+  await query(
+    "select ai.grant_credits('member', $1, 10.00000001, 'Entry ' || i || ', as a person might explain it') from generate_series(1, $2::int) i",
+    [workspace?.user_id, entries],
+  );
+  return workspace?.id ?? "";
+}
+
+/** The same visitor in a browser that runs no scripts. */
+async function withoutScripts(page: Page, browser: Browser): Promise<Page> {
+  const storageState = await page.context().storageState();
+  return (await browser.newContext({ javaScriptEnabled: false, storageState })).newPage();
+}
+
+async function look(page: Page): Promise<void> {
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+}
+
+test("policy, budgets and credits are set and read, with scripts and without", async ({ page, browser, member }) => {
+  const workspaceId = await workspaceOf(member, 60);
+  await signIn(page, member, { at: `/login?returnUrl=/workspaces/${workspaceId}/ai/policy` });
+  await expect(page.getByRole("heading", { level: 2, name: "Policy" })).toBeVisible();
+  const plain = await withoutScripts(page, browser);
+  await plain.goto(page.url());
+
+  await page.getByLabel("Requests a minute").fill("none");
+  await page.getByLabel("Days to keep it").fill("366");
+  await page.getByRole("button", { name: "Save policy" }).click();
+  await expect(page.getByRole("alert")).toContainText("Enter a whole number of at least 1");
+  await expect(page.getByLabel("Days to keep it")).toHaveValue("366");
+  await look(page);
+  await page.getByLabel("Requests a minute").fill("30");
+  await page.getByLabel("Days to keep it").fill("7");
+  await page
+    .getByRole("group", { name: /^Demo chat/ })
+    .getByLabel("Deny")
+    .check();
+  await page.getByRole("button", { name: "Save policy" }).click();
+  await expect(page.getByText("The policy is saved.")).toBeVisible();
+  await expect(page.getByRole("group", { name: /^Demo chat/ }).getByLabel("Deny")).toBeChecked();
+
+  // Made from what was there before.
+  await plain.getByLabel("Requests a minute").fill("20");
+  await plain.getByRole("button", { name: "Save policy" }).click();
+  await expect(plain.getByRole("main")).toContainText("Requests a minute: now “30”, yours “20”");
+  await plain.getByRole("button", { name: "Save policy" }).click();
+  await expect(plain.getByText("The policy is saved.")).toBeVisible();
+
+  await plain.getByRole("link", { name: "Budgets" }).click();
+  await plain.getByRole("link", { name: /^Set the budget of/ }).click();
+  await plain.getByLabel(/^Monthly budget of/).fill("a lot");
+  await plain.getByRole("button", { name: "Save budget" }).click();
+  await expect(plain.getByRole("alert")).toContainText("Enter an amount in dollars");
+  await plain.getByLabel(/^Monthly budget of/).fill("12.5");
+  await plain.getByRole("button", { name: "Save budget" }).click();
+  await expect(plain.getByRole("main")).toContainText("is $12.5 a month.");
+  await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);
+  await page.getByRole("link", { name: "Budgets" }).click();
+  await expect(page.getByRole("main")).toContainText("82 % spent");
+  await page.getByRole("link", { name: /^Change the budget of/ }).click();
+  await expect(page.getByLabel(/^Monthly budget of/)).toHaveValue("12.5");
+  await look(page);
+
+  await page.getByRole("link", { name: "Credits" }).click();
+  await expect(page.getByText("600.00", { exact: true }).first()).toBeVisible();
+  await look(page);
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "CSV" }).click();
+  expect((await download).suggestedFilename()).toMatch(/^credits-.*\.csv$/);
+  await plain.goto(page.url());
+  await plain.getByRole("link", { name: "Older entries" }).click();
+  await expect(plain.getByText("Entry 1, as a person might explain it")).toBeVisible();
+  await plain.getByRole("link", { name: "Last month" }).click();
+  await expect(plain.getByText("Nothing was added, deducted or used in this time.")).toBeVisible();
+});

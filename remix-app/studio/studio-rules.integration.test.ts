@@ -1,0 +1,207 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../scripts/test/people.ts";
+import {
+  begin,
+  chatCall,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+  type Tenant,
+} from "../../supabase/tests/ai-fixtures.ts";
+import { join } from "../../supabase/tests/database.ts";
+
+type Visitor = Person & { browser: SignedInBrowser };
+const { db, close } = openPool(2);
+let tenant: Tenant;
+let [admin, member, stranger] = [{} as Visitor, {} as Visitor, {} as Visitor];
+
+async function createVisitor(): Promise<Visitor> {
+  const person = await createPerson();
+  return { ...person, browser: await signIn(person) };
+}
+
+beforeAll(async () => {
+  tenant = await createTenant(db, { credits: "1000", key: { monthlyBudgetUsd: "0.3" } });
+  [admin, member, stranger] = await Promise.all([createVisitor(), createVisitor(), createVisitor()]);
+  await join(db, { workspaceId: tenant.workspaceId, userId: admin.id, role: "admin" });
+  await join(db, { workspaceId: tenant.workspaceId, userId: member.id, role: "member" });
+});
+afterAll(async () => {
+  await Promise.all([admin, member, stranger].map(deletePerson));
+  await close();
+});
+
+const at = (page: string) => `/workspaces/${tenant.workspaceId}/ai/${page}`;
+const hidden = (text: string, name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(text)?.[1] ?? "";
+const limits = async () =>
+  (await db.query(
+    "select scope, trim_scale(limit_usd)::text as limit from ai.budgets where workspace_id = $1 order by 1",
+    [tenant.workspaceId],
+  )) as { scope: string; limit: string | null }[];
+
+test("others see none of the pages, members read them, and post nothing", async () => {
+  for (const page of ["budgets", "policy", "credits", "credits.csv"]) {
+    expect((await stranger.browser.get(at(page))).status, page).toBe(404);
+    expect((await member.browser.get(at(page))).status, page).toBe(200);
+  }
+  const policy = await member.browser.get(at("policy"));
+  expect(policy.words).toContain("Your role does not allow changing them");
+  expect(policy.text).not.toContain("Save policy");
+  const budgets = await member.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
+  expect(budgets.text).not.toContain("Save budget");
+  expect(budgets.words).not.toContain("test");
+  const change = { scope: "workspace", subjectId: tenant.workspaceId, readUsd: "", intent: "save", limitUsd: "5" };
+  for (const [visitor, status] of [
+    [member, 403],
+    [stranger, 404],
+  ] as const) {
+    expect((await visitor.browser.post(at("budgets"), change)).status).toBe(status);
+    expect((await visitor.browser.post(at("policy"), { contentRetentionDays: "5" })).status).toBe(status);
+  }
+  expect(await limits()).toEqual([{ scope: "key", limit: "0.3" }]);
+});
+
+describe("the budgets page", () => {
+  const form = (changes: object) => ({
+    scope: "workspace",
+    subjectId: tenant.workspaceId,
+    readUsd: "",
+    intent: "save",
+    limitUsd: "",
+    ...changes,
+  });
+
+  test("sets, changes and removes a budget, to the last digit", async () => {
+    const set = await admin.browser.post(at("budgets"), form({ limitUsd: " $12.000000000001 " }));
+    expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=workspace.${tenant.workspaceId}`]);
+    const page = await admin.browser.get(set.location ?? "");
+    expect(page.words).toContain("The budget of Test is $12.000000000001 a month.");
+    const open = await admin.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
+    expect(hidden(open.text, "readUsd")).toBe("12.000000000001");
+    const removed = await admin.browser.post(at("budgets"), form({ readUsd: "12.000000000001", intent: "remove" }));
+    expect(removed.status).toBe(303);
+    expect((await admin.browser.get(removed.location ?? "")).words).toContain("Test has no budget any more.");
+  });
+
+  test.each(["", "-1", "ten", "1,5", "0.0000000000001", "1000000000000"])(
+    "says at its field that %j is no amount",
+    async (typed) => {
+      const answer = await admin.browser.post(at("budgets"), form({ limitUsd: typed }));
+      expect(answer.status).toBe(400);
+      expect(answer.words).toContain("Enter an amount in dollars");
+      expect(answer.text).toMatch(/aria-invalid="true"/);
+      if (typed) expect(answer.text).toContain(`value="${typed}"`);
+    },
+  );
+
+  test("tells who comes late what the budget is now, and lets them put theirs in its place", async () => {
+    const key = { scope: "key", subjectId: tenant.keyId };
+    const late = form({ ...key, readUsd: "0.2", limitUsd: "0.5" });
+    const refused = await admin.browser.post(at("budgets"), late);
+    expect(refused.status).toBe(409);
+    expect(refused.words).toContain("it is $0.3 now");
+    expect(refused.text).toContain('value="0.5"');
+    expect(hidden(refused.text, "readUsd")).toBe("0.3");
+    expect((await admin.browser.post(at("budgets"), { ...late, readUsd: "0.3" })).status).toBe(303);
+    expect(await limits()).toContainEqual({ scope: "key", limit: "0.5" });
+  });
+
+  test.each([{ scope: "user" }, { subjectId: "x" }, { intent: "drop" }, { readUsd: "x" }])(
+    "refuses a form with %j",
+    async (changes) => {
+      expect((await admin.browser.post(at("budgets"), form({ limitUsd: "1", ...changes }))).status).toBe(400);
+    },
+  );
+});
+
+describe("the policy page", () => {
+  const read = async () => {
+    const { text } = await admin.browser.get(at("policy"));
+    return { text, readAt: hidden(text, "readAt").replace("&#x2B;", "+") };
+  };
+  const form = (changes: object) => ({
+    models: "all",
+    requestsPerMinute: "",
+    tokensPerMinute: "",
+    contentRetentionDays: "30",
+    providerCostVisible: "on",
+    ...changes,
+  });
+
+  test("offers what the plan grants, and saves what was chosen", async () => {
+    const { text, readAt } = await read();
+    const field = /id="(model_[0-9a-f]+)-none"/.exec(text)?.[1] ?? "";
+    expect(text).toContain(tenant.model);
+    const saved = await admin.browser.post(at("policy"), form({ readAt, [field]: "deny", requestsPerMinute: "7" }));
+    expect([saved.status, saved.location]).toEqual([303, `${at("policy")}?saved`]);
+    expect((await admin.browser.get(saved.location ?? "")).words).toContain("The policy is saved.");
+    const [policy] = await db.query(
+      "select denied_models, requests_per_minute from ai.workspace_policies where workspace_id = $1",
+      [tenant.workspaceId],
+    );
+    expect(policy).toEqual({ denied_models: [expect.any(String)], requests_per_minute: 7 });
+  });
+
+  test("says at each field what is wrong, and keeps what was typed", async () => {
+    const { readAt } = await read();
+    const wrong = form({ readAt, models: "listed", requestsPerMinute: "none", contentRetentionDays: "366" });
+    const answer = await admin.browser.post(at("policy"), wrong);
+    expect(answer.status).toBe(400);
+    for (const words of ["Allow one model at least", "Enter a whole number", "from 1 to 365"]) {
+      expect(answer.words).toContain(words);
+    }
+    expect(answer.text).toContain('value="none"');
+    expect(answer.text).toContain('value="366"');
+  });
+
+  test("tells who comes late who changed what, and saves theirs when they send it again", async () => {
+    const { readAt } = await read();
+    const first = await admin.browser.post(at("policy"), form({ readAt, tokensPerMinute: "5000" }));
+    expect(first.status).toBe(303);
+    const late = form({ readAt, tokensPerMinute: "6000" });
+    const refused = await admin.browser.post(at("policy"), late);
+    expect(refused.status).toBe(409);
+    expect(refused.words).toContain("Tokens a minute: now “5,000”, yours “6,000”");
+    const readAgain = hidden(refused.text, "readAt").replace("&#x2B;", "+");
+    expect((await admin.browser.post(at("policy"), { ...late, readAt: readAgain })).status).toBe(303);
+  });
+
+  test("takes no moment that is none", async () => {
+    expect((await admin.browser.post(at("policy"), form({ readAt: "now" }))).status).toBe(400);
+  });
+});
+
+describe("the credits page", () => {
+  test("shows balance, ledger and totals of the range, with the run of each charge; the file has them exactly", async () => {
+    const run = await begin(db, chatCall(tenant));
+    await settle(db, [outcome(run)]);
+    const page = await member.browser.get(`${at("credits")}?range=7d`);
+    expect(page.text).toContain(`/workspaces/${tenant.workspaceId}/ai/runs/${run.run_id}`);
+    expect(page.words).toContain("Used in all");
+    const file = await member.browser.get(`${at("credits.csv")}?range=7d`);
+    const [head, newest, oldest] = file.text.split("\r\n");
+    expect(head).toBe("time,kind,payer,credits,balance_after,run_id,description");
+    expect(newest).toContain(`,usage,workspace,-0.0615,999.9385,${run.run_id},`);
+    expect(oldest).toContain(",grant,workspace,1000,1000,,test");
+    expect((await member.browser.get(`${at("credits")}?range=last-month`)).words).toContain("Nothing was added");
+  });
+
+  test("is paged, and refuses a cursor that is none", async () => {
+    await db.query(
+      `insert into ai.credit_ledger (account_id, kind, amount, balance_after, description)
+       select a.id, 'purchase', i, 1, 'entry ' || i || '.' from ai.credit_accounts a, generate_series(1, 60) i
+       where a.workspace_id = $1`,
+      [tenant.workspaceId],
+    );
+    const first = await member.browser.get(`${at("credits")}?range=7d`);
+    expect(first.words).toContain("entry 60.");
+    expect(first.words).not.toContain("entry 5.");
+    const next = /href="([^"]*cursor=[^"]*)"/.exec(first.text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+    const second = await member.browser.get(`${at("credits")}${next.slice(next.indexOf("?"))}`);
+    expect(second.words).toContain("entry 5.");
+    expect(second.words).not.toContain("entry 60.");
+    expect((await member.browser.get(`${at("credits.csv")}`)).text.split("\r\n").length).toBeGreaterThan(61);
+    expect((await member.browser.get(`${at("credits")}?cursor=zzz`)).status).toBe(400);
+  });
+});

@@ -22,7 +22,10 @@ export function isForm(request: Request): boolean {
 export async function readForm(
   request: Request,
   { requestId }: { requestId: string },
-  { maxValueLength = usual.valueLength, maxFields = usual.fields }: { maxValueLength?: number; maxFields?: number } = {},
+  {
+    maxValueLength = usual.valueLength,
+    maxFields = usual.fields,
+  }: { maxValueLength?: number; maxFields?: number } = {},
 ): Promise<FormData> {
   if (!isForm(request)) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });

@@ -79,6 +79,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await expect(conversation).toContainText('The tool answered: {"sky":"clear"}');
     await expect(page.getByLabel("Message")).toBeFocused();
     await page.getByLabel("Tool definitions").fill("");
+    await expect(page.getByLabel("Tool definitions")).toBeVisible();
   });
 
   await test.step("keeps to a schema, or is told not to", async () => {
@@ -91,6 +92,8 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
   });
 
   await test.step("fails in a sentence, and keeps what was typed", async () => {
+    await say(page, "half of it", { model: "demo-error-midway" });
+    await expect(conversation).toContainText("The answer broke off here.");
     await say(page, "remember me", { model: "demo-error-500" });
     await expect(page.getByRole("alert")).toContainText("The model's provider failed. Try again");
     await expect(page.getByRole("alert")).toContainText("Request id");

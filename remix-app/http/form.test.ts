@@ -55,6 +55,16 @@ describe("a form", () => {
     expect(await refusal(urlencoded(`email=${"a".repeat(8_193)}`))).toMatchObject({ status: 400 });
   });
 
+  test("has longer values on a page that says so", async () => {
+    const limit = { maxValueLength: 20_000 };
+    const form = await readForm(urlencoded(`prompt=${"a".repeat(20_000)}`), context, limit);
+    expect(form.get("prompt")).toHaveLength(20_000);
+    await expect(readForm(urlencoded(`prompt=${"a".repeat(20_001)}`), context, limit)).rejects.toHaveProperty(
+      "status",
+      400,
+    );
+  });
+
   test("has values that are text", async () => {
     expect(await refusal(urlencoded("password=a%00b"))).toMatchObject({ status: 400 });
     const body = new FormData();

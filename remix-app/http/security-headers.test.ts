@@ -14,6 +14,7 @@ test("the policy names the nonce, and the exact targets of the page's forms", ()
   expect(policy).toContain("script-src 'self' 'nonce-n0';");
   expect(policy).toContain("form-action 'self' https://idp.example");
   expect(policy).not.toContain("unsafe");
+  expect(policy).toContain("media-src 'self' blob: data:;");
 });
 
 test("transport security is promised on https alone", () => {

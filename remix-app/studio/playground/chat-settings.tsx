@@ -3,6 +3,7 @@ import { Field } from "../../ui/field.tsx";
 import { Select } from "../../ui/select.tsx";
 import { TextArea } from "../../ui/text-area.tsx";
 import { type FieldErrors, maxTemperature, outputTokens } from "./chat-form.ts";
+import { Disclosure } from "./disclosure.tsx";
 import type { PlaygroundModel } from "./list-models.ts";
 
 const toolExample = '[{"type":"function","function":{"name":"weather","parameters":{"type":"object",…}}}]';
@@ -55,8 +56,7 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
         <option value="json_object">JSON</option>
         <option value="json_schema">JSON by a schema</option>
       </Select>
-      <details open={Boolean(errors.schema || typed.format === "json_schema")} className="space-y-3">
-        <summary className="cursor-pointer rounded-button font-medium">Schema of the answer</summary>
+      <Disclosure label="Schema of the answer" open={Boolean(errors.schema || typed.format === "json_schema")}>
         <TextArea
           id="schema"
           name="schema"
@@ -69,9 +69,8 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
           error={errors.schema}
         />
         <CheckBox id="strict" name="strict" label="Strict" defaultChecked={typed.strict === "on"} />
-      </details>
-      <details open={Boolean(errors.tools || typed.tools)} className="space-y-3">
-        <summary className="cursor-pointer rounded-button font-medium">Tools</summary>
+      </Disclosure>
+      <Disclosure label="Tools" open={Boolean(errors.tools || typed.tools)}>
         <TextArea
           id="tools"
           name="tools"
@@ -83,7 +82,7 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
           defaultValue={typed.tools}
           error={errors.tools}
         />
-      </details>
+      </Disclosure>
     </fieldset>
   );
 }

@@ -61,6 +61,7 @@ export default [
   route("workspaces/:workspaceId/ai", "routes/studio.tsx"),
   route("workspaces/:workspaceId/ai/usage.csv", "routes/studio.usage-csv.ts"),
   route("workspaces/:workspaceId/ai/runs", "routes/studio.runs.tsx"),
+  route("workspaces/:workspaceId/ai/runs.csv", "routes/studio.runs-csv.ts"),
   route("workspaces/:workspaceId/ai/runs/:runId", "routes/studio.run.tsx"),
   route("workspaces/:workspaceId/ai/credits", "routes/studio.credits.tsx"),
   route("workspaces/:workspaceId/ai/credits.csv", "routes/studio.credits-csv.ts"),

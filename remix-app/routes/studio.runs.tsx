@@ -1,13 +1,18 @@
-import { Link, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { problem } from "../http/problem.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { searchWith } from "../studio/range.ts";
 import { RunFilterForm } from "../studio/run-filter-form.tsx";
 import { RunList } from "../studio/run-list.tsx";
-import { runFilter } from "../studio/run-schema.ts";
+import { readRunQuery, runFileLimit } from "../studio/run-query.ts";
 import { listRuns } from "../studio/runs.ts";
+import { buttonClass } from "../ui/button.tsx";
 import { Panel } from "../ui/panel.tsx";
+import { RangeForm } from "../ui/range-form.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Runs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -21,39 +26,59 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId: params.workspaceId,
     permission: "use_ai_studio",
   });
-  const given = Object.entries(Object.fromEntries(new URL(request.url).searchParams)).filter(
-    ([, value]) => value !== "",
-  );
-  const { cursor, ...asked } = Object.fromEntries(given);
-  const filter = runFilter.safeParse(asked);
-  if (!filter.success) {
-    throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: "There are no runs of such a kind." });
-  }
-  const page = { userId: user.id, workspaceId: workspace.id, filter: filter.data, limit: runsShown, cursor };
+  const now = new Date();
+  const url = new URL(request.url);
+  const { filter, range, asked, cursor } = readRunQuery(url, { requestId: context.requestId, now });
+  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsShown, cursor };
   const { runs, nextCursor } = await listRuns(context, page);
-  const older = nextCursor ? `?${new URLSearchParams({ ...asked, cursor: nextCursor })}` : null;
+  const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
   const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, runs, asked, older, now: new Date().toISOString() };
+  return {
+    user: { email, displayName },
+    workspace,
+    runs,
+    range,
+    asked,
+    older,
+    first: cursor === undefined,
+    now: now.toISOString(),
+    fileHint: `The newest ${runFileLimit.toLocaleString("en")} of these runs`,
+  };
 }
 
 export default function RunsPage() {
-  const { user, workspace, runs, asked, older, now } = useLoaderData<typeof loader>();
+  const { user, workspace, runs, range, asked, older, first, now, fileHint } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const path = `/workspaces/${workspace.id}/ai/runs`;
   return (
     <StudioPage
       user={user}
       workspace={workspace}
       title="Runs"
       lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
+      actions={
+        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")} download title={fileHint}>
+          CSV
+        </a>
+      }
     >
-      <RunFilterForm asked={asked} />
+      <RangeForm range={range} optional />
+      <RunFilterForm asked={asked} search={search} />
       <Panel>
-        <RunList runs={runs} workspaceId={workspace.id} filtered={Object.keys(asked).length > 0} now={now} />
+        <RunList runs={runs} runsPath={path} filtered={range !== null || Object.keys(asked).length > 0} now={now} />
+      </Panel>
+      <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
+        {first ? null : (
+          <Link className={buttonClass("secondary")} to={searchWith(search, {})}>
+            Newest runs
+          </Link>
+        )}
         {older ? (
-          <Link className="link" to={older}>
+          <Link className={buttonClass("secondary")} to={older}>
             Older runs
           </Link>
         ) : null}
-      </Panel>
+      </nav>
     </StudioPage>
   );
 }

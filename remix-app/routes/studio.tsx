@@ -1,19 +1,20 @@
-import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { changeOf } from "../studio/change.ts";
-import { formatCount, formatShortCount, formatUsd } from "../studio/format-amount.ts";
-import { readDimension, readOverview } from "../studio/overview.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { daysEachOf, readOverview, shownRows } from "../studio/overview.ts";
+import { overviewDimensions, readDimension } from "../studio/overview-dimension.ts";
+import { metricsShown, metricViews, readMetric } from "../studio/overview-metric.ts";
+import { OverviewChart, OverviewFigures } from "../studio/overview-summary.tsx";
+import { OverviewTable } from "../studio/overview-table.tsx";
 import { readRange } from "../studio/range.ts";
-import { rowLabel } from "../studio/row-label.ts";
 import { buttonClass } from "../ui/button.tsx";
-import { ColumnChart } from "../ui/charts/column-chart.tsx";
-import { DataTable } from "../ui/data-table.tsx";
-import { Figures } from "../ui/figures.tsx";
-import { Credits, Usd } from "../ui/money.tsx";
+import { Choices } from "../ui/choices.tsx";
 import { Panel } from "../ui/panel.tsx";
 import { RangeForm } from "../ui/range-form.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `AI studio · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -29,77 +30,85 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const range = readRange(url, { now: new Date() });
   const by = readDimension(url);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const daysEach = daysEachOf(range);
+  const overview = await readOverview(context, { reader, range, by, daysEach, maxRows: shownRows });
+  const metric = readMetric(url, { costVisible: overview.totals.amountUsd !== null });
   const { email, displayName } = user;
-  return {
-    user: { email, displayName },
-    workspace,
-    range,
-    by,
-    ...(await readOverview(context, { reader, range, by })),
-  };
+  return { user: { email, displayName }, workspace, range, by, metric, overview };
 }
 
 export default function StudioOverview() {
-  const { user, workspace, range, by, totals, before, rows } = useLoaderData<typeof loader>();
+  const { user, workspace, range, by, metric, overview } = useLoaderData<typeof loader>();
   const { search } = useLocation();
+  const base = `/workspaces/${workspace.id}/ai`;
+  if (!overview.everUsed) {
+    return (
+      <StudioPage user={user} workspace={workspace} title="Overview">
+        <Beginning base={base} />
+      </StudioPage>
+    );
+  }
+  const metrics = metricsShown({ costVisible: overview.totals.amountUsd !== null });
   return (
     <StudioPage
       user={user}
       workspace={workspace}
       title="Overview"
       actions={
-        <a href={`/workspaces/${workspace.id}/ai/usage.csv${search}`} className={buttonClass("secondary")} download>
+        <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")} download>
           CSV
         </a>
       }
     >
       <RangeForm range={range} />
-      <Figures
-        figures={[
-          {
-            label: "Spend",
-            value: <Usd amount={totals.amountUsd} />,
-            change: changeOf(totals.amountUsd, before.amountUsd),
-          },
-          {
-            label: "Credits",
-            value: <Credits amount={totals.usedCredits} />,
-            change: changeOf(totals.usedCredits, before.usedCredits),
-          },
-          {
-            label: "Requests",
-            value: formatCount(totals.requests),
-            change: changeOf(totals.requests, before.requests),
-          },
-          { label: "Failed", value: formatCount(totals.failed), change: changeOf(totals.failed, before.failed) },
-        ]}
-      />
-      <Panel>
-        <ColumnChart
-          label="Spend"
-          columns={rows.map((row) => ({
-            label: rowLabel(row, by),
-            value: Number(row.amountUsd),
-            text: formatUsd(row.amountUsd ?? "0"),
-          }))}
-          formatMark={(value) => `$${formatShortCount(value)}`}
+      <OverviewFigures overview={overview} />
+      <div className="flex flex-wrap gap-x-8 gap-y-3">
+        <Choices
+          label="Show"
+          name="show"
+          chosen={metric}
+          options={metrics.map((value) => ({ value, label: metricViews[value].label }))}
         />
+        <Choices
+          label="By"
+          name="by"
+          chosen={by}
+          options={overviewDimensions.map((value) => ({ value, label: value }))}
+        />
+      </div>
+      <Panel>
+        {overview.totals.requests === 0 && overview.previous.requests === 0 ? (
+          <p className="text-muted">No call in this range, nor in the one before. Choose another above.</p>
+        ) : (
+          <OverviewChart overview={overview} by={by} metric={metric} />
+        )}
       </Panel>
       <Panel>
-        <DataTable
-          caption="Usage"
-          columns={[
-            { label: by, cell: (row) => rowLabel(row, by) },
-            { label: "Spend", numeric: true, small: "aside", cell: (row) => <Usd amount={row.amountUsd} /> },
-            { label: "Credits", numeric: true, cell: (row) => <Credits amount={row.billedCredits} /> },
-            { label: "Requests", numeric: true, cell: (row) => formatCount(row.requests) },
-            { label: "Failed", numeric: true, cell: (row) => formatCount(row.failed) },
-          ]}
-          rows={rows}
-          rowKey={(row) => rowLabel(row, by)}
-          empty="No call yet."
-        />
+        <OverviewTable overview={overview} by={by} range={range} runsPath={`${base}/runs`} />
       </Panel>
     </StudioPage>
+  );
+}
+
+/** What the page is for, and how to begin. */
+function Beginning({ base }: { base: string }) {
+  return (
+    <Panel>
+      <div className="max-w-prose space-y-4 py-2">
+        <p className="font-medium text-large">No call yet</p>
+        <p className="text-muted">
+          Here you will see what your models are asked, by whom, how fast they answer and what it costs. Try a model in
+          the playground, or make a key and call the gateway from your own program.
+        </p>
+        <div className="flex flex-wrap gap-3">
+          <Link to={`${base}/keys`} className={buttonClass("primary")}>
+            Create a key
+          </Link>
+          <Link to={`${base}/playground`} className={buttonClass("secondary")}>
+            Open the playground
+          </Link>
+        </div>
+      </div>
+    </Panel>
   );
 }

@@ -1,10 +1,11 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { overviewColumns, readDimension, readOverview } from "../studio/overview.ts";
+import { fileRows, overviewColumns, readOverview } from "../studio/overview.ts";
+import { readDimension } from "../studio/overview-dimension.ts";
 import { readRange } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** The overview's table as a file. */
+/** The overview's table as a file: each day for itself, and all there is of everything else. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,
@@ -14,6 +15,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const url = new URL(request.url);
   const by = readDimension(url);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const { rows } = await readOverview(context, { reader, range: readRange(url, { now: new Date() }), by });
+  const range = readRange(url, { now: new Date() });
+  const { rows } = await readOverview(context, { reader, range, by, daysEach: 1, maxRows: fileRows });
   return csvFile(`usage-by-${by}`, overviewColumns(by), rows);
 }

@@ -5,10 +5,16 @@ import { Select } from "../ui/select.tsx";
 
 const statuses = ["running", "succeeded", "failed", "cancelled"] as const;
 
-/** Narrows the list of runs; what was asked for is in the address. */
-export function RunFilterForm({ asked }: { asked: Record<string, string> }) {
+const fields = ["status", "model", "feature", "requestId"];
+
+/** Narrows the list of runs; what was asked for is in the address, and what else is there stays. */
+export function RunFilterForm({ asked, search }: { asked: Record<string, string>; search: string }) {
+  const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "cursor" && !fields.includes(name));
   return (
     <Form className="flex flex-wrap items-end gap-3">
+      {kept.map(([name, value]) => (
+        <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
+      ))}
       <Select id="status" name="status" label="Status" defaultValue={asked.status ?? ""} className="basis-36">
         <option value="">Any</option>
         {statuses.map((status) => (

@@ -12,7 +12,7 @@ export interface Figure {
 }
 
 const arrows = { up: ArrowUp, down: ArrowDown, same: Minus } as const;
-const words = { up: "more", down: "less", same: "change" } as const;
+const words = { up: "more than", down: "less than", same: "change from" } as const;
 
 /** A row of at most four figures, each with its change against the previous range. */
 export function Figures({ figures }: { figures: readonly Figure[] }) {
@@ -34,13 +34,14 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
   );
 }
 
-function ChangeText({ change: { direction, text } }: { change: Change }) {
+/** A change with its arrow, in words for assistive technology. */
+export function ChangeText({ change: { direction, text } }: { change: Change }) {
   const Arrow = arrows[direction];
   return (
     <span className="inline-flex items-center gap-1" title="Against the previous range">
       <Arrow aria-hidden="true" className="size-3 shrink-0" />
       {text}
-      <span className="sr-only"> {words[direction]} than in the previous range</span>
+      <span className="sr-only">{text === "new" ? ": nothing in" : ` ${words[direction]}`} the previous range</span>
     </span>
   );
 }

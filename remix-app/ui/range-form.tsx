@@ -1,6 +1,7 @@
 import { Form, Link, useLocation } from "@remix-run/react";
 import { type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
 import { Button } from "./button.tsx";
+import { choiceClass } from "./choices.tsx";
 import { Field } from "./field.tsx";
 
 const presets: { preset: RangePreset; label: string }[] = [
@@ -12,22 +13,33 @@ const presets: { preset: RangePreset; label: string }[] = [
   { preset: "365d", label: "365 days" },
 ];
 
-export const choiceClass =
-  "inline-flex min-h-8 items-center rounded-button border border-line bg-surface px-2.5 font-medium text-muted hover:text-ink aria-[current=true]:border-accent aria-[current=true]:bg-accent-soft aria-[current=true]:text-ink";
-
-/** Chooses the time that a page is about. What was chosen is in the address; what else is there stays. */
-export function RangeForm({ range }: { range: Range }) {
+/**
+ * Chooses the time that a page is about. What was chosen is in the address; what else is there stays.
+ * @param props.optional the page shows all time without one, and then has none
+ */
+export function RangeForm({ range, optional = false }: { range: Range | null; optional?: boolean }) {
   const { search } = useLocation();
-  const { first, last } = rangeDays(range);
+  const days = range && rangeDays(range);
+  const custom = range?.preset === "custom";
   const kept = [...new URLSearchParams(search)].filter(([name]) => !["range", "from", "to", "cursor"].includes(name));
   return (
     <div className="flex flex-wrap items-start gap-2">
       <nav aria-label="Range" className="contents">
+        {optional ? (
+          <Link
+            to={searchWith(search, { range: "", from: "", to: "" })}
+            aria-current={range === null ? "true" : undefined}
+            className={choiceClass}
+            preventScrollReset
+          >
+            All time
+          </Link>
+        ) : null}
         {presets.map(({ preset, label }) => (
           <Link
             key={preset}
             to={searchWith(search, { range: preset, from: "", to: "" })}
-            aria-current={range.preset === preset ? "true" : undefined}
+            aria-current={range?.preset === preset ? "true" : undefined}
             className={choiceClass}
             preventScrollReset
           >
@@ -35,12 +47,9 @@ export function RangeForm({ range }: { range: Range }) {
           </Link>
         ))}
       </nav>
-      <details className="open:w-full" open={range.preset === "custom" || range.fault !== null}>
-        <summary
-          className={`${choiceClass} cursor-pointer list-none`}
-          aria-current={range.preset === "custom" ? "true" : undefined}
-        >
-          {range.preset === "custom" ? `${first} to ${last}` : "Other days"}
+      <details className="open:w-full" open={custom || range?.fault != null}>
+        <summary className={`${choiceClass} cursor-pointer list-none`} aria-current={custom ? "true" : undefined}>
+          {custom ? `${days?.first} to ${days?.last}` : "Other days"}
         </summary>
         <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
           {kept.map(([name, value]) => (
@@ -51,17 +60,17 @@ export function RangeForm({ range }: { range: Range }) {
             name="from"
             type="date"
             label="First day (UTC)"
-            defaultValue={first}
+            defaultValue={days?.first}
             errorId="range-error"
-            errors={range.fault ? [range.fault] : undefined}
+            errors={range?.fault ? [range.fault] : undefined}
           />
           <Field
             id="range-to"
             name="to"
             type="date"
             label="Last day (UTC)"
-            defaultValue={last}
-            errorId="range-error"
+            defaultValue={days?.last}
+            errorId="range-to-error"
             errors={undefined}
           />
           <Button variant="secondary">Show</Button>

@@ -23,7 +23,8 @@ const insertSql = `
       random() < 0.03 as failed,
       floor(50 + 3000 * random() * random())::bigint as input,
       floor(20 + 1200 * random() * random())::bigint as output,
-      floor(200 + 4000 * random() * random())::integer as latency
+      floor(200 + 4000 * random() * random())::integer as latency,
+      random() < 0.4 as streamed
     from generate_series(1, $4::integer)
   ), priced as (
     select d.*, p.markup, a.id as account_id, a.balance,
@@ -38,7 +39,8 @@ const insertSql = `
     insert into ai.runs (
       id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
       model_id, routes, route, markup, status, http_status, usage_source, input_tokens, output_tokens, cost_usd,
-      billed_credits, unmetered_credits, exempt, account_id, reserved_usd, reserved_credits, latency_ms, settled_at
+      billed_credits, unmetered_credits, exempt, account_id, reserved_usd, reserved_credits,
+      streamed, first_byte_ms, latency_ms, settled_at
     )
     select
       ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
@@ -46,7 +48,7 @@ const insertSql = `
       '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
       1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,
-      account_id, 0, 0, latency, created_at + latency * interval '1 millisecond'
+      account_id, 0, 0, streamed, latency / 4, latency, created_at + latency * interval '1 millisecond'
     from priced
     returning id, created_at, account_id, billed_credits
   ), paid as (

@@ -41,7 +41,7 @@ async function seed({ runs, days }: { runs: number; days: number }): Promise<voi
   await measure(tenant);
 }
 
-/** Times the app's report over HTTP, and the studio's overview in the database. */
+/** Times the app's report over HTTP, and what the studio reads in the database. */
 async function measure({ workspaceId, ownerId, key }: LoadTenant): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, "x-platform-workspace-id": workspaceId };
   await time("GET /v1/usage, 365 days", async () => {
@@ -51,7 +51,14 @@ async function measure({ workspaceId, ownerId, key }: LoadTenant): Promise<void>
     return `${response.status}, ${rows.length.toLocaleString("en")} rows of ${requests.toLocaleString("en")} runs`;
   });
   const year = "now() - 365 * interval '24 hours', now()";
-  await time("studio usage by day, 365 days", async () => {
+  const yearBefore = "now() - 730 * interval '24 hours', now() - 365 * interval '24 hours'";
+  for (const by of ["day", "model", "key"]) {
+    await time(`studio overview by ${by}, 365 days`, async () => {
+      await client.query(`select ai.read_overview($1, $2, ${year}, ${yearBefore}, $3, 7)`, [ownerId, workspaceId, by]);
+      return "the whole page";
+    });
+  }
+  await time("usage by day for members, 365 days", async () => {
     await client.query(`select ai.read_usage($1, $2, ${year}, '{day}', null, 100)`, [ownerId, workspaceId]);
     return "one page";
   });

@@ -20,13 +20,17 @@ create table ai.usage_daily (
   unmetered_credits numeric(36, 8) not null,
   latency_ms bigint not null,
   timed bigint not null,
+  latency_marks numeric not null,
+  first_token_marks numeric not null,
   unique nulls not distinct (workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode)
 );
 comment on table ai.usage_daily is
   'Runs summed by the UTC day that they began in. Never the truth itself: ai.roll_up_usage() makes it from ai.runs again. '
   'No foreign keys, as runs have none.';
-create index usage_daily_day_idx on ai.usage_daily (day);
 comment on column ai.usage_daily.timed is 'How many runs latency_ms is the sum of.';
+comment on column ai.usage_daily.latency_marks is
+  'The sum of its runs'' ai.latency_mark: a histogram, for quantiles of any range and group.';
+comment on column ai.usage_daily.first_token_marks is 'As latency_marks, of the time to the first token of streams.';
 alter table ai.usage_daily enable row level security;
 revoke all on ai.usage_daily from public, anon, authenticated;
 revoke insert, update, delete, truncate on ai.usage_daily from service_role;
@@ -82,7 +86,7 @@ create trigger mark_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.mark_usage_change();
 comment on trigger mark_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';
 
-create function ai.provider_of(routes jsonb, route smallint) returns text
+create function ai.listed_provider(routes jsonb, route smallint) returns text
   language sql
   immutable
   security invoker
@@ -93,21 +97,68 @@ as $$
     routes -> 0 ->> 'provider'
   )
 $$;
+comment on function ai.listed_provider(jsonb, smallint) is 'The provider of the route at a position, else the first, wherever it is listed.';
+revoke execute on function ai.listed_provider(jsonb, smallint) from public, anon, authenticated;
+
+create function ai.provider_of(routes jsonb, route smallint) returns text
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  -- Routes are listed in order. A function without a subselect is part of its caller's plan, which is ten times as fast.
+  select case
+    when (routes -> (route - 1) ->> 'position')::smallint = route then routes -> (route - 1) ->> 'provider'
+    else ai.listed_provider(routes, route)
+  end
+$$;
 comment on function ai.provider_of(jsonb, smallint) is 'The provider that a run is charged at, as ai.sum_calls prices it.';
 revoke execute on function ai.provider_of(jsonb, smallint) from public, anon, authenticated;
 
+create function ai.latency_bucket(ms integer) returns integer
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  -- A hair over, so that powers of two begin their bucket whatever the logarithm's last digit.
+  select case
+    when ms < 1 then 0
+    when ms >= 1 then least(1 + floor(4 * ln(ms::double precision) / ln(2::double precision) + 1e-9), 80)
+  end::integer
+$$;
+comment on function ai.latency_bucket(integer) is
+  'The bucket of a duration: bucket n, from 1 to 80, holds 2^((n - 1) / 4) to 2^(n / 4) ms, which is 19 % wide; bucket 0 '
+  'what is shorter than 1 ms, the last also what is longer than 17 minutes.';
+revoke execute on function ai.latency_bucket(integer) from public, anon, authenticated;
+
+create function ai.latency_mark(ms integer) returns numeric
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select ('1e' || 12 * ai.latency_bucket(ms))::numeric
+$$;
+comment on function ai.latency_mark(integer) is
+  'One run in its bucket, as a number with twelve digits for each: sums of marks are histograms, and adding numbers is '
+  'what Postgres does fastest. Null without a duration.';
+revoke execute on function ai.latency_mark(integer) from public, anon, authenticated;
+
+-- Without settings of its own, so that its callers' plans take it in: their conditions reach the runs.
 create function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
   language sql
   stable
   security invoker
-  set search_path = ''
 as $$
   select
     r.workspace_id, (r.created_at at time zone 'UTC')::date, r.app_id, r.key_lineage_id, ai.provider_of(r.routes, r.route),
     r.model_id, r.feature, r.execution_mode,
     count(*), count(*) filter (where r.status = 'failed'), sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint,
     sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits),
-    coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms)
+    coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
+    coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
+    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0)
   from ai.runs r
   where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
   group by 1, 2, 3, 4, 5, 6, 7, 8

@@ -15,12 +15,12 @@ $$;
 comment on function ai.exact_text(timestamptz) is 'A moment as ai.utc_text writes it, with its microseconds where it has some.';
 revoke execute on function ai.exact_text(timestamptz) from public, anon, authenticated;
 
+-- As ai.sum_usage, part of its callers' plans.
 create function ai.usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns setof ai.usage_daily
   language sql
   stable
   security invoker
-  set search_path = ''
 as $$
   with bounds as (
     select
@@ -48,10 +48,11 @@ as $$
     select greatest(window_from, b.live_from), window_to from bounds b where window_to > b.live_from
   )
   select u.*
-  from bounds b
-  join ai.usage_daily u
-    on u.workspace_id = workspace and u.day >= b.first_day and u.day < b.last_day and u.day < b.before
-  where u.day not in (select d.day from live_days d)
+  from ai.usage_daily u
+  where u.workspace_id = workspace
+    and u.day >= (window_from at time zone 'UTC')::date
+    and u.day < (select least(b.last_day, b.before) from bounds b)
+    and u.day not in (select d.day from live_days d)
   union all
   select s.*
   from live_ranges r
@@ -121,6 +122,9 @@ create function ai.report_usage(call jsonb) returns json
   set search_path = ''
   -- Days of an interval are UTC's.
   set timezone = 'UTC'
+  -- A year's groups are sorted in memory, and planned once a connection.
+  set work_mem = '32MB'
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   caller ai.caller := ai.app_caller(call);

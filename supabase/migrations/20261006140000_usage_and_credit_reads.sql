@@ -17,6 +17,24 @@ comment on function ai.credit_accounts_of(uuid, uuid) is
   'The accounts that a member sees in a workspace: its own, and theirs where it is free.';
 revoke execute on function ai.credit_accounts_of(uuid, uuid) from public, anon, authenticated;
 
+create function ai.unlinked_deductions_by_day(
+  member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz
+) returns table (day date, credits numeric)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (l.created_at at time zone 'UTC')::date, -sum(l.amount)
+  from ai.credit_accounts_of(member_id, workspace) a
+  join ai.credit_ledger l on l.account_id = a.id
+  where l.run_id is null and l.amount < 0 and l.created_at >= window_from and l.created_at < window_to
+  group by 1
+$$;
+comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
+  'Credits that were deducted without a run, as positive numbers. What a run was billed is in the run.';
+revoke execute on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) from public, anon, authenticated;
+
 create function ai.unlinked_deductions(member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz)
   returns numeric
   language sql
@@ -24,13 +42,9 @@ create function ai.unlinked_deductions(member_id uuid, workspace uuid, window_fr
   security invoker
   set search_path = ''
 as $$
-  select coalesce(-sum(l.amount), 0)
-  from ai.credit_accounts_of(member_id, workspace) a
-  join ai.credit_ledger l on l.account_id = a.id
-  where l.run_id is null and l.amount < 0 and l.created_at >= window_from and l.created_at < window_to
+  select coalesce(sum(d.credits), 0) from ai.unlinked_deductions_by_day(member_id, workspace, window_from, window_to) d
 $$;
-comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is
-  'Credits that were deducted without a run, as a positive number. What a run was billed is in the run.';
+comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'All of ai.unlinked_deductions_by_day.';
 revoke execute on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) from public, anon, authenticated;
 
 create function ai.usage_sums(

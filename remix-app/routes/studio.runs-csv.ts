@@ -1,0 +1,19 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { csvFile } from "../http/csv.ts";
+import { readRunQuery, runColumns, runFileLimit } from "../studio/run-query.ts";
+import { listRuns } from "../studio/runs.ts";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+/** The runs under the page's filters as a file, the newest first. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const { requestId } = context;
+  const { filter } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
+  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runFileLimit };
+  const { runs } = await listRuns(context, page);
+  return csvFile("runs", runColumns, runs);
+}

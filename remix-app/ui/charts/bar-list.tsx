@@ -1,0 +1,44 @@
+export interface ChartBar {
+  /** Of its own; two may have one name. */
+  key: string;
+  label: string;
+  value: number;
+  /** Its value as people read it. */
+  text: string;
+  previous?: { value: number; text: string } | null;
+}
+
+/** The largest of what is not in time, as bars with their names, drawn by the server as ColumnChart is. */
+export function BarList({ label, bars, most = 10 }: { label: string; bars: readonly ChartBar[]; most?: number }) {
+  const shown = bars.slice(0, most);
+  const largest = Math.max(...shown.flatMap((bar) => [bar.value, bar.previous?.value ?? 0]), Number.MIN_VALUE);
+  const widthOf = (value: number) => `${(Math.max(0, value) / largest) * 100}%`;
+  return (
+    <figure>
+      <figcaption className="sr-only">{label}</figcaption>
+      <ul className="space-y-3">
+        {shown.map(({ key, label: name, value, text, previous }) => (
+          <li key={key} className="space-y-1" title={previous ? `${text} (before: ${previous.text})` : text}>
+            <span className="flex justify-between gap-4">
+              <span className="min-w-0 break-words">{name}</span>
+              <span className="whitespace-nowrap tabular-nums">{text}</span>
+            </span>
+            <svg aria-hidden="true" className="h-2.5 w-full overflow-hidden rounded-button">
+              <rect width="100%" height="100%" className="fill-sunken" />
+              {previous ? <rect width={widthOf(previous.value)} height="100%" className="fill-line" /> : null}
+              <rect
+                y={previous ? 2 : 0}
+                width={widthOf(value)}
+                height={previous ? 6 : "100%"}
+                className="fill-accent"
+              />
+            </svg>
+          </li>
+        ))}
+      </ul>
+      {bars.length > most ? (
+        <p className="mt-3 text-muted text-small">The {most} largest; the table has all of them.</p>
+      ) : null}
+    </figure>
+  );
+}

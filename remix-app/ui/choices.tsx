@@ -1,0 +1,38 @@
+import { Link, useLocation } from "@remix-run/react";
+import { searchWith } from "../studio/range.ts";
+
+export const choiceClass =
+  "inline-flex min-h-8 items-center rounded-button border border-line bg-surface px-2.5 font-medium text-muted hover:text-ink aria-[current=true]:border-accent aria-[current=true]:bg-accent-soft aria-[current=true]:text-ink";
+
+/** Links to the same page with one search parameter changed: what is chosen is in the address. */
+export function Choices({
+  label,
+  name,
+  options,
+  chosen,
+}: {
+  label: string;
+  name: string;
+  options: readonly { value: string; label: string }[];
+  chosen: string;
+}) {
+  const { search } = useLocation();
+  return (
+    <nav aria-label={label} className="flex flex-wrap items-center gap-2">
+      <span aria-hidden="true" className="text-muted">
+        {label}
+      </span>
+      {options.map(({ value, label: text }) => (
+        <Link
+          key={value}
+          to={searchWith(search, { [name]: value })}
+          aria-current={value === chosen ? "true" : undefined}
+          className={choiceClass}
+          preventScrollReset
+        >
+          {text}
+        </Link>
+      ))}
+    </nav>
+  );
+}

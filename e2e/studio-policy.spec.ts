@@ -66,7 +66,7 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await expect(plain.getByRole("main")).toContainText("is $12.5 a month.");
   await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);
   await page.getByRole("link", { name: "Budgets" }).click();
-  await expect(page.getByRole("main")).toContainText("82 % spent");
+  await expect(page.getByRole("main")).toContainText("82% spent");
   await page.getByRole("link", { name: /^Change the budget of/ }).click();
   await expect(page.getByLabel(/^Monthly budget of/)).toHaveValue("12.5");
   await look(page);

@@ -8,7 +8,7 @@ const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 
 /**
- * Warns those who answer for a budget at 50, 80 and 100 % of it. The database notes each crossing once, and keeps its
+ * Warns those who answer for a budget at 50, 80 and 100% of it. The database notes each crossing once, and keeps its
  * mails for sending in the statement that marks it as told; what dies in between is found by the next sweep.
  */
 export function warnOfBudgets(env: Env): ScheduledTask {

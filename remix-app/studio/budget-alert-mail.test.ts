@@ -18,8 +18,8 @@ const mail = (changes: Partial<BudgetAlert>) =>
 
 test("it says which budget, exactly what is spent, what follows, and where to change it", () => {
   expect(mail({})).toEqual({
-    subject: "80 % of the monthly budget of the workspace Acme is spent",
-    text: `At least 80 % of the monthly budget of the workspace Acme is spent.
+    subject: "80% of the monthly budget of the workspace Acme is spent",
+    text: `At least 80% of the monthly budget of the workspace Acme is spent.
 
 Workspace: Acme
 Budget: $10.1 for November 2026
@@ -35,7 +35,7 @@ You get this as an owner of the workspace, or because your role manages its AI p
 
 test("a budget that is used up says that calls are refused", () => {
   const { subject, text } = mail({ threshold: 100, scope: "key", subject: "Nightly" });
-  expect(subject).toBe("100 % of the monthly budget of the key Nightly is spent");
+  expect(subject).toBe("100% of the monthly budget of the key Nightly is spent");
   expect(text).toContain("The monthly budget of the key Nightly is spent.");
   expect(text).toContain("Its calls are refused until the budget starts anew on 1 December 2026, 00:00 UTC");
 });
@@ -46,7 +46,7 @@ test("what the workspace hides is not told", () => {
 
 test("no name adds a line, and the longest fits a subject", () => {
   const { subject, text } = mail({ scope: "app", subject: "A\r\nBcc: x@y.z\u0000\u2028B", workspace: "One\n\nTwo" });
-  expect(subject).toBe("80 % of the monthly budget of the app A Bcc: x@y.z B is spent");
+  expect(subject).toBe("80% of the monthly budget of the app A Bcc: x@y.z B is spent");
   expect(text).toContain("Workspace: One Two\n");
   expect(mail({ scope: "key", threshold: 100, subject: "x".repeat(100) }).subject.length).toBeLessThanOrEqual(200);
 });

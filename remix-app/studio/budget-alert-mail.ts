@@ -33,9 +33,9 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
       ? `Its calls are refused until the budget starts anew on ${anew}, or is raised.`
       : `Calls go on. One whose dearest possible cost is more than what is left is refused, until the budget starts anew on ${anew}, or is raised.`;
   return {
-    subject: `${threshold} % of the monthly budget of ${whose} is spent`,
+    subject: `${threshold}% of the monthly budget of ${whose} is spent`,
     text: [
-      `${threshold === 100 ? "The" : `At least ${threshold} % of the`} monthly budget of ${whose} is spent.`,
+      `${threshold === 100 ? "The" : `At least ${threshold}% of the`} monthly budget of ${whose} is spent.`,
       facts.join("\n"),
       consequence,
       `See and change budgets: ${origin}/workspaces/${workspaceId}/ai/budgets`,

@@ -27,7 +27,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       <p>
         <Usd amount={spentUsd} /> of <Usd amount={limitUsd} />{" "}
         <span className="text-muted">
-          {spentPercent === null ? "· nothing may be spent" : `· ${spentPercent} % spent`} ·{" "}
+          {spentPercent === null ? "· nothing may be spent" : `· ${spentPercent}% spent`} ·{" "}
           <Usd amount={remainingUsd} /> left
           {held ? (
             <>
@@ -50,7 +50,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       ) : null}
       {warned ? (
         <p className="text-muted text-small">
-          Warned by email at {warned.threshold} % <Moment at={warned.at} now={now} />
+          Warned by email at {warned.threshold}%, <Moment at={warned.at} now={now} />
         </p>
       ) : null}
     </div>

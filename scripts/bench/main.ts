@@ -5,14 +5,15 @@ import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows } from "./gateway/gateway-rows.ts";
 import type { GatewayMeasurements } from "./gateway/measurements.ts";
 import { stepsOfRound } from "./gateway/rounds.ts";
-import { planOf, readOptions, usage } from "./options.ts";
-import { createProgress } from "./progress.ts";
+import { type Part, planOf, readOptions, usage } from "./options.ts";
+import { createProgress, OutOfTime } from "./progress.ts";
 import { writeResults } from "./report/files.ts";
 import { describeMachine } from "./report/machine.ts";
 import type { Row } from "./report/rows.ts";
 import { renderTable } from "./report/table.ts";
-import type { ReportMeasurements } from "./reports/reports.ts";
-import { measureWeb } from "./web/measure-web.ts";
+import { type ReportMeasurements, reportRows } from "./reports/reports.ts";
+import { measureWebPages, measureWebReports } from "./web/measure-web.ts";
+import { pageRows } from "./web/page-rows.ts";
 import type { PageMeasurements } from "./web/pages.ts";
 
 /**
@@ -29,18 +30,19 @@ if (options.help) {
 const plan = planOf(options);
 const stopping = new AbortController();
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => stopping.abort(new Error(name)));
-const progress = createProgress({ steps: countSteps(), limitMs: plan.limitMs }, process.stderr);
+const { signal } = stopping;
+const progress = createProgress({ steps: countSteps(), limitMs: plan.limitMs, signal }, process.stderr);
 const machine = describeMachine();
 const complaints: string[] = [];
 let stack: StartedStack | undefined;
 try {
   progress.begin("a stack");
-  stack = await startStack({}, { without, signal: stopping.signal });
+  stack = await startStack({}, { without, signal });
   await measure(stack);
 } catch (error) {
   progress.end();
   process.exitCode = 1;
-  console.error(stopping.signal.aborted ? "Stopped." : error);
+  console.error(signal.aborted ? "Stopped." : error);
 } finally {
   await stack?.stop();
 }
@@ -54,30 +56,46 @@ function countSteps(): number {
 async function measure({ file }: StartedStack): Promise<void> {
   const running = readStackFile(file);
   const client = new pg.Client({ connectionString: running.supabase.dbUrl });
+  // Where it breaks, whoever asks next hears of it.
+  client.on("error", () => undefined);
   await client.connect();
-  const rows: Row[] = [];
+  const given = { stack: running, stackFile: file, client, plan, progress, signal };
+  let pages: PageMeasurements | undefined;
   let gateway: GatewayMeasurements | undefined;
   let reports: ReportMeasurements | undefined;
-  let pages: PageMeasurements | undefined;
   try {
-    const { signal } = stopping;
-    const given = { stack: running, stackFile: file, client, plan, progress, signal };
-    const complain = (text: string) => complaints.push(text);
-    if (options.parts.has("gateway")) {
-      gateway = await measureGateway({ ...given, peers: options.peers, complain });
-      rows.push(...gatewayRows(gateway, { perSecond: plan.openLoop.perSecond, streams: plan.streams.count }));
-    }
-    const others = await measureWeb({ ...given, parts: options.parts, complain });
-    rows.push(...others.rows);
-    ({ reports, pages } = others);
+    pages = await inTime("web", () => measureWebPages(given));
+    gateway = await inTime("gateway", () => measureGateway({ ...given, peers: options.peers, complain }));
+    reports = await inTime("reports", () => measureWebReports(given));
   } finally {
-    await client.end();
+    await client.end().catch(() => undefined);
   }
+  const rows: Row[] = [
+    ...(gateway ? gatewayRows(gateway, plan) : []),
+    ...(reports ? reportRows(reports) : []),
+    ...(pages ? pageRows(pages) : []),
+  ];
   progress.end();
   console.log(`\n${renderTable(rows, process.stdout)}\n`);
   for (const complaint of complaints) console.log(complaint);
   const files = await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages });
   console.log(`\n${files.join("\n")}`);
+}
+
+function complain(text: string): void {
+  complaints.push(text);
+}
+
+/** Runs a part that is asked for, as long as there is time for it. */
+async function inTime<T>(part: Part, run: () => Promise<T>): Promise<T | undefined> {
+  if (!options.parts.has(part)) return undefined;
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof OutOfTime)) throw error;
+    complain(error.message);
+    return undefined;
+  }
 }
 
 function readOptionsOrFail() {

@@ -35,3 +35,11 @@ test("no step begins once the time is over, but for those that have to be done",
   expect(() => progress.begin("too late")).toThrow(OutOfTime);
   progress.begin("the books", { always: true });
 });
+
+test("no step begins once somebody has asked to stop", () => {
+  const stopping = new AbortController();
+  const progress = createProgress({ steps: 1, limitMs: 1_000, signal: stopping.signal }, { write: () => {} });
+  progress.begin("one");
+  stopping.abort(new Error("Ctrl-C"));
+  expect(() => progress.begin("two", { always: true })).toThrow("Ctrl-C");
+});

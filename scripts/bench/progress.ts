@@ -3,6 +3,7 @@ export type Progress = {
   /**
    * Says what begins.
    * @throws OutOfTime where the limit has passed, unless it has to be done all the same
+   * @throws the signal's reason once that has fallen
    */
   begin: (what: string, options?: { always: boolean }) => void;
   /** Says how far the step is, on a terminal alone. */
@@ -21,9 +22,10 @@ type Terminal = { isTTY?: boolean | undefined; columns?: number | undefined; wri
 
 /** One line that changes on a terminal; elsewhere a line a step. */
 export function createProgress(
-  { steps, limitMs, now = () => performance.now() }: { steps: number; limitMs: number; now?: () => number },
+  options: { steps: number; limitMs: number; signal?: AbortSignal; now?: () => number },
   out: Terminal,
 ): Progress {
+  const { steps, limitMs, signal, now = () => performance.now() } = options;
   const startedAt = now();
   const elapsedMs = () => now() - startedAt;
   let done = 0;
@@ -36,6 +38,7 @@ export function createProgress(
 
   return {
     begin(what, { always } = { always: false }) {
+      signal?.throwIfAborted();
       if (!always && elapsedMs() > limitMs) {
         throw new OutOfTime(`The time is over (${Math.round(limitMs / 1_000)} s). Left out from here: ${what}`);
       }

@@ -1,3 +1,4 @@
+import type { Plan } from "../options.ts";
 import type { Row } from "../report/rows.ts";
 import { curveShares, median } from "../statistics.ts";
 import type { GatewayMeasurements, LatencySample, LoadName, ThroughputSample } from "./measurements.ts";
@@ -9,15 +10,15 @@ const notRun = "Portkey did not run: npm run bench -- --peers";
 /** What the rounds say of the gateway, beside design.md's goals. */
 export function gatewayRows(
   measured: GatewayMeasurements,
-  { perSecond, streams }: { perSecond: number; streams: number },
+  { openLoop: { perSecond }, workspaces, streams: { count } }: Pick<Plan, "openLoop" | "workspaces" | "streams">,
 ): Row[] {
   const loads = (Object.keys(measured.throughput) as LoadName[]).filter((name) => name !== "hot");
   return [
     ...latencyRows(measured, perSecond),
-    ...loads.flatMap((name) => throughputRows(measured, name)),
+    ...loads.flatMap((name) => throughputRows(measured, { load: name, workspaces })),
     hotRow(measured),
     ...costRows(measured),
-    ...streamRows(measured, streams),
+    ...streamRows(measured, count),
     ...writtenRows(measured),
   ];
 }
@@ -59,12 +60,15 @@ function latencyRows({ latency }: GatewayMeasurements, perSecond: number): Row[]
   ];
 }
 
-function throughputRows({ throughput, closedLoopBy }: GatewayMeasurements, load: LoadName): Row[] {
+function throughputRows(
+  { throughput, closedLoopBy }: GatewayMeasurements,
+  { load, workspaces }: { load: LoadName; workspaces: number },
+): Row[] {
   const of = (target: TargetName): ThroughputSample[] => throughput[load]?.[target] ?? [];
   const rates = (target: TargetName) => of(target).map((sample) => sample.perSecond);
   const tails = (target: TargetName) => of(target).map((sample) => at(sample, p99));
   const peer = { rate: median(rates("portkey")), tail: median(tails("portkey")) };
-  const name = `${load} connections, many workspaces`;
+  const name = `${load} connections, ${workspaces.toLocaleString("en")} workspaces`;
   const noPeer = of("portkey").length === 0;
   return [
     {

@@ -44,10 +44,12 @@ export async function startServer(options: {
     clearTimeout(forced);
   };
   const ask = async (message: string) => {
-    const answered = once(child, "message");
+    const answered = once(child, "message").then(([answer]) => answer as unknown);
+    const gone = exited.then(() => {
+      throw new Error("A server of the bench ended before its time.");
+    });
     child.send(message);
-    const [answer] = await answered;
-    return answer as unknown;
+    return Promise.race([answered, gone]);
   };
   const url = `http://${host}:${port}`;
   const deadline = performance.now() + startTimeoutMs;

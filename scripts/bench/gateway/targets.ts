@@ -2,7 +2,9 @@ import type { Stack } from "../../test/stack.ts";
 import type { Call } from "./call.ts";
 import type { Tenants } from "./tenants.ts";
 
-export type TargetName = "gatehouse" | "bare" | "portkey";
+/** Ours first. */
+export const targetNames = ["gatehouse", "bare", "portkey"] as const;
+export type TargetName = (typeof targetNames)[number];
 
 /** Something that answers chats, and the process that does. */
 export type Target = {

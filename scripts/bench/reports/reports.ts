@@ -28,10 +28,11 @@ export async function measureReports(options: {
   client: pg.Client;
   plan: Plan;
   progress: Progress;
+  signal: AbortSignal;
   /** Reads a page of the demo user, who owns the workspace. */
   readPage: (path: string, readings: number) => Promise<Readings>;
 }): Promise<ReportMeasurements> {
-  const { stack, client, progress, readPage } = options;
+  const { stack, client, progress, signal, readPage } = options;
   const { runs, days, readings } = options.plan.reports;
   const total = runs.toLocaleString("en");
   progress.begin(`${total} runs over ${days} days`);
@@ -42,7 +43,7 @@ export async function measureReports(options: {
     days,
     onRuns: (done) => progress.show(`${done.toLocaleString("en")} of ${total} runs`),
     onDays: (done) => progress.show(`${done} of ${days} days summed`),
-    goOn: () => progress.leftMs() > reserveMs,
+    goOn: () => !signal.aborted && progress.leftMs() > reserveMs,
   });
   progress.begin("usage report", { always: true });
   const usage = await readUsage(stack, { ...tenant, readings });

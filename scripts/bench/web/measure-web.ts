@@ -1,49 +1,50 @@
 import type pg from "pg";
 import type { Stack } from "../../test/stack.ts";
-import type { Part, Plan } from "../options.ts";
-import { OutOfTime, type Progress } from "../progress.ts";
-import type { Row } from "../report/rows.ts";
-import { measureReports, type ReportMeasurements, reportRows } from "../reports/reports.ts";
-import { pageRows } from "./page-rows.ts";
+import type { Plan } from "../options.ts";
+import type { Progress } from "../progress.ts";
+import { measureReports, type ReportMeasurements } from "../reports/reports.ts";
 import { measurePages, type PageMeasurements, signIn } from "./pages.ts";
 import { timeReads } from "./readings.ts";
-import { startTracedWeb } from "./traced-web.ts";
+import { startTracedWeb, type TracedWeb } from "./traced-web.ts";
 
-/** Measures pages and reports, as far as they are asked for and there is time. */
-export async function measureWeb(options: {
-  stack: Stack;
-  stackFile: string;
-  client: pg.Client;
-  plan: Plan;
-  parts: ReadonlySet<Part>;
-  progress: Progress;
-  complain: (text: string) => void;
-}): Promise<{ rows: Row[]; reports?: ReportMeasurements; pages?: PageMeasurements }> {
-  const { stack, stackFile, plan, parts, progress, complain } = options;
-  if (!parts.has("reports") && !parts.has("web")) return { rows: [] };
-  // What tests know of a browser's session; it reads the stack's description when it is loaded.
+type Given = { stack: Stack; stackFile: string; plan: Plan; progress: Progress; signal: AbortSignal };
+
+/** What tests know of a browser's session. */
+type Sessions = typeof import("../../test/keep-session.ts");
+
+/** Measures pages on a web server of the bench's own. */
+export async function measureWebPages({ stack, stackFile, plan, progress }: Given): Promise<PageMeasurements> {
+  progress.begin("pages");
+  return withTracedWeb({ stack, stackFile }, ({ web, expired, keepSession }) =>
+    measurePages({ stack, web, readings: plan.pages.readings, keepSession, expired }),
+  );
+}
+
+/** Measures reports, and the studio's overview of the same runs as their workspace's owner sees it. */
+export async function measureWebReports(given: Given & { client: pg.Client }): Promise<ReportMeasurements> {
+  const { stack } = given;
+  const demo = stack.users.find(({ role }) => role === "user");
+  if (!demo) throw new Error("The stack has no demo user.");
+  return withTracedWeb(given, async ({ web, keepSession }) => {
+    const cookie = await keepSession(await signIn(stack, demo));
+    return measureReports({
+      ...given,
+      readPage: (path, readings) => timeReads(web, { path, cookie, readings }),
+    });
+  });
+}
+
+async function withTracedWeb<T>(
+  { stack, stackFile }: Pick<Given, "stack" | "stackFile">,
+  work: (given: { web: TracedWeb } & Sessions) => Promise<T>,
+): Promise<T> {
+  // The module reads the stack's description when it is loaded.
   process.env.GATEHOUSE_STACK = stackFile;
-  const { expired, keepSession, vaultSettings } = await import("../../test/keep-session.ts");
-  const web = await startTracedWeb(stack, vaultSettings());
-  let pages: PageMeasurements | undefined;
-  let reports: ReportMeasurements | undefined;
+  const sessions = await import("../../test/keep-session.ts");
+  const web = await startTracedWeb(stack, sessions.vaultSettings());
   try {
-    if (parts.has("web")) {
-      progress.begin("pages");
-      pages = await measurePages({ stack, web, readings: plan.pages.readings, keepSession, expired });
-    }
-    if (parts.has("reports")) {
-      const demo = stack.users.find(({ role }) => role === "user");
-      if (!demo) throw new Error("The stack has no demo user.");
-      const cookie = await keepSession(await signIn(stack, demo));
-      const readPage = (path: string, readings: number) => timeReads(web, { path, cookie, readings });
-      reports = await measureReports({ ...options, readPage });
-    }
-  } catch (error) {
-    if (!(error instanceof OutOfTime)) throw error;
-    complain(error.message);
+    return await work({ web, ...sessions });
   } finally {
     await web.stop();
   }
-  return { rows: [...(reports ? reportRows(reports) : []), ...(pages ? pageRows(pages) : [])], reports, pages };
 }

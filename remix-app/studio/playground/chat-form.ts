@@ -66,11 +66,11 @@ function readSettings(form: FormData, errors: FieldErrors): Settings {
   if (model === "") errors.model = "Choose a model.";
   const temperature = readNumber(form, "temperature");
   if (temperature !== undefined && !(temperature >= 0 && temperature <= maxTemperature)) {
-    errors.temperature = `Enter a number from 0 to ${maxTemperature}, or nothing.`;
+    errors.temperature = `Enter a temperature from 0 to ${maxTemperature}, or nothing.`;
   }
   const limit = readNumber(form, "maxOutputTokens");
   if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= outputTokens.max)) {
-    errors.maxOutputTokens = `Enter a whole number from 1 to ${outputTokens.max}, or nothing.`;
+    errors.maxOutputTokens = `Enter an output limit from 1 to ${outputTokens.max}, or nothing.`;
   }
   const tools = readTools(form, errors);
   const format = readFormat(form, errors);

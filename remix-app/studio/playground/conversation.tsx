@@ -31,7 +31,7 @@ export function Conversation({ entries, coming, workspaceId }: ConversationProps
       onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
         follows.current = scrollHeight - scrollTop - clientHeight < nearEndPx;
       }}
-      className="h-96 max-h-[60dvh] min-h-48 resize-y overflow-y-auto rounded-card border border-line bg-surface p-4"
+      className="h-64 max-h-[60dvh] min-h-48 resize-y overflow-y-auto rounded-card border border-line bg-surface p-4 sm:h-96"
     >
       {entries.length === 0 && coming === null ? (
         <p className="text-muted">Nothing is said yet. Write a message below; the conversation ends with this page.</p>

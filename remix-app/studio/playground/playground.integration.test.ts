@@ -288,7 +288,7 @@ describe("the page without scripts", () => {
     expect(failed.words).toContain("provider failed. Try again");
     expect(failed.text).toMatch(/<textarea[^>]*name="prompt"[^>]*>remember me/);
     const wrong = await member.post(page(), { ...settings, temperature: "9", prompt: "x" });
-    expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("Enter a number from 0 to 2")]);
+    expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("Enter a temperature from 0 to 2")]);
   });
 
   test("speaks within the page, as long as that is short", async () => {

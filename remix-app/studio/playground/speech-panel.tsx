@@ -60,10 +60,8 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
             defaultValue={typed.input}
             error={errors.input}
           />
-          <noscript>
-            <p className="text-muted text-small">
-              Without JavaScript: at most {maxPlainSpeechCharacters.toLocaleString("en")} characters.
-            </p>
+          <noscript className="block text-muted text-small">
+            Without JavaScript: at most {maxPlainSpeechCharacters.toLocaleString("en")} characters.
           </noscript>
           <div className="flex flex-wrap items-center gap-3">
             <SendBar label="Speak" busy={waiting} stop={stop} />

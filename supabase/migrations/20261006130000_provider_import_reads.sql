@@ -8,32 +8,28 @@ create function ai.counted_costs(workspace uuid, window_from timestamptz, window
   security invoker
   set search_path = ''
 as $$
-  select
-    c,
-    case c.granularity
-      when 'run' then not exists (
-        select from ai.external_provider_costs d
-        where d.granularity = 'account_day'
-          and d.workspace_id = c.workspace_id
-          and d.app_id = c.app_id
-          and d.provider = c.provider
-          and d.account_id = c.account_id
-          and d.occurred_at = date_trunc('day', c.occurred_at, 'UTC')
-      )
+  with days as materialized (
+    select
+      d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
       -- A day of an account has one total of a service, whatever it was called by.
-      else not exists (
-        select from ai.external_provider_costs d
-        where d.granularity = 'account_day'
-          and d.workspace_id = c.workspace_id
-          and d.app_id = c.app_id
-          and d.provider = c.provider
-          and d.account_id = c.account_id
-          and d.occurred_at = c.occurred_at
-          and d.service is not distinct from c.service
-          and (d.observed_at, d.id) > (c.observed_at, c.id)
-      )
-    end
+      row_number() over (
+        partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
+      ) = 1 as latest
+    from ai.external_provider_costs d
+    where d.granularity = 'account_day'
+      and d.workspace_id = workspace
+      and d.occurred_at >= date_trunc('day', window_from, 'UTC')
+      and d.occurred_at < window_to
+  ), covered as materialized (
+    select distinct d.app_id, d.provider, d.account_id, d.occurred_at from days d
+  )
+  select c, case c.granularity when 'run' then v.app_id is null else d.latest end
   from ai.external_provider_costs c
+  left join covered v on v.app_id = c.app_id
+    and v.provider = c.provider
+    and v.account_id = c.account_id
+    and v.occurred_at = date_trunc('day', c.occurred_at, 'UTC')
+  left join days d on d.id = c.id
   where c.workspace_id = workspace and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.counted_costs(uuid, timestamptz, timestamptz) is
@@ -55,12 +51,15 @@ as $$
     and d.provider = (cost).provider
     and d.account_id = (cost).account_id
     and d.occurred_at = date_trunc('day', (cost).occurred_at, 'UTC')
-    and ((cost).granularity = 'run' or d.service is not distinct from (cost).service)
+    and (
+      (cost).granularity = 'run'
+      or (d.service is not distinct from (cost).service and (d.observed_at, d.id) > ((cost).observed_at, (cost).id))
+    )
   order by d.observed_at desc, d.id desc
   limit 1
 $$;
 comment on function ai.cost_replaced_by(ai.external_provider_costs) is
-  'Which account day stands for a cost that does not count, by its externalRunId.';
+  'Which account day stands for a cost, by its externalRunId; null for one that counts, by the rule of ai.counted_costs.';
 revoke execute on function ai.cost_replaced_by(ai.external_provider_costs) from public, anon, authenticated;
 
 create function ai.cost_replaces(cost ai.external_provider_costs) returns jsonb
@@ -84,19 +83,6 @@ $$;
 comment on function ai.cost_replaces(ai.external_provider_costs) is
   'For how many runs an account day stands, and what these come to.';
 revoke execute on function ai.cost_replaces(ai.external_provider_costs) from public, anon, authenticated;
-
-create function ai.of_account(filter jsonb, provider text, account_id text) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
-as $$
-  select (filter ->> 'provider' is null or filter ->> 'provider' = provider)
-    and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from account_id)
-$$;
-comment on function ai.of_account(jsonb, text, text) is
-  'Whether a record is of what a filter names: any of provider and accountId, where a null names those without an account.';
-revoke execute on function ai.of_account(jsonb, text, text) from public, anon, authenticated;
 
 create function ai.app_label(app uuid) returns text
   language sql
@@ -135,41 +121,50 @@ begin
         'replacedUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where not t.counted), 0))::text
       )
       from ai.counted_costs(workspace, asked.window_from, asked.window_to) t
-      where ai.of_account(filter, (t.cost).provider, (t.cost).account_id)
+      where (filter ->> 'provider' is null or (t.cost).provider = filter ->> 'provider')
+        and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
     ),
     'records', (
       select coalesce(jsonb_agg(
         jsonb_build_object(
-          'id', (p.cost).id,
-          'appId', (p.cost).app_id,
-          'appName', ai.app_label((p.cost).app_id),
-          'provider', (p.cost).provider,
-          'accountId', (p.cost).account_id,
-          'externalRunId', (p.cost).external_run_id,
-          'granularity', (p.cost).granularity,
-          'service', (p.cost).service,
-          'amountUsd', trim_scale((p.cost).amount_usd)::text,
-          'occurredAt', ai.exact_text((p.cost).occurred_at),
-          'observedAt', ai.exact_text((p.cost).observed_at),
-          'recordedAt', ai.exact_text((p.cost).recorded_at),
-          'revision', (p.cost).revision,
-          'counted', p.counted,
-          'replacedBy', case when not p.counted then ai.cost_replaced_by(p.cost) end,
-          'replaces', case when p.counted and (p.cost).granularity = 'account_day' then ai.cost_replaces(p.cost) end
+          'id', p.id,
+          'appId', p.app_id,
+          'appName', ai.app_label(p.app_id),
+          'provider', p.provider,
+          'accountId', p.account_id,
+          'externalRunId', p.external_run_id,
+          'granularity', p.granularity,
+          'service', p.service,
+          'amountUsd', trim_scale(p.amount_usd)::text,
+          'occurredAt', ai.exact_text(p.occurred_at),
+          'observedAt', ai.exact_text(p.observed_at),
+          'recordedAt', ai.exact_text(p.recorded_at),
+          'revision', p.revision,
+          'counted', p.replaced_by is null,
+          'replacedBy', p.replaced_by,
+          'replaces', case when p.granularity = 'account_day' and p.replaced_by is null then ai.cost_replaces(p.cost) end
         )
-        order by (p.cost).occurred_at desc, (p.cost).id desc
+        order by p.occurred_at desc, p.id desc
       ), '[]')
       from (
-        select *
-        from ai.counted_costs(workspace, asked.window_from, asked.window_to) c
-        where ai.of_account(filter, (c.cost).provider, (c.cost).account_id)
-          and (
-            before is null
-            or ((c.cost).occurred_at, (c.cost).id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
-          )
-        order by (c.cost).occurred_at desc, (c.cost).id desc
-        limit page_size
-      ) p
+        select c.*, c as cost, ai.cost_replaced_by(c) as replaced_by
+        from (
+          select *
+          from ai.external_provider_costs c
+          where c.workspace_id = workspace
+            and c.occurred_at >= asked.window_from
+            and c.occurred_at < asked.window_to
+            and (filter ->> 'provider' is null or c.provider = filter ->> 'provider')
+            and (not filter ? 'accountId' or c.account_id is not distinct from filter ->> 'accountId')
+            and (
+              before is null
+              or (c.occurred_at, c.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+            )
+          order by c.occurred_at desc, c.id desc
+          limit page_size
+        ) as f
+        join ai.external_provider_costs c on c.id = f.id
+      ) as p
     )
   );
 end
@@ -221,11 +216,13 @@ create function ai.invoice_matches(invoice ai.external_provider_invoices, filter
   security invoker
   set search_path = ''
 as $$
-  select ai.of_account(filter, (invoice).provider, (invoice).account_id)
+  select (filter ->> 'provider' is null or filter ->> 'provider' = (invoice).provider)
+    and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from (invoice).account_id)
     and (filter ->> 'month' is null or filter ->> 'month' = to_char(ai.invoice_counts_on(invoice), 'YYYY-MM'))
 $$;
 comment on function ai.invoice_matches(ai.external_provider_invoices, jsonb) is
-  'As ai.of_account, and of the month, YYYY-MM, in which the invoice counts, where the filter names one.';
+  'Whether an invoice is of what a filter names: any of provider, accountId, where a null names those without an account, '
+  'and month, YYYY-MM, in which it counts.';
 revoke execute on function ai.invoice_matches(ai.external_provider_invoices, jsonb) from public, anon, authenticated;
 
 create function ai.provider_invoices_page(
@@ -407,7 +404,8 @@ as $$
   end
 $$;
 comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'ai.provider_costs_page for a member with use_ai_studio, else { outcome: not_allowed }. filter as of ai.of_account.';
+  'ai.provider_costs_page for a member with use_ai_studio, else { outcome: not_allowed }. filter names any of '
+  'provider and accountId, where a null names those without an account.';
 revoke execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb) from public, anon, authenticated;
 grant execute on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb) to service_role;
 

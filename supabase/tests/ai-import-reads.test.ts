@@ -1,0 +1,145 @@
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { describe, expect } from "vitest";
+import { bindKey } from "./ai-callers.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
+import { type Database, test } from "./database.ts";
+
+type Place = Tenant & { appId: string };
+
+async function createPlace(db: Database): Promise<Place> {
+  const tenant = await createTenant(db);
+  const app = await bindKey(db, tenant);
+  return { ...tenant, appId: app.id };
+}
+
+async function call(db: Database, name: string, values: unknown[]) {
+  const [row] = await db.query(`select ai.${name}(${values.map((_, n) => `$${n + 1}`).join(", ")}) as answer`, values);
+  return row?.answer;
+}
+const record = (db: Database, { ownerId, workspaceId, appId }: Place, period: object) =>
+  call(db, "record_provider_invoice", [
+    ownerId,
+    workspaceId,
+    appId,
+    JSON.stringify({
+      provider: "openai",
+      amountUsd: "10",
+      issuedOn: "2026-02-03",
+      reviewedAt: "2026-02-04T00:00:00Z",
+      ...period,
+    }),
+  ]);
+const importCost = (db: Database, { workspaceId, appId }: Place, changes: object) =>
+  call(db, "store_provider_cost", [
+    workspaceId,
+    appId,
+    JSON.stringify({
+      provider: "openai",
+      accountId: "acct-1",
+      externalRunId: randomUUID(),
+      amountUsd: "1",
+      observedAt: "2026-03-01T00:00:00Z",
+      ...changes,
+    }),
+  ]);
+
+type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
+
+describe("lists of imports", () => {
+  test("are narrowed to a provider, an account or none, and totals with them", async ({ db }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    const occurredAt = "2026-01-10T00:00:00Z";
+    await importCost(db, place, { occurredAt });
+    await importCost(db, place, { occurredAt, accountId: undefined, amountUsd: "2" });
+    await importCost(db, place, { occurredAt, provider: "other", amountUsd: "4" });
+    const totalOf = async (filter: object) => {
+      const values = [ownerId, workspaceId, "2026-01-01", "2026-02-01", null, 50, JSON.stringify(filter)];
+      const { totals, records } = await call(db, "list_provider_costs", values);
+      expect(records).toHaveLength(totals.records);
+      return totals.amountUsd;
+    };
+    expect(await totalOf({})).toBe("7");
+    expect(await totalOf({ provider: "openai" })).toBe("3");
+    expect(await totalOf({ accountId: "acct-1" })).toBe("5");
+    expect(await totalOf({ accountId: null })).toBe("2");
+    expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
+  });
+
+  test("hold invoices of the month in which they count, as reconciliation has it", async ({ db }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    await record(db, place, { reference: "A", periodStart: "2026-01-31" });
+    await record(db, place, { reference: "B", periodEnd: "2026-01-31" });
+    const of = async (month: string) => {
+      const filter = JSON.stringify({ month });
+      const { records } = await call(db, "list_provider_invoices", [ownerId, workspaceId, null, 50, filter]);
+      return records.map(({ reference }: { reference: string }) => reference);
+    };
+    expect([await of("2026-01"), await of("2026-02"), await of("2026-03")]).toEqual([["A"], ["B"], []]);
+    const { records } = await call(db, "reconcile_costs", [ownerId, workspaceId, "2026-01-01", "2026-04-01"]);
+    expect(records.map((line: { month: string; invoices: number }) => [line.month, line.invoices])).toEqual([
+      ["2026-02", 1],
+      ["2026-01", 1],
+    ]);
+  });
+
+  test("reconcile 366 days at once, and not a microsecond more", async ({ db }) => {
+    const { ownerId, workspaceId } = await createPlace(db);
+    const outcomeOf = async (to: string) =>
+      (await call(db, "reconcile_costs", [ownerId, workspaceId, "2024-01-01T00:00:00Z", to])).outcome;
+    expect(await outcomeOf("2025-01-01T00:00:00Z")).toBe("listed");
+    expect(await outcomeOf("2025-01-01T00:00:00.000001Z")).toBe("bad_window");
+  });
+
+  test("count row by row what their totals count, whatever was imported, in adjacent ranges and by reconciliation", async ({
+    db,
+  }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    const hour = fc.integer({ min: 0, max: 71 });
+    const cost = fc.record({
+      accountId: fc.constantFrom("acct-1", "acct-2", undefined),
+      hour,
+      day: fc.boolean(),
+      service: fc.constantFrom("chat", "images", undefined),
+      units: fc.integer({ min: 0, max: 1_000_000 }),
+      observed: fc.integer({ min: 10, max: 59 }),
+    });
+    const at = (hours: number) => new Date(Date.UTC(2026, 0, 30, hours)).toISOString();
+    for (const { accountId, hour: hours, day, service, units, observed } of fc.sample(cost, {
+      numRuns: 120,
+      seed: 7,
+    })) {
+      const asDay = day && accountId !== undefined;
+      await importCost(db, place, {
+        accountId,
+        ...(service ? { service } : {}),
+        ...(asDay ? { granularity: "account_day" } : {}),
+        occurredAt: asDay ? `${at(hours).slice(0, 10)}T00:00:00Z` : at(hours),
+        observedAt: `2026-03-01T00:00:${observed}Z`,
+        amountUsd: `0.${String(units).padStart(12, "0")}`,
+      });
+    }
+    const unitsOf = (amounts: string[]) =>
+      amounts.reduce((sum, amount) => sum + BigInt((amount.split(".")[1] ?? "").padEnd(12, "0")), 0n);
+    const list = async (from: string, to: string) => {
+      const { totals, records } = await call(db, "list_provider_costs", [ownerId, workspaceId, from, to, null, 500]);
+      const counted = records.filter((line: Listed) => line.counted).map((line: Listed) => line.amountUsd);
+      const replaced = records.filter((line: Listed) => !line.counted);
+      expect(unitsOf([totals.amountUsd])).toBe(unitsOf(counted));
+      expect(unitsOf([totals.replacedUsd])).toBe(unitsOf(replaced.map((line: Listed) => line.amountUsd)));
+      expect([totals.records, totals.replacedRecords]).toEqual([records.length, replaced.length]);
+      expect(replaced.every((line: Listed) => line.replacedBy !== null)).toBe(true);
+      return unitsOf([totals.amountUsd]);
+    };
+    const whole = await list(at(0), at(72));
+    expect(whole).toBeGreaterThan(0n);
+    for (const edge of [1, 24, 37, 48, 71]) {
+      expect((await list(at(0), at(edge))) + (await list(at(edge), at(72)))).toBe(whole);
+    }
+    const { totals } = await call(db, "reconcile_costs", [ownerId, workspaceId, at(0), at(72)]);
+    expect(unitsOf([totals.importedUsd])).toBe(whole);
+  });
+});

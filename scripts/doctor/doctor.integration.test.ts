@@ -1,0 +1,67 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, expect, test } from "vitest";
+import { readStack } from "../test/stack.ts";
+
+const { supabase } = readStack();
+const directory = mkdtempSync(path.join(tmpdir(), "doctor-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+async function doctor(args: string[]) {
+  const { PATH = "", GATEHOUSE_STACK = "" } = process.env;
+  const child = spawn(process.execPath, ["scripts/doctor.ts", ...args], {
+    env: { PATH, GATEHOUSE_STACK } as NodeJS.ProcessEnv,
+  });
+  const exit = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const [said, complained, code] = await Promise.all([text(child.stdout), text(child.stderr), exit]);
+  return { said, complained, code };
+}
+
+function configure(settings: Record<string, string>): string {
+  const file = path.join(directory, `${crypto.randomUUID()}.env`);
+  const lines = Object.entries({
+    NODE_ENV: "development",
+    BASE_URL: "http://localhost:3000",
+    SUPABASE_URL: supabase.url,
+    SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+    SUPABASE_SECRET_KEY: supabase.secretKey,
+    ...settings,
+  });
+  writeFileSync(file, lines.map(([name, value]) => `${name}=${value}`).join("\n"));
+  return file;
+}
+
+test("a running local stack is well", async () => {
+  const { said, code } = await doctor([]);
+  expect(said).toContain("0 to mend");
+  expect(code).toBe(0);
+});
+
+test("keys in each other's place are told from one another, and not shown", async () => {
+  const swapped = { SUPABASE_PUBLISHABLE_KEY: supabase.secretKey, SUPABASE_SECRET_KEY: supabase.publishableKey };
+  const { said, code } = await doctor(["--env", configure(swapped)]);
+  expect(code).toBe(1);
+  expect(said).toContain("which phones must never hold");
+  expect(said).not.toContain(supabase.secretKey);
+});
+
+test("a provider that is off at the backend, and a challenge that nobody checks, are named", async () => {
+  const { said, code } = await doctor([
+    "--env",
+    configure({ OAUTH_PROVIDERS: "google,azure", MICROSOFT_TENANT: crypto.randomUUID(), TURNSTILE_SITE_KEY: "1x00" }),
+    "--json",
+  ]);
+  expect(code).toBe(1);
+  const { findings } = JSON.parse(said) as { findings: { level: string; about: string }[] };
+  expect(findings.filter(({ level }) => level === "fail").map(({ about }) => about)).toContain("bot challenge");
+});
+
+test("a project that does not answer, and a file that is not there, are said in a line", async () => {
+  const away = await doctor(["--env", configure({ SUPABASE_URL: "http://127.0.0.1:9" })]);
+  expect(away).toMatchObject({ code: 1, said: expect.stringContaining("does not answer") });
+  const none = await doctor(["--env", path.join(directory, "none.env")]);
+  expect(none).toMatchObject({ code: 1, complained: expect.stringContaining("There is no file") });
+});

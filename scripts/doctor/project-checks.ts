@@ -1,0 +1,192 @@
+import path from "node:path";
+import { z } from "zod";
+import type { Env } from "../../remix-app/env.server.ts";
+import { createServiceClient } from "../../remix-app/identity/service-client.ts";
+import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
+import { findMissingMigrations } from "../local-stack/missing-migrations.ts";
+import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
+
+const askLimitMs = 10_000;
+/** Tokens' times are judged by our clock; the identity backend refreshes with 90 s to go. */
+const skew = { warnMs: 5_000, failMs: 30_000 };
+
+const backendSettings = z.looseObject({
+  external: z.record(z.string(), z.boolean()),
+  disable_signup: z.boolean().optional(),
+});
+const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string(), alg: z.string().optional() })) });
+const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
+
+/** Whether the project answers, and takes both keys for what they are. Everything else about it needs this. */
+export async function checkKeys(env: Env): Promise<Finding[]> {
+  const publishable = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);
+  if (publishable === null)
+    return [fail("project", `${env.SUPABASE_URL} does not answer: is SUPABASE_URL right, and does it run?`)];
+  if (!publishable.ok) return [fail("project", "the project refuses SUPABASE_PUBLISHABLE_KEY.")];
+  const path = `${env.SUPABASE_URL}/auth/v1/admin/users?per_page=1`;
+  if (await mayAdminister(path, env.SUPABASE_PUBLISHABLE_KEY)) {
+    return [
+      fail(
+        "project",
+        "SUPABASE_PUBLISHABLE_KEY opens the admin API: it is a secret key, which phones must never hold.",
+      ),
+    ];
+  }
+  if (!(await mayAdminister(path, env.SUPABASE_SECRET_KEY))) {
+    return [fail("project", "the project refuses SUPABASE_SECRET_KEY.")];
+  }
+  return [ok("project", `${env.SUPABASE_URL} answers and takes both keys`)];
+}
+
+const mayAdminister = async (url: string, key: string) =>
+  (await ask(url, key, { authorization: `Bearer ${key}` }))?.ok === true;
+
+/** How far our clock is from the project's, by its answers' Date (RFC 9110 section 6.6.1: whole seconds). */
+export async function checkClock(env: Env, now: () => number = Date.now): Promise<Finding[]> {
+  const began = now();
+  const answer = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);
+  const theirs = Date.parse(answer?.headers.get("date") ?? "");
+  if (Number.isNaN(theirs)) return [unseen("clock", "the project's answers carry no Date")];
+  return [judgeSkew((began + now()) / 2 - (theirs + 500))];
+}
+
+/** @param skewMs ours less theirs */
+export function judgeSkew(skewMs: number): Finding {
+  const size = Math.abs(skewMs);
+  const says = `this machine's clock is ${(size / 1000).toFixed(1)} s ${skewMs < 0 ? "behind" : "ahead of"} the project's`;
+  if (size < skew.warnMs) return ok("clock", "agrees with the project's");
+  return (size < skew.failMs ? warn : fail)("clock", `${says}: sessions end early or late. Keep it by NTP.`);
+}
+
+/** Migrations that the project lacks, by its record where SUPABASE_DB_URL is known. */
+export async function checkMigrations(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
+  const directory = path.resolve("supabase/migrations");
+  const missing = await findMissingMigrations(directory, {
+    url: env.SUPABASE_URL,
+    secretKey: env.SUPABASE_SECRET_KEY,
+    dbUrl,
+  });
+  const how = dbUrl ? "by their record" : "by their tables; set SUPABASE_DB_URL to go by the record";
+  if (missing.length === 0) return [ok("migrations", `none is missing, ${how}`)];
+  return [fail("migrations", `${missing.length} missing, the first is ${missing[0]}: npx supabase db push --remote`)];
+}
+
+/** Whether the database enforces required MFA, and somebody can use the console. */
+export async function checkAuthority(env: Env): Promise<Finding[]> {
+  const database = createServiceClient(env, { timeoutMs: askLimitMs });
+  const [version, listed] = await Promise.all([
+    database.rpc("required_mfa_enforcement_version"),
+    database.schema("private").rpc("list_infrastructure_admins"),
+  ]);
+  const enforced =
+    version.data === 1
+      ? ok("required MFA", "the database enforces it (version 1)")
+      : fail(
+          "required MFA",
+          "the database does not enforce it: a trigger, a policy or a privilege is missing. Apply the migrations; then read supabase/migrations/20260923130000_required_account_mfa.sql.",
+        );
+  const known = admins.safeParse(listed.data);
+  if (!known.success) return [enforced, fail("admins", "they cannot be read: apply the migrations.")];
+  const able = known.data.filter(({ hasAuthenticator }) => hasAuthenticator).length;
+  if (able > 0) return [enforced, ok("admins", `${able} can use the console`)];
+  const advice =
+    known.data.length > 0
+      ? "none has an authenticator: add one at /mfa/enroll."
+      : "there is none: npm run admin -- grant <email>";
+  return [enforced, warn("admins", `nobody can use the console, ${advice}`)];
+}
+
+/** What the identity backend lets be seen of its settings, against ours. */
+export async function checkBackend(env: Env): Promise<Finding[]> {
+  const answer = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);
+  const settings = backendSettings.safeParse(await answer?.json().catch(() => undefined));
+  const findings: Finding[] = [];
+  if (settings.success) {
+    const off = env.OAUTH_PROVIDERS.filter((name) => settings.data.external[name] !== true);
+    if (off.length > 0)
+      findings.push(fail("providers", `${off.join(", ")} in OAUTH_PROVIDERS, and off at the identity backend.`));
+    else if (env.OAUTH_PROVIDERS.length > 0)
+      findings.push(ok("providers", `${env.OAUTH_PROVIDERS.join(", ")}: on at the backend`));
+    if (settings.data.disable_signup) findings.push(warn("sign-up", "the identity backend lets nobody sign up."));
+  }
+  const keys = keySet.safeParse(
+    await (await ask(`${env.SUPABASE_URL}/auth/v1/.well-known/jwks.json`, env.SUPABASE_PUBLISHABLE_KEY))
+      ?.json()
+      .catch(() => undefined),
+  );
+  findings.push(
+    keys.success && keys.data.keys.some(({ kty }) => kty === "EC")
+      ? ok("tokens", "signed with an elliptic-curve key, and checked here")
+      : fail(
+          "tokens",
+          "the backend has no asymmetric signing key: every request would have to ask it. Rotate to ES256 (Dashboard, JWT keys).",
+        ),
+  );
+  const faults = await findPasskeyFaults(env);
+  findings.push(
+    ...(faults.length > 0
+      ? faults.map((fault) => fail("passkeys", fault))
+      : [ok("passkeys", "the relying party is this site's")]),
+  );
+  findings.push(await checkBotChallenge(env));
+  findings.push(
+    unseen(
+      "hooks",
+      "attempt hooks, mail templates and SMTP of the backend are not shown by it: docs/deploying.md lists them",
+    ),
+  );
+  return findings;
+}
+
+/** A sign-in that no account can have tells whether the backend wants a bot challenge (422 or 400 `captcha_failed`). */
+async function checkBotChallenge(env: Env): Promise<Finding> {
+  const response = await fetch(`${env.SUPABASE_URL}/auth/v1/token?grant_type=password`, {
+    method: "POST",
+    headers: { apikey: env.SUPABASE_PUBLISHABLE_KEY, "content-type": "application/json" },
+    body: JSON.stringify({ email: "doctor@gatehouse.invalid", password: "no account has this" }),
+    signal: AbortSignal.timeout(askLimitMs),
+  }).catch(() => null);
+  const said = (await response?.json().catch(() => null)) as { error_code?: string } | null;
+  return judgeBotChallenge({
+    here: env.TURNSTILE_SITE_KEY !== undefined,
+    there: said?.error_code === "captcha_failed",
+  });
+}
+
+/** @param sides whether our pages show a bot challenge, and whether the backend asks for one */
+export function judgeBotChallenge({ here, there }: { here: boolean; there: boolean }): Finding {
+  if (here && there) return ok("bot challenge", "shown here, checked by the backend");
+  if (here)
+    return fail("bot challenge", "TURNSTILE_SITE_KEY is set, and the backend checks nothing: set its captcha secret.");
+  if (there)
+    return fail(
+      "bot challenge",
+      "the backend asks for one, and TURNSTILE_SITE_KEY is not set: every sign-in is refused.",
+    );
+  return warn(
+    "bot challenge",
+    "none: plans without attempt hooks leave direct guessing to the backend's own limits (docs/abuse.md).",
+  );
+}
+
+/** Whether the functions are there, and reach their database. */
+export async function checkGateway(env: Env): Promise<Finding[]> {
+  const answer = await ask(`${env.AI_URL}/v1/models`, env.SUPABASE_PUBLISHABLE_KEY, {
+    authorization: "Bearer ttr_ai_none",
+  });
+  if (answer === null)
+    return [fail("gateway", `${env.AI_URL} does not answer: deploy the functions, or correct AI_URL.`)];
+  if (answer.status === 401) return [ok("gateway", `${env.AI_URL}/v1 answers, and refuses a key that is none`)];
+  if (answer.status === 503)
+    return [fail("gateway", "the functions do not reach their database: set GATEWAY_DB_URL, and the role's password.")];
+  return [
+    fail(
+      "gateway",
+      `${env.AI_URL}/v1/models answered ${answer.status} to a key that is none: deploy the functions, with verify_jwt off.`,
+    ),
+  ];
+}
+
+async function ask(url: string, apikey: string, headers: Record<string, string> = {}): Promise<Response | null> {
+  return fetch(url, { headers: { apikey, ...headers }, signal: AbortSignal.timeout(askLimitMs) }).catch(() => null);
+}

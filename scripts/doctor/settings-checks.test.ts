@@ -1,0 +1,107 @@
+import { describe, expect, test } from "vitest";
+import { parseEnv } from "../../remix-app/env.server.ts";
+import { checkAddresses, checkBoot, checkFunctions, checkSecrets } from "./settings-checks.ts";
+
+const secret = (letter: string) => `${letter}AbCdEfGhIjKlMnOpQrStUvWxYz0123456789`;
+const complete = {
+  NODE_ENV: "production",
+  BASE_URL: "https://app.example.com",
+  SUPABASE_URL: "https://project.supabase.co",
+  SUPABASE_PUBLISHABLE_KEY: "sb_publishable_abc",
+  SUPABASE_SECRET_KEY: "sb_secret_0123456789abcdef",
+  WEB_MULTI_ACCOUNT_SESSION_SECRET: secret("a"),
+  AUTH_RECOVERY_HASH_SECRET: secret("b"),
+  APP_SESSION_SECRET: secret("c"),
+  TRUSTED_PROXY_HOPS: "1",
+};
+const failures = (findings: { level: string; says: string }[]) =>
+  findings.filter(({ level }) => level === "fail").map(({ says }) => says);
+
+describe("secrets", () => {
+  test("of a complete configuration are well", () => {
+    expect(checkSecrets(complete).map(({ level }) => level)).toEqual(["ok"]);
+  });
+
+  test.each([
+    ["the example's", { APP_SESSION_SECRET: `example-only-${"x1y2z3".repeat(6)}` }, "holds the example's value"],
+    ["few characters", { APP_SESSION_SECRET: "abcdefghi".repeat(4) }, "can be guessed"],
+    ["one for two", { APP_SESSION_SECRET: complete.AUTH_RECOVERY_HASH_SECRET }, "are one secret"],
+    ["the project's own", { APP_SESSION_SECRET: complete.SUPABASE_SECRET_KEY }, "are one secret"],
+  ])("%s fail, and are not repeated", (_, change, says) => {
+    const found = failures(checkSecrets({ ...complete, ...change }));
+    expect(found).toEqual([expect.stringContaining(says)]);
+    for (const value of Object.values(change)) expect(found.join()).not.toContain(value);
+  });
+
+  test("of ten different characters pass, of nine do not", () => {
+    expect(failures(checkSecrets({ ...complete, APP_SESSION_SECRET: "abcdefghij".repeat(4) }))).toEqual([]);
+    expect(failures(checkSecrets({ ...complete, APP_SESSION_SECRET: "abcdefghi".repeat(4) }))).toHaveLength(1);
+  });
+
+  test("the project's key by its older names is no second use of it", () => {
+    expect(failures(checkSecrets({ ...complete, SUPABASE_SERVICE_KEY: complete.SUPABASE_SECRET_KEY }))).toEqual([]);
+  });
+});
+
+test("what keeps the server from starting is a line each", () => {
+  const { env, findings } = checkBoot({ ...complete, BASE_URL: "", OAUTH_PROVIDERS: "azure" });
+  expect(env).toBeUndefined();
+  expect(failures(findings)).toEqual([expect.stringContaining("BASE_URL is missing")]);
+  const untenanted = checkBoot({ ...complete, OAUTH_PROVIDERS: "azure" });
+  expect(failures(untenanted.findings)).toEqual([expect.stringContaining("MICROSOFT_TENANT")]);
+});
+
+describe("addresses", () => {
+  test.each([
+    ["https", {}, []],
+    ["no https", { BASE_URL: "http://app.example.com" }, ["without https"]],
+    ["a project in the clear", { SUPABASE_URL: "http://project.example.com" }, ["in the clear"]],
+    ["a parent domain", { PARENT_DOMAIN: "example.com" }, []],
+    ["a public suffix", { BASE_URL: "https://a.co.uk", PARENT_DOMAIN: "co.uk" }, ["strangers register"]],
+    ["a host's suffix", { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" }, ["strangers register"]],
+  ])("%s", (_, change, expected) => {
+    const found = failures(checkAddresses(parseEnv({ ...complete, ...change })));
+    expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
+  });
+});
+
+describe("functions", () => {
+  const functions = {
+    ...complete,
+    GATEWAY_DB_URL: "postgres://gateway:p@db.project.supabase.co:5432/postgres",
+    AI_PROVIDER_OPENAI_BASE_URL: "https://api.openai.com/v1",
+    AI_PROVIDER_OPENAI_API_KEY: "key",
+  };
+
+  test.each([
+    ["complete", {}, "ok", "providers openai"],
+    [
+      "pooled by session",
+      { GATEWAY_DB_URL: "postgres://gateway.ref:p@pooler.example.com:5432/postgres" },
+      "ok",
+      "role gateway",
+    ],
+    [
+      "pooled by transaction",
+      { GATEWAY_DB_URL: "postgres://gateway.ref:p@pooler.example.com:6543/postgres" },
+      "fail",
+      "transaction pooler",
+    ],
+    [
+      "as owner",
+      { GATEWAY_DB_URL: "postgres://postgres:p@db.project.supabase.co:5432/postgres" },
+      "fail",
+      "logs in as postgres",
+    ],
+    ["without a provider", { AI_PROVIDER_OPENAI_BASE_URL: "" }, "warn", "every model is refused"],
+    ["without the provider's key", { AI_PROVIDER_OPENAI_API_KEY: "" }, "fail", "AI_PROVIDER_OPENAI_API_KEY"],
+  ])("%s", (_, change, level, says) => {
+    expect(checkFunctions({ ...functions, ...change })).toEqual([
+      expect.objectContaining({ level, says: expect.stringContaining(says) }),
+    ]);
+  });
+
+  test("are left out where they are not among the settings", () => {
+    expect(checkFunctions(complete)).toEqual([]);
+  });
+});

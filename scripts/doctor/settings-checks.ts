@@ -1,0 +1,173 @@
+import { getPublicSuffix } from "tldts";
+import { type Env, parseEnv } from "../../remix-app/env.server.ts";
+import { readEnvironment } from "../../supabase/functions/_gateway/environment.ts";
+import { type Finding, fail, ok, warn } from "./finding.ts";
+
+type Settings = Record<string, string | undefined>;
+
+const ourSecrets = ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "AUTH_RECOVERY_HASH_SECRET", "APP_SESSION_SECRET"] as const;
+const projectKeys = ["SUPABASE_SECRET_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_SERVICE_KEY"] as const;
+/** A random secret of 32 characters has more than this many different ones, but for once in a million. */
+const fewestDistinctCharacters = 10;
+
+/** Whether the web server would start with these settings, and with what. */
+export function checkBoot(settings: Settings): { env: Env | undefined; findings: Finding[] } {
+  try {
+    return { env: parseEnv(settings), findings: [ok("settings", "the web server starts with them")] };
+  } catch (error) {
+    const lines = (error instanceof Error ? error.message : String(error)).split("\n");
+    return { env: undefined, findings: lines.map((line) => fail("settings", line)) };
+  }
+}
+
+/** Weak, shared and absent secrets. Looks at the text alone, so that it works where the server would not start. */
+export function checkSecrets(settings: Settings): Finding[] {
+  const given = [...ourSecrets, ...projectKeys].flatMap((name) => {
+    const value = settings[name];
+    return value ? [{ name, value }] : [];
+  });
+  const findings: Finding[] = [];
+  for (const { name, value } of given) {
+    if (value.startsWith("example-only-"))
+      findings.push(fail("secrets", `${name} holds the example's value: make one with \`openssl rand -base64 32\`.`));
+    else if (new Set(value).size < fewestDistinctCharacters)
+      findings.push(
+        fail(
+          "secrets",
+          `${name} can be guessed, it repeats few characters: make one with \`openssl rand -base64 32\`.`,
+        ),
+      );
+  }
+  for (const [index, { name, value }] of given.entries()) {
+    const twin = given
+      .slice(index + 1)
+      .find((other) => other.value === value && !(isProjectKey(name) && isProjectKey(other.name)));
+    if (twin)
+      findings.push(
+        fail("secrets", `${name} and ${twin.name} are one secret: whoever learns it opens both. Give each its own.`),
+      );
+  }
+  if (!settings.WEB_MULTI_ACCOUNT_SESSION_SECRET) {
+    findings.push(
+      warn(
+        "secrets",
+        "WEB_MULTI_ACCOUNT_SESSION_SECRET is not set: the project's key seals the vault, and rotating that key signs everybody out.",
+      ),
+    );
+  }
+  if (!settings.APP_SESSION_SECRET) {
+    findings.push(warn("secrets", "APP_SESSION_SECRET is not set: handing people over to apps answers 503."));
+  }
+  return findings.some(({ level }) => level === "fail")
+    ? findings
+    : [ok("secrets", "none is weak, shared or the example's"), ...findings];
+}
+
+const isProjectKey = (name: string) => (projectKeys as readonly string[]).includes(name);
+
+/** Addresses, cookies and proxies, by what is set. */
+export function checkAddresses(env: Env): Finding[] {
+  const { protocol, hostname } = new URL(env.BASE_URL);
+  const production = env.NODE_ENV === "production";
+  const findings: Finding[] = [];
+  if (production && protocol !== "https:") {
+    findings.push(
+      fail("address", `BASE_URL is ${env.BASE_URL}: without https cookies are not Secure, and passkeys do not work.`),
+    );
+  }
+  if (production && new URL(env.SUPABASE_URL).protocol !== "https:") {
+    findings.push(fail("address", "SUPABASE_URL is not https: sessions and keys would travel in the clear."));
+  }
+  if (production && env.TRUSTED_PROXY_HOPS === 0) {
+    findings.push(
+      warn(
+        "address",
+        "TRUSTED_PROXY_HOPS is 0: behind a proxy every visitor has the proxy's address, and shares its limits. Set how many of yours stand in front.",
+      ),
+    );
+  }
+  findings.push(...checkCookieDomain(env, hostname));
+  return findings.some(({ level }) => level === "fail") ? findings : [ok("address", env.BASE_URL), ...findings];
+}
+
+function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV }: Env, hostname: string): Finding[] {
+  if (parent === undefined) return [ok("cookies", `for ${hostname} alone`)];
+  if (getPublicSuffix(parent, { allowPrivateDomains: true }) === parent) {
+    return [
+      fail(
+        "cookies",
+        `PARENT_DOMAIN is ${parent}, under which strangers register their hosts: browsers refuse such cookies.`,
+      ),
+    ];
+  }
+  if (hostname !== parent && !hostname.endsWith(`.${parent}`)) {
+    return [warn("cookies", `PARENT_DOMAIN is ${parent}, and BASE_URL is not under it: it takes no effect.`)];
+  }
+  const shared = `shared by every host under ${parent}`;
+  return [NODE_ENV === "production" ? warn("cookies", `${shared}: each of them must be yours`) : ok("cookies", shared)];
+}
+
+/** Settings that only work together. */
+export function checkFeatures(env: Env): Finding[] {
+  const mail = env.SMTP_URL
+    ? []
+    : [warn("mail", "SMTP_URL is not set: notices of changes, invitations and warnings about budgets are not sent.")];
+  const bypass =
+    env.E2E_BOT_CHALLENGE_BYPASS === "on"
+      ? [
+          warn(
+            "bot challenge",
+            "E2E_BOT_CHALLENGE_BYPASS is on: it is for browser tests, and works with a backend on this machine alone.",
+          ),
+        ]
+      : [];
+  const tenant = env.OAUTH_PROVIDERS.includes("azure")
+    ? [
+        ok(
+          "Microsoft",
+          `accounts of tenant ${env.MICROSOFT_TENANT} alone; the backend's URL for azure must name the same`,
+        ),
+      ]
+    : [];
+  const policy = env.REQUIRED_MFA_POLICY_ENABLED
+    ? []
+    : [
+        warn(
+          "required MFA",
+          "REQUIRED_MFA_POLICY_ENABLED is off: what is required stays enforced, and admins cannot change it.",
+        ),
+      ];
+  return [...mail, ...bypass, ...tenant, ...policy];
+}
+
+const transactionPoolerPort = "6543";
+
+/** The functions' settings, where they stand with the web server's: GATEWAY_DB_URL says so. */
+export function checkFunctions(settings: Settings): Finding[] {
+  if (!settings.GATEWAY_DB_URL) return [];
+  try {
+    const { databaseUrl, providers } = readEnvironment(settings);
+    const { username, port } = new URL(databaseUrl);
+    if (!/^gateway(\.|$)/.test(username)) {
+      return [
+        fail(
+          "functions",
+          `GATEWAY_DB_URL logs in as ${username}: use role gateway, which may execute named functions alone.`,
+        ),
+      ];
+    }
+    if (port === transactionPoolerPort) {
+      return [
+        fail(
+          "functions",
+          "GATEWAY_DB_URL is the transaction pooler's, which keeps no prepared statements: use the session pooler's or the direct address (port 5432).",
+        ),
+      ];
+    }
+    if (providers.size === 0)
+      return [warn("functions", "no AI_PROVIDER_<ID>_BASE_URL is set: every model is refused.")];
+    return [ok("functions", `role gateway; providers ${[...providers.keys()].join(", ")}`)];
+  } catch (error) {
+    return [fail("functions", error instanceof Error ? error.message : String(error))];
+  }
+}

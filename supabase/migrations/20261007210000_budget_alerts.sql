@@ -33,7 +33,6 @@ create function ai.budget_threshold(spent_usd numeric, limit_usd numeric) return
   immutable
   security invoker
   parallel safe
-  set search_path = ''
 as $$
   select case
     when spent_usd >= limit_usd then 100
@@ -61,6 +60,7 @@ as $$
     on k.scope = b.scope and k.subject_id = b.subject_id and k.workspace_id = b.workspace_id
   -- A budget of nothing is a closed door, of which nobody needs to be warned.
   where b.limit_usd > 0
+    and (b.spent_usd * 2 >= b.limit_usd or k.threshold > 0)
     -- For an hour after its end a month can still be told of, where no call has begun the next one in its row.
     and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
     and case

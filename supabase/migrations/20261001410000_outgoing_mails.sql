@@ -27,7 +27,7 @@ as $$
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   )
   update private.outgoing_mails m
-  -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some four days.
+  -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
   set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
   where m.id in (
     select due.id

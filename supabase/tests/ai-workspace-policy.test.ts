@@ -144,6 +144,31 @@ describe("a workspace's AI policy", () => {
     expect(policy?.budget).toEqual({ limitUsd: "10", spentUsd: null });
   });
 
+  test("of 50 who change the same rules at once changes for one, and tells the others", async () => {
+    const { db, close } = openPool(50);
+    const tenant = await createTenant(db);
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, index) =>
+          call(db, "ai.change_workspace_policy($1, $2, $3)", [
+            tenant.ownerId,
+            tenant.workspaceId,
+            JSON.stringify({ requestsPerMinute: index + 1, readAt: null }),
+          ]),
+        ),
+      );
+      const changed = answers.filter(({ outcome }) => outcome === "changed");
+      expect(changed).toHaveLength(1);
+      for (const { outcome, policy } of answers) {
+        expect(["changed", "changed_meanwhile"]).toContain(outcome);
+        expect(policy?.requestsPerMinute).toBe(changed[0]?.policy?.requestsPerMinute);
+      }
+    } finally {
+      await db.query("delete from public.workspaces where id = $1", [tenant.workspaceId]);
+      await close();
+    }
+  });
+
   test("loses none of 50 changes at once", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);

@@ -63,7 +63,7 @@ export async function startServer(options: {
   throw new Error(`A server of the bench did not start: ${complaint}`);
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, host, resolve));
   const address = server.address();

@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { figureText, goalText, verdictOf } from "../report/rows.ts";
+import { curveShares } from "../statistics.ts";
+import { gatewayRows } from "./gateway-rows.ts";
+import type { GatewayMeasurements, ThroughputSample } from "./measurements.ts";
+
+const plan = { openLoop: { perSecond: 200, durationMs: 1 }, workspaces: 1_000, streams: { count: 50, staggerMs: 1 } };
+
+/** A curve whose median and p99 are these. */
+const curve = (p50: number, p99: number) => curveShares.map((share) => (share < 0.99 ? p50 : p99));
+const latency = (p50: number, p99: number) => ({ quantilesMs: curve(p50, p99), sentLateMs: 0.1, failed: 0 });
+const load = (perSecond: number, p99: number, cpuMsEach?: number): ThroughputSample => ({
+  perSecond,
+  quantilesMs: curve(1, p99),
+  failed: 0,
+  cpuMsEach,
+  postgresCpuMsEach: 0.1,
+});
+
+const measured: GatewayMeasurements = {
+  latency: {
+    gatehouse: [latency(1.5, 6), latency(2.5, 9), latency(1.8, 7)],
+    bare: [latency(1, 2), latency(2, 3), latency(1, 2)],
+  },
+  throughput: {
+    "16": { gatehouse: [load(4_100, 9)], bare: [load(20_000, 2)] },
+    "64": { gatehouse: [load(4_200, 30, 0.2)], bare: [load(20_000, 5)] },
+    hot: { gatehouse: [load(1_999, 40)] },
+  },
+  streams: {},
+  leaving: [{ left: 50, cancelled: 50, metered: 49 }],
+  books: [{ runs: 10, cancelled: 1, wrong: 0, unbalanced: 0 }],
+  rss: [{ atSeconds: 0, bytes: 150 * 2 ** 20 }],
+  closedLoopBy: "wrk",
+};
+const portkey = { "16": [load(4_500, 10)], "64": [load(3_000, 20, 0.5)] };
+
+const rowOf = (given: GatewayMeasurements, id: string) => {
+  const row = gatewayRows(given, plan).find((candidate) => candidate.id === id);
+  if (!row) throw new Error(`no row ${id}`);
+  return { goal: goalText(row), figure: figureText(row), verdict: verdictOf(row) };
+};
+
+test("what is added is the difference within a round, not of medians", () => {
+  expect(rowOf(measured, "added-p50")).toEqual({ goal: "≤ 1 ms", figure: "0.50 (0.50–0.80) ms", verdict: "met" });
+  expect(rowOf(measured, "added-p99")).toEqual({ goal: "≤ 8 ms", figure: "5.00 (4.00–6.00) ms", verdict: "met" });
+});
+
+test("without Portkey what is held against it is not measured, and the rest has its own goals", () => {
+  for (const id of ["p99-16", "p99-64", "cpu-ratio"]) expect(rowOf(measured, id).verdict).toBe("not measured");
+  expect(rowOf(measured, "rate-16")).toMatchObject({ goal: "≥ 4,000 a second", verdict: "met" });
+  expect(rowOf(measured, "rate-hot")).toMatchObject({ goal: "≥ 2,000 a second", verdict: "missed" });
+  expect(rowOf(measured, "left-cancelled").verdict).toBe("met");
+  expect(rowOf(measured, "left-metered").verdict).toBe("missed");
+  expect(rowOf(measured, "memory").verdict).toBe("met");
+  expect(rowOf(measured, "unbalanced").verdict).toBe("met");
+});
+
+test("beside Portkey ours has to be ahead of it, too", () => {
+  const { throughput } = measured;
+  const both = {
+    ...measured,
+    throughput: {
+      "16": { ...throughput["16"], portkey: portkey["16"] },
+      "64": { ...throughput["64"], portkey: portkey["64"] },
+      hot: throughput.hot,
+    },
+  };
+  expect(rowOf(both, "rate-16")).toMatchObject({ goal: "≥ 4,500 a second", verdict: "missed" });
+  expect(rowOf(both, "rate-64")).toMatchObject({ goal: "≥ 4,000 a second", verdict: "met" });
+  expect(rowOf(both, "p99-16")).toMatchObject({ goal: "≤ 10 ms", verdict: "met" });
+  expect(rowOf(both, "p99-64")).toMatchObject({ goal: "≤ 20 ms", verdict: "missed" });
+  expect(rowOf(both, "cpu-ratio")).toEqual({ goal: "≥ 2 ×", figure: "2.50 ×", verdict: "met" });
+});

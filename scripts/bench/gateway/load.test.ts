@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readUpstream, startUpstream } from "../upstream/upstream.ts";
+import type { Call } from "./call.ts";
+import { runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
+import { freePort, type ServiceProcess } from "./service-process.ts";
+
+const { signal } = new AbortController();
+let upstream: ServiceProcess;
+let call: Call;
+
+beforeAll(async () => {
+  upstream = await startUpstream(await freePort());
+  call = { url: `${upstream.url}/v1/chat/completions`, headers: {}, authorizations: ["Bearer a", "Bearer b"] };
+});
+afterAll(() => upstream.stop());
+
+const answered = async () => (await readUpstream(upstream)).answered;
+
+test("an open loop asks as often as it should, and counts what came after its warm-up", async () => {
+  const before = await answered();
+  const load = await runOpenLoop({ call, perSecond: 100, warmUpMs: 100, durationMs: 300 }, signal);
+  expect((await answered()) - before).toBe(40);
+  expect(load).toMatchObject({ failed: 0 });
+  expect(load.latenciesMs).toHaveLength(30);
+  expect(Math.min(...load.latenciesMs)).toBeGreaterThan(0);
+});
+
+test("an open loop tells of refusals, and takes them for no answers", async () => {
+  const wrong = { ...call, url: `${upstream.url}/elsewhere` };
+  const load = await runOpenLoop({ call: wrong, perSecond: 100, warmUpMs: 0, durationMs: 50 }, signal);
+  expect(load).toMatchObject({ failed: 5, latenciesMs: [] });
+  expect(load.firstFailure).toContain("404");
+});
+
+test("a closed loop counts no more than was answered", async () => {
+  const before = await answered();
+  const load = await runClosedLoop({ call, connections: 2, warmUpMs: 100, durationMs: 300 }, signal);
+  expect(load.failed).toBe(0);
+  expect(load.answered).toBeGreaterThan(load.perSecond * 0.3 - 1);
+  expect(load.answered).toBeLessThanOrEqual((await answered()) - before);
+});
+
+test("clients that leave are seen to leave, with what they got", async () => {
+  const names = ["leaving-0", "leaving-1", "leaving-2"];
+  const { streams, delaysMs } = await runStreams({ call, names, staggerMs: 5, leaveAfter: 3 }, signal);
+  expect(streams.map(({ name, chunks, whole }) => ({ name, chunks, whole }))).toEqual(
+    names.map((name) => ({ name, chunks: 3, whole: false })),
+  );
+  expect(delaysMs).toHaveLength(9);
+  await expect
+    .poll(async () => Object.values((await readUpstream(upstream)).streams).map(({ end }) => end))
+    .toEqual(["cancelled", "cancelled", "cancelled"]);
+});

@@ -24,11 +24,23 @@ const connections = (process: WebProcess) => [
   ...new Set([...process.output().matchAll(/^connects to (.*)$/gm)].map(([, place]) => place)),
 ];
 
+interface Passage {
+  server: Server;
+  url: string;
+  asked: string[];
+  /** Answered in the platform's place. */
+  failing: number | null;
+}
+
 /** Stands before the platform, passes everything on, and knows what was asked. */
-async function openPassage(): Promise<{ server: Server; url: string; asked: string[] }> {
+async function openPassage(): Promise<Passage> {
   const asked: string[] = [];
   const server = createServer(async (request, response) => {
     asked.push(`${request.method} ${request.url}`);
+    if (opened.failing) {
+      response.writeHead(opened.failing).end();
+      return;
+    }
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const headers = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
@@ -44,10 +56,12 @@ async function openPassage(): Promise<{ server: Server; url: string; asked: stri
     response.end(Buffer.from(await answer.arrayBuffer()));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const opened: Passage = { server, url, asked, failing: null };
+  return opened;
 }
 
-let passage: Awaited<ReturnType<typeof openPassage>>;
+let passage: Passage;
 let satellite: WebProcess;
 let app: TestApp;
 let person: Person;
@@ -125,6 +139,24 @@ describe("a satellite's process", () => {
     expect(later.words).toContain(`Signed in as ${person.email}`);
     expect(passage.asked.filter((line) => line.endsWith("/app-sessions/refresh"))).toHaveLength(2);
   });
+
+  test.each([502, 503])(
+    "says that it is not to be had while the platform answers %i, and keeps its cookies",
+    async (status) => {
+      const browser = await enter();
+      const held = browser.cookie();
+      passage.failing = status;
+      try {
+        const home = await browser.get("/");
+        const verified = await browser.postJson("/api/auth/verify-app-token", { token: "any" });
+        expect([home.status, verified.status, JSON.parse(verified.text).code]).toEqual([503, 503, "AUTH_UNAVAILABLE"]);
+      } finally {
+        passage.failing = null;
+      }
+      expect(browser.cookie()).toBe(held);
+      expect((await browser.get("/")).words).toContain(`Signed in as ${person.email}`);
+    },
+  );
 
   test("leaves a session alone that is more than an hour from its end", async () => {
     const browser = await enter();

@@ -62,6 +62,15 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
   });
 });
 
+test("the chooser sends nobody to a sign-in whose browser holds accounts that cannot be looked up", async () => {
+  const cookie = await backend.vault.cookieOf(await backend.session());
+  backend.state = "down";
+  const { status, headers } = await answerOf("/accounts", {
+    headers: { ...visitorHeaders(), cookie, accept: "text/html" },
+  });
+  expect([status, headers.getSetCookie()]).toEqual([503, []]);
+});
+
 describe("where MFA is required", () => {
   test("a rotated cookie is kept beside the refusal, and a page leads into the challenge with it", async () => {
     backend.state = "unsatisfied";

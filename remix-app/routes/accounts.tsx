@@ -8,7 +8,7 @@ import {
 } from "@remix-run/server-runtime";
 import { ChevronRight } from "lucide-react";
 import { z } from "zod";
-import { accountProblem, entryPath } from "../accounts/answers.ts";
+import { accountProblem, entryPath, withoutDevice } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
 import { maxAccounts } from "../accounts/limits.ts";
 import { writeSignInHint } from "../accounts/sign-in-hint.ts";
@@ -34,7 +34,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const { session, origin } = context;
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin, fallback: "" });
-  if (session.auth.status === "unavailable") throw accountProblem("unavailable", context);
+  // Also where a cookie's session stands and nobody could say what its browser holds.
+  const unknown = !session.device && withoutDevice(context) === "unavailable";
+  if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (session.accounts.length === 0) throw redirect(detour("/login", returnUrl || "/"));
   const full = session.accounts.length >= maxAccounts;
   return { accounts: session.accounts, returnUrl, full, refused: full && searchParams.has("full") };

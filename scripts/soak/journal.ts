@@ -34,7 +34,8 @@ export interface Journal {
   count(what: string): void;
 }
 
-export function createJournal(): Journal {
+/** @param onFinding hears of each as it is found */
+export function createJournal(onFinding: (finding: Finding) => void = () => {}): Journal {
   const counts = new Map<string, number>();
   const answers: Answered[] = [];
   const findings: Finding[] = [];
@@ -50,7 +51,9 @@ export function createJournal(): Journal {
       if ((answered.status ?? 0) >= 500 && !answered.asked) count("5xx");
     },
     find(actor, text) {
-      findings.push({ at: Date.now(), actor, text });
+      const finding = { at: Date.now(), actor, text };
+      findings.push(finding);
+      onFinding(finding);
       count("findings");
     },
     count,

@@ -24,15 +24,15 @@ export async function runSoak(
   const { createWorld } = await import("./world.ts");
   const { crowd, startTraffic } = await import("./traffic/traffic.ts");
   const { audit } = await import("./audit/audit.ts");
-  const world = await createWorld({ browsers: crowd.browsers, people: crowd.people, visitors: crowd.visitors + 1 });
+  const world = await createWorld(crowd);
   const random = createRandom(options.seed);
-  const journal = createJournal();
+  const say = (line: string) => console.log(line);
+  const journal = createJournal(({ actor, text }) => say(`found by ${actor}: ${text}`));
   const spans: Span[] = [];
   const sampler = startSampler(stack);
   const truth = followTruth(world.stack.provider);
   const over = AbortSignal.any([stopping, AbortSignal.timeout(options.trafficMs)]);
   const startedAt = Date.now();
-  const say = (line: string) => console.log(line);
   const traffic = startTraffic({ world, journal, random, ended: over });
   const progress = setInterval(
     () => say(progressLine(journal, { elapsedMs: Date.now() - startedAt, spans })),

@@ -29,6 +29,7 @@ export interface World {
   households: Person[][];
   /** Users of satellites. */
   visitors: Person[];
+  phoneOwners: Person[];
   /** A satellite's registration, for calls of its server. */
   satellite: TestApp;
 }
@@ -38,10 +39,12 @@ export async function createWorld({
   browsers,
   people,
   visitors,
+  phones,
 }: {
   browsers: number;
   people: number;
   visitors: number;
+  phones: number;
 }): Promise<World> {
   const stack = readStack();
   const client = new pg.Client({ connectionString: stack.supabase.dbUrl });
@@ -50,20 +53,23 @@ export async function createWorld({
     const payer = await createTenant(client, "payer");
     const partner = await createTenant(client, "partner");
     const households: Person[][] = [];
-    for (let n = 0; n < browsers; n += 1) {
-      households.push(await Promise.all(Array.from({ length: people }, () => createPerson())));
-    }
+    for (let n = 0; n < browsers; n += 1) households.push(await createPeople(people));
     return {
       stack,
       payer,
       partner,
       households,
-      visitors: await Promise.all(Array.from({ length: visitors }, () => createPerson())),
+      visitors: await createPeople(visitors),
+      phoneOwners: await createPeople(phones),
       satellite: await createApp({ scopes: ["profile"] }),
     };
   } finally {
     await client.end();
   }
+}
+
+function createPeople(count: number): Promise<Person[]> {
+  return Promise.all(Array.from({ length: count }, () => createPerson()));
 }
 
 async function createTenant(client: pg.Client, name: "payer" | "partner"): Promise<Tenant> {

@@ -12,8 +12,10 @@ import { judgeAnswers, judgeFaults, judgeFindings } from "./answers.ts";
 import { judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
 import { readBooks, readImports, readReports, readRuns, waitUntilSettled } from "./collect.ts";
 import { openAccounts, probeEnded } from "./collect-accounts.ts";
+import { probeAll } from "./collect-probes.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
+import { judgeProbes } from "./probes.ts";
 import { judgeConnections, judgeMemory } from "./resources.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
@@ -69,6 +71,7 @@ export async function audit({ stack, world, traffic, journal, spans, truth, samp
     return judgeConnections({ connections, samples, atRest: connections.slice(before) });
   });
   await check("logs", async () => judgeLogs(readLogs(path.join(stack.dataDir, "logs")), spans));
+  await check("works after all of it", async () => judgeProbes(await probeAll(world)));
   return verdicts;
 }
 

@@ -3,6 +3,7 @@ import { recoveryMs, type Span } from "../faults/spans.ts";
 import { judgeAccounts, judgeEnded } from "./accounts.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
+import { judgeProbes } from "./probes.ts";
 
 describe("accounts", () => {
   const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };
@@ -84,4 +85,10 @@ describe("logs", () => {
       { service: "web", at: Date.UTC(2026, 0, 1), text: "  more" },
     ]);
   });
+});
+
+test("what does not work once everything is up again is found", () => {
+  const probe = { what: "a chat", expected: 200, status: 200, detail: "" };
+  expect(judgeProbes([probe]).ok).toBe(true);
+  expect(judgeProbes([probe, { ...probe, status: 503 }]).ok).toBe(false);
 });

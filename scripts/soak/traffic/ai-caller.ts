@@ -8,7 +8,8 @@ import type { Ask, Attempt } from "./asks.ts";
 /** How often each thing is asked. */
 const mix = {
   whole: 24,
-  stream: 24,
+  stream: 20,
+  "long stream": 4,
   "stream, leaves": 10,
   "whole, leaves": 4,
   tools: 10,
@@ -82,6 +83,8 @@ function requestOf(kind: Kind, random: Random): Sent {
         : chat("demo-chat", plain);
     case "stream":
       return chat("demo-chat", plain, streamed);
+    case "long stream":
+      return chat("demo-chat", `[[words=${30 + words} pace=${60 + random.below(60)}]]`, streamed);
     case "stream, leaves":
       return { ...chat("demo-chat", "[[words=40 pace=25]]", { stream: true }), leaveAfterMs: random.between(0, 1_000) };
     case "whole, leaves":

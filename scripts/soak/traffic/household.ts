@@ -179,6 +179,13 @@ export function createHousehold(
     }
   }
 
+  /** What tabs of one browser do at once, with one jar of cookies. */
+  async function together(deeds: readonly Promise<unknown>[]): Promise<void> {
+    const done = await Promise.allSettled(deeds);
+    const failure = done.find((one) => one.status === "rejected");
+    if (failure) throw failure.reason;
+  }
+
   async function act(): Promise<void> {
     if ((active === undefined || inStanding("doubtful").length > 0) && !(await reconcile())) return;
     const [held, out] = [inStanding("held"), inStanding("out")];
@@ -186,6 +193,8 @@ export function createHousehold(
       session: 6,
       page: 5,
       switch: held.length > 1 ? 7 : 0,
+      tabs: held.length > 0 ? 2 : 0,
+      "switch among tabs": held.length > 1 ? 2 : 0,
       list: 2,
       "sign in": out.length > 0 ? (held.length === 0 ? 30 : 5) : 0,
       "sign out": held.length > 1 ? 1.5 : 0,
@@ -201,6 +210,13 @@ export function createHousehold(
         return;
       case "switch":
         return switchTo(random.oneOf(held));
+      case "tabs":
+        await together([readSession(), readPage(), readPage(), readSession()]);
+        return;
+      case "switch among tabs":
+        // What is under way beside it answers for either account; its late cookies must not undo the switch.
+        await together([switchTo(random.oneOf(held)), readPage(), browser.get(accounts)]);
+        return readSession();
       case "sign in":
         return signIn(random.oneOf(out));
       case "sign out":

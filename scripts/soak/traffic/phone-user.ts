@@ -4,52 +4,58 @@ import type { CommandLinePhone } from "../../test/command-line-phone.ts";
 import type { Person } from "../../test/people.ts";
 import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
-import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
+import { addressFrom, openWatchedBrowser, type WatchedBrowser } from "./watched-browser.ts";
 
 const challenges = "/api/v1/auth/qr-login/challenges";
 const polls = 8;
 const pollMs = 400;
 
-/** Somebody with a browser and the command-line phone, who signs the browser in anew by its QR code. */
-export function createPhoneUser(
-  stage: Stage,
-  { name, person, phone, random }: { name: string; person: Person; phone: CommandLinePhone; random: Random },
-): Actor {
-  const { journal, world } = stage;
-  const open = () =>
-    openWatchedBrowser(journal, { actor: name, base: world.stack.base, target: "web", address: addressFrom(random) });
-  let browser = open();
-  let browserIsIn = false;
-  let phoneIsIn = false;
+/** Somebody's browser and phone, and whether they are signed in as far as is known. */
+type Pair = { person: Person; phone: CommandLinePhone; browser: WatchedBrowser | null; phoneIsIn: boolean };
 
-  async function prepare(): Promise<boolean> {
-    if (!browserIsIn) {
-      browser = open();
-      const { status } = await browser.post("/login", {
-        email: person.email,
-        password: person.password,
-        returnUrl: "",
-      });
-      browserIsIn = status < 400;
+/**
+ * People with a browser and the command-line phone, who sign the browser in anew by its QR code. They take turns, since
+ * nobody may begin more than 20 challenges in 15 minutes.
+ */
+export function createPhoneUsers(
+  stage: Stage,
+  {
+    name,
+    people,
+    openPhone,
+    random,
+  }: { name: string; people: readonly Person[]; openPhone: () => CommandLinePhone; random: Random },
+): Actor & { close(): void } {
+  const { journal, world } = stage;
+  const pairs = people.map((person): Pair => ({ person, phone: openPhone(), browser: null, phoneIsIn: false }));
+  let turn = 0;
+
+  async function prepare(pair: Pair): Promise<WatchedBrowser | null> {
+    const { email, password } = pair.person;
+    if (!pair.browser) {
+      const address = addressFrom(random);
+      const browser = openWatchedBrowser(journal, { actor: name, base: world.stack.base, target: "web", address });
+      const { status } = await browser.post("/login", { email, password, returnUrl: "" });
+      if (status < 400) pair.browser = browser;
     }
-    if (!phoneIsIn) {
-      rmSync(phone.sessionFile, { force: true });
-      const { code } = await phone.run(["sign-in", person.email], { MOBILE_PASSWORD: person.password });
-      phoneIsIn = code === 0;
+    if (!pair.phoneIsIn) {
+      rmSync(pair.phone.sessionFile, { force: true });
+      const { code } = await pair.phone.run(["sign-in", email], { MOBILE_PASSWORD: password });
+      pair.phoneIsIn = code === 0;
     }
-    return browserIsIn && phoneIsIn;
+    return pair.phoneIsIn ? pair.browser : null;
   }
 
-  async function act(): Promise<void> {
-    if (!(await prepare())) return;
+  async function handOff(pair: Pair, browser: WatchedBrowser): Promise<void> {
     const begun = await browser.postJson(challenges, {});
     // Whatever it was that ended its session, such as an answer that did not come: it signs in again.
-    if (begun.status === 401) browserIsIn = false;
+    if (begun.status === 401) pair.browser = null;
     if (begun.status !== 201) return;
     const { id, secret, payload } = JSON.parse(begun.text) as { id: string; secret: string; payload: string };
-    const said = await phone.run(["qr", "approve", payload]);
+    const said = await pair.phone.run(["qr", "approve", payload]);
     if (said.code !== 0) {
-      if (/sign in again|Nobody is signed in|session is over/i.test(said.err)) phoneIsIn = false;
+      journal.count("phone refused");
+      if (/sign in again|Nobody is signed in|session is over/i.test(said.err)) pair.phoneIsIn = false;
       return;
     }
     for (let n = 0; n < polls; n += 1) {
@@ -57,20 +63,31 @@ export function createPhoneUser(
       if (status === 200) {
         const answer = JSON.parse(text) as { status: string; session?: { userId: string } };
         if (answer.session) {
-          if (answer.session.userId !== person.id)
-            journal.find(name, `the handoff gave a session of ${answer.session.userId}`);
+          const { userId } = answer.session;
+          if (userId !== pair.person.id) journal.find(name, `the handoff gave a session of ${userId}`);
           return journal.count("QR handoffs");
         }
         // The answer that held the session did not come.
-        if (answer.status === "consumed") browserIsIn = false;
+        if (answer.status === "consumed") pair.browser = null;
         if (answer.status !== "created" && answer.status !== "approved") return;
       } else if (status < 500) {
-        browserIsIn = false;
+        pair.browser = null;
         return;
       }
       await sleep(pollMs);
     }
   }
 
-  return { name, random, act, pauseMs: [4_000, 9_000] };
+  async function act(): Promise<void> {
+    const pair = pairs[turn % pairs.length];
+    turn += 1;
+    if (!pair) return;
+    const browser = await prepare(pair);
+    if (browser) await handOff(pair, browser);
+  }
+
+  const close = () => {
+    for (const { phone } of pairs) phone.close();
+  };
+  return { name, random, act, pauseMs: [3_000, 7_000], close };
 }

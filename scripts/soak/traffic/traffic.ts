@@ -7,7 +7,7 @@ import { createAiCaller } from "./ai-caller.ts";
 import type { Ask } from "./asks.ts";
 import { createHousehold, type Household } from "./household.ts";
 import { createImporter, type Importer } from "./importer.ts";
-import { createPhoneUser } from "./phone-user.ts";
+import { createPhoneUsers } from "./phone-user.ts";
 import { createReader } from "./reader.ts";
 import { createVisitor, type Visitor } from "./visitor.ts";
 
@@ -22,7 +22,7 @@ export interface Traffic {
 }
 
 /** How many of each make traffic for two cores, about 20 calls a second. */
-export const crowd = { browsers: 5, people: 3, visitors: 2, payers: 5, partners: 2 } as const;
+export const crowd = { browsers: 5, people: 3, visitors: 2, phones: 8, payers: 5, partners: 2 } as const;
 
 /** Starts everybody. They stop when `ended` falls. */
 export function startTraffic({
@@ -42,15 +42,18 @@ export function startTraffic({
   const households = world.households.map((people, n) =>
     createHousehold(stage, { ...own(`browser ${n + 1}`), people }),
   );
-  const [phoneOwner, ...people] = world.visitors;
-  const visitors = people.map((person, n) => createVisitor(stage, { ...own(`visitor ${n + 1}`), person }));
+  const visitors = world.visitors.map((person, n) => createVisitor(stage, { ...own(`visitor ${n + 1}`), person }));
   const importer = createImporter(stage, own("importer"));
-  const phone = openCommandLinePhone();
+  const phones = createPhoneUsers(stage, {
+    ...own("phones"),
+    people: world.phoneOwners,
+    openPhone: openCommandLinePhone,
+  });
   const actors: Actor[] = [
     ...households,
     ...visitors,
     importer,
-    ...(phoneOwner ? [createPhoneUser(stage, { ...own("phone"), person: phoneOwner, phone })] : []),
+    phones,
     ...[world.payer, world.partner].map((tenant) => createReader(stage, { ...own(`owner of ${tenant.name}`), tenant })),
     ...Array.from({ length: crowd.payers }, (_, n) =>
       createAiCaller(stage, { ...own(`payer ${n + 1}`), tenant: world.payer, asks }),
@@ -59,7 +62,7 @@ export function startTraffic({
       createAiCaller(stage, { ...own(`partner ${n + 1}`), tenant: world.partner, asks }),
     ),
   ];
-  const done = Promise.all(actors.map((actor) => keepActing(actor, stage))).then(() => phone.close());
+  const done = Promise.all(actors.map((actor) => keepActing(actor, stage))).then(() => phones.close());
   return { asks, households, visitors, importer, done };
 }
 

@@ -1,0 +1,15 @@
+import { type Verdict, verdict } from "./verdict.ts";
+
+/** Something that must work once everything is up again, and how it was answered. */
+export type Probe = { what: string; expected: number; status: number; detail: string };
+
+/** Each was answered as on a good day. */
+export function judgeProbes(probes: readonly Probe[]): Verdict {
+  const failures = probes
+    .filter(({ expected, status }) => status !== expected)
+    .map(
+      ({ what, expected, status, detail }) =>
+        `${what} was answered ${status}, not ${expected}: ${detail.slice(0, 200)}`,
+    );
+  return verdict("works after all of it", { figures: `${probes.length} things`, failures });
+}

@@ -3,8 +3,8 @@ import { type Verdict, verdict } from "./verdict.ts";
 
 /** Megabytes. design.md, Speed, for the functions, which the platform kills at 256; of the others, what a small server has. */
 export const mostRssMb: Record<string, number> = { functions: 200, web: 512, identity: 512, gateway: 512, notes: 512 };
-/** A process's first minute is its warm-up. */
-const warmUpMs = 60_000;
+/** Of a process's time, its warm-up: a heap is enlarged before it is cleaned, until it is as large as the work asks for. */
+const warmUpPart = 1 / 3;
 /** Of what is shorter nobody can say whether it grows. */
 const shortestMs = 4 * 60_000;
 /** What a process may grow by in the time that it was watched after its warm-up. */
@@ -35,8 +35,8 @@ const signed = (mb: number) => `${mb >= 0 ? "+" : ""}${mb.toFixed(0)} MB`;
 
 /** Growth of one process by the line that fits its samples best, over the time after its warm-up; undefined where that is short. */
 export function growthOf(samples: readonly Sample[]): number | undefined {
-  const first = samples[0]?.at ?? 0;
-  const warm = samples.filter(({ at }) => at - first >= warmUpMs);
+  const [first, last] = [samples[0]?.at ?? 0, samples.at(-1)?.at ?? 0];
+  const warm = samples.filter(({ at }) => at - first >= (last - first) * warmUpPart);
   const lastsMs = (warm.at(-1)?.at ?? 0) - (warm[0]?.at ?? 0);
   if (lastsMs < shortestMs) return undefined;
   const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -12,7 +12,9 @@ try {
   console.log(
     `soak with seed ${options.seed}: ${Math.round(options.trafficMs / 1_000)} s of traffic. Ctrl-C ends it early.`,
   );
+  const began = performance.now();
   const stack = await startSoakStack();
+  console.log(`the stack is up after ${((performance.now() - began) / 1_000).toFixed(0)} s`);
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {

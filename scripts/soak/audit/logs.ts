@@ -8,8 +8,10 @@ export type LogLine = { service: string; at: number; text: string };
 /** Defects, whatever is down. */
 const defects =
   /\b(TypeError|ReferenceError|RangeError|SyntaxError|AssertionError|uncaught\w*|unhandled\w*|panicked|PANIC|deadlock detected|heap out of memory)\b/i;
-/** What may only be said of an outage: a stack trace, or an error that nobody handled. */
-const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b/;
+/** How Node says that nobody answered. */
+const noAnswer = /TypeError: fetch failed/g;
+/** What may only be said of an outage: that, a stack trace, or an error. */
+const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b|fetch failed/;
 /** The database tells whoever comes while it starts or ends, and of those who are thrown out by its end. */
 const ownEnd =
   /the database system is|terminating connection|terminating background|not properly shut down|unexpected EOF|could not (receive|send)/;
@@ -21,7 +23,7 @@ export function judgeLogs(lines: readonly LogLine[], spans: readonly Span[]): Ve
     const during = spans.some(
       ({ from, until }) => at >= from && at <= (until ?? Number.POSITIVE_INFINITY) + recoveryMs,
     );
-    const isDefect = defects.test(text) && !ownEnd.test(text);
+    const isDefect = defects.test(text.replaceAll(noAnswer, "")) && !ownEnd.test(text);
     if (isDefect || (alarms.test(text) && !during && !ownEnd.test(text))) {
       failures.push(`${service} ${new Date(at).toISOString()} ${text.slice(0, 300)}`);
     }

@@ -59,6 +59,8 @@ describe("logs", () => {
     expect(judged(line, 12_000 + recoveryMs)).toBe(true);
     expect(judged(line, 12_000 + recoveryMs + 1)).toBe(false);
     expect(judged("    at file.ts:1:2", 10_000)).toBe(true);
+    expect(judged("error request=1 TypeError: fetch failed", 10_000)).toBe(true);
+    expect(judged("error request=1 TypeError: fetch failed")).toBe(false);
     expect(judged("    at file.ts:1:2")).toBe(false);
   });
 

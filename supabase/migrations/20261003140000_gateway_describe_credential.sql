@@ -69,35 +69,6 @@ comment on function ai.budgets_left(ai.caller, boolean) is
   'spent and what is left would tell it.';
 revoke execute on function ai.budgets_left(ai.caller, boolean) from public, anon, authenticated;
 
-create function ai.spent_this_month(caller ai.caller, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select jsonb_build_object(
-    'since', ai.utc_text(m.start),
-    'requests', count(r.id),
-    'costUsd', case when cost_visible then trim_scale(coalesce(sum(r.cost_usd), 0)) end,
-    'billedCredits', trim_scale(coalesce(sum(r.billed_credits), 0)),
-    'unmeteredCredits', trim_scale(coalesce(sum(r.unmetered_credits), 0))
-  )
-  from (select date_trunc('month', now() at time zone 'UTC') at time zone 'UTC' as start) as m
-  left join ai.runs r
-    on r.workspace_id = (caller).workspace_id
-    and r.created_at >= m.start
-    and r.credential_source = (caller).source
-    and case (caller).source
-      when 'key' then r.key_lineage_id = (caller).lineage_id
-      else r.actor_id = (caller).actor_id and r.app_id is not distinct from (caller).app_id
-    end
-  group by m.start
-$$;
-comment on function ai.spent_this_month(ai.caller, boolean) is
-  'What a caller''s runs of this UTC month cost, rotated keys of its lineage and calls still open included. A run counts '
-  'in the month that it began in, as budgets have it.';
-revoke execute on function ai.spent_this_month(ai.caller, boolean) from public, anon, authenticated;
-
 -- Definer: as begin_run.
 create function ai.describe_credential(call jsonb) returns jsonb
   language plpgsql

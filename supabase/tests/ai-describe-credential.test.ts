@@ -196,6 +196,40 @@ describe("a credential describes itself", () => {
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ spent: { requests: 0 } });
   });
 
+  test("with the whole month in what it spent: days that are summed, days that changed since, and today", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const spent = async () => (await describeCredential(db, chatCall(tenant))).spent;
+    const counted = async () =>
+      one(db, {
+        sql: `select count(*)::int as requests, trim_scale(sum(cost_usd))::float as "costUsd",
+                trim_scale(sum(billed_credits))::float as "billedCredits"
+              from ai.runs where workspace_id = $1 and created_at >= date_trunc('month', now(), 'UTC')`,
+        values: [tenant.workspaceId],
+      });
+    const days = "generate_series(date_trunc('month', now(), 'UTC') - interval '1 day', now(), interval '1 day')";
+    const begun = [];
+    for (const { at } of await db.query<{ at: string }>(`select d::text as at from ${days} as d`)) {
+      const run = await begin(db, chatCall(tenant));
+      await db.query("update ai.runs set created_at = $1 where id = $2", [at, run.run_id]);
+      begun.push({ ...run, created_at: at });
+    }
+    await settle(
+      db,
+      begun.slice(0, -1).map((run) => outcome(run)),
+    );
+    expect(await spent()).toMatchObject(await counted());
+    await db.query("select ai.roll_up_usage(1000)");
+    expect(await spent()).toMatchObject(await counted());
+    await settle(
+      db,
+      begun.slice(-1).map((run) => outcome(run)),
+    );
+    await db.query("update ai.runs set billed_credits = billed_credits + 1 where id = $1", [begun.at(-2)?.run_id]);
+    expect(await spent()).toMatchObject(await counted());
+  });
+
   test("or refuses, as for any call", async ({ db }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     const refusals: [object, string][] = [

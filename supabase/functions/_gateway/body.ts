@@ -96,10 +96,7 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
   }
 
   return async (request, { limitBytes, check }) => {
-    const tooLarge = new GatewayError("payload_too_large", {
-      message: `The body may have ${limitBytes} bytes at most.`,
-    });
-    if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge;
+    if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
     const chunks: Uint8Array[] = [];
     let size = 0;
     const held = hold(check);
@@ -111,7 +108,7 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
         const next = await within(Math.min(budget.idleMs, remainingMs), reader?.read());
         if (!next || next.done) break;
         size += next.value.byteLength;
-        if (size > limitBytes) throw tooLarge;
+        if (size > limitBytes) throw tooLarge(limitBytes);
         await held.add(next.value.byteLength);
         chunks.push(next.value);
       }
@@ -128,14 +125,20 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
 async function within<Result>(limitMs: number, work: Promise<Result> | undefined): Promise<Result | undefined> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const limit = new Promise<never>((_, reject) => {
-    const tooLate = new GatewayError("invalid_request", { status: 408, message: "The body did not arrive in time." });
-    timer = setTimeout(() => reject(tooLate), Math.max(0, limitMs));
+    timer = setTimeout(
+      () => reject(new GatewayError("invalid_request", { status: 408, message: "The body did not arrive in time." })),
+      Math.max(0, limitMs),
+    );
   });
   try {
     return await Promise.race([work, limit]);
   } finally {
     clearTimeout(timer);
   }
+}
+
+function tooLarge(limitBytes: number): GatewayError {
+  return new GatewayError("payload_too_large", { message: `The body may have ${limitBytes} bytes at most.` });
 }
 
 function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {

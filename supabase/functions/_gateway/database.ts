@@ -178,8 +178,10 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     async beginRun(request) {
       // One with an idempotency key may wait for its like, and nobody else shall.
       const answer: unknown = await (request.idempotency_key === undefined ? admit(request) : beginAlone(request));
+      if (!isRefusal(answer)) return begunRun.parse(answer);
       const earlier = keptAnswer.safeParse(answer);
-      return earlier.success ? { kept: earlier.data.answer } : begunRun.parse(admitted(answer));
+      if (earlier.success) return { kept: earlier.data.answer };
+      throw refusalError(answer);
     },
     async extendRun(step) {
       return extendedRun.parse(admitted(JSON.parse(await call("select ai.extend_run($1)::text as answer", step))));
@@ -231,11 +233,19 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
 
 /** @throws GatewayError where the database answered with a refusal */
 function admitted(value: unknown): unknown {
-  const refused = refusal.safeParse(value);
-  if (!refused.success) return value;
-  const { refused: code, param, limits: rate, ...details } = refused.data;
-  if (!isErrorCode(code)) throw new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
-  throw new GatewayError(code, { param, details, headers: refusalHeaders(code, rate) });
+  if (isRefusal(value)) throw refusalError(value);
+  return value;
+}
+
+/** A look at one member, since a schema that fails takes longer than all the schemas of a call that fit. */
+function isRefusal(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "refused" in value;
+}
+
+function refusalError(value: unknown): GatewayError {
+  const { refused: code, param, limits: rate, ...details } = refusal.parse(value);
+  if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
+  return new GatewayError(code, { param, details, headers: refusalHeaders(code, rate) });
 }
 
 function refusalHeaders(code: string, rate: RateLimits | undefined): Record<string, string> {

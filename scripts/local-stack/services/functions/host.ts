@@ -2,10 +2,10 @@ import { createServer } from "node:http";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { getRequestListener } from "@hono/node-server";
 import { createBackgroundTasks } from "./background.ts";
 import { runtime } from "./deno-api.ts";
 import { createDispatch, describeFailure, handlerFailure } from "./dispatch.ts";
+import { createListener } from "./listener.ts";
 import { loadFunctions } from "./registry.ts";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
@@ -35,19 +35,7 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
   const port = Number(process.env.PORT);
   const dispatch = createDispatch(functions, { root, reloads: process.env.RELOAD === "1" });
   // Deno's own server never tells of a client that leaves before its answer, unless head and body came in one packet.
-  const listener = getRequestListener(
-    (request, { incoming, outgoing }) => {
-      // From its first use on, the signal knows of a client that leaves.
-      request.signal.throwIfAborted();
-      // What is left of a body that nobody reads would hold up the connection's next request.
-      outgoing.once("finish", () => {
-        if (!incoming.complete) incoming.removeAllListeners("data").resume();
-      });
-      return dispatch(request);
-    },
-    { overrideGlobalObjects: false, errorHandler: handlerFailure },
-  );
-  const server = createServer(listener);
+  const server = createServer(createListener(dispatch, handlerFailure));
   server.listen(port, hostname, () => console.log(`${functions.size} functions on http://${hostname}:${port}`));
   return {
     async stop() {

@@ -14,9 +14,10 @@ export const chatFormat = {
   readAnswer(value, bound) {
     const { success, data } = completion.safeParse(value);
     if (!success) return undefined;
+    const usage = readCompletionUsage(data.usage, bound);
     return {
-      usage: readCompletionUsage(data.usage, bound),
-      outputBytes: JSON.stringify(data.choices).length,
+      usage,
+      outputBytes: usage ? 0 : JSON.stringify(data.choices).length,
       said: saidInChat(value),
     };
   },

@@ -109,7 +109,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
   const provider = call.providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
   const startedAt = call.now();
-  const connection = openConnection(call.clientLeft, () => call.deadline - call.now());
+  const connection = openConnection(call.clientLeft, call);
   let dispatched = false;
   try {
     const { path, body } = call.requestFor(route, provider);
@@ -194,15 +194,20 @@ const credential = {
   gemini: (key: string) => ({ "x-goog-api-key": key }),
 } as const satisfies Record<Provider["kind"], (key: string) => Record<string, string>>;
 
+/** Why a call's signal falls, whatever the reason: an error of its own each time would cost more than it tells. */
+const over = new Error("the call is over");
+
 /** One provider call's abort signal, with the reason it fell. */
-function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
+function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () => number; deadline: number }) {
   const controller = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let timerFallsAt = Number.POSITIVE_INFINITY;
+  let limitAt = deadline;
   let timedOut = false;
   let left = false;
   const leave = () => {
     left = true;
-    controller.abort();
+    controller.abort(over);
   };
   clientLeft.addEventListener("abort", leave, { once: true });
   if (clientLeft.aborted) leave();
@@ -210,7 +215,20 @@ function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
   function close(): void {
     clearTimeout(timer);
     clientLeft.removeEventListener("abort", leave);
-    controller.abort();
+    controller.abort(over);
+  }
+
+  function wait(): void {
+    clearTimeout(timer);
+    timerFallsAt = limitAt;
+    timer = setTimeout(fall, Math.max(0, limitAt - now()));
+  }
+
+  function fall(): void {
+    // What was due later than this timer has moved its limit, and nothing else.
+    timedOut = now() >= limitAt - 1;
+    if (timedOut) controller.abort(over);
+    else wait();
   }
 
   return {
@@ -222,14 +240,8 @@ function openConnection(clientLeft: AbortSignal, remainingMs: () => number) {
     },
     /** Sets the time for the next thing to happen, within what is left in all. */
     expectWithin(limitMs: number): void {
-      clearTimeout(timer);
-      timer = setTimeout(
-        () => {
-          timedOut = true;
-          controller.abort();
-        },
-        Math.max(0, Math.min(limitMs, remainingMs())),
-      );
+      limitAt = Math.min(deadline, now() + limitMs);
+      if (limitAt < timerFallsAt) wait();
     },
     explain(cause: unknown, options: Pick<ProviderFailure, "mayHaveCharged" | "retryable">): Error {
       close();

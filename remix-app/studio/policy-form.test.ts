@@ -79,3 +79,8 @@ test.each([
 ])("the edges are taken: %j", (changes) => {
   expect(read(changes).errors).toBeNull();
 });
+
+test("what is wrong is told in the order of the page", () => {
+  const { errors } = read({ contentRetentionDays: "0", models: "listed", requestsPerMinute: "x" });
+  expect(Object.keys(errors ?? {})).toEqual(["models", "requestsPerMinute", "contentRetentionDays"]);
+});

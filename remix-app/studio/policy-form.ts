@@ -77,9 +77,12 @@ export function readPolicyForm(form: FormData, rows: readonly ModelRow[]): Polic
     providerCostVisible: fields.providerCostVisible,
   };
   const parsed = policyChange.safeParse(asked);
-  const errors = parsed.success ? {} : faultsOf(parsed.error.issues);
-  if (fields.models === "listed" && allowed.length === 0)
-    errors.models = "Allow one model at least, or all of the plan's";
+  const nothing = fields.models === "listed" && allowed.length === 0;
+  const errors = {
+    // The first field of the page, so the first line above it.
+    ...(nothing ? { models: "Allow one model at least, or all of the plan's" } : {}),
+    ...(parsed.success ? {} : faultsOf(parsed.error.issues)),
+  };
   if (!parsed.success || Object.keys(errors).length > 0) return { fields, rules: null, errors };
   return { fields, rules: { ...asked, contentRetentionDays: Number(asked.contentRetentionDays) }, errors: null };
 }

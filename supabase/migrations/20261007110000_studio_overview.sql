@@ -9,7 +9,8 @@ create function ai.latency_quantiles(marks numeric) returns table (p50 integer, 
   parallel safe
 as $$
   with d as materialized (
-    select lpad(marks::text, 12 * 81, '0') as digits
+    -- Bytes: finding the nth character of a text means counting them.
+    select lpad(marks::text, 12 * 81, '0')::bytea as digits
   )
   select
     max(round(b.low + (b.high - b.low) * (0.5 * b.total - b.before) / b.runs))
@@ -24,7 +25,7 @@ as $$
       (sum(c.runs) over (order by c.bucket) - c.runs)::double precision as before,
       (sum(c.runs) over ())::double precision as total
     from (
-      select n as bucket, substr(d.digits, 12 * (80 - n) + 1, 12)::bigint as runs
+      select n as bucket, encode(substr(d.digits, 12 * (80 - n) + 1, 12), 'escape')::bigint as runs
       from d
       cross join generate_series(0, 80) as n
     ) c

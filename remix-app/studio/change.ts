@@ -16,8 +16,7 @@ export function changeOf(now: number | string | null, before: number | string | 
   const direction = to > from ? "up" : "down";
   if (from === 0) return { direction, text: "new" };
   const percent = Math.abs(((to - from) / from) * 100);
-  const text = percent < 0.1 ? "under 0.1%" : percent < 10 ? `${percent.toFixed(1)}%` : `${grouped.format(percent)}%`;
-  return { direction, text };
+  if (percent < 0.1) return { direction, text: "under 0.1%" };
+  if (percent >= 1_000) return { direction, text: "over 999%" };
+  return { direction, text: `${percent.toFixed(percent < 9.95 ? 1 : 0)}%` };
 }
-
-const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });

@@ -20,6 +20,8 @@ const presets: { preset: RangePreset; label: string }[] = [
 export function RangeForm({ range, optional = false }: { range: Range | null; optional?: boolean }) {
   const { search } = useLocation();
   const days = range && rangeDays(range);
+  // What was typed stays, where it is wrong.
+  const typed = range?.fault ? new URLSearchParams(search) : null;
   const custom = range?.preset === "custom";
   const kept = [...new URLSearchParams(search)].filter(([name]) => !["range", "from", "to", "cursor"].includes(name));
   return (
@@ -60,7 +62,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             name="from"
             type="date"
             label="First day (UTC)"
-            defaultValue={days?.first}
+            defaultValue={typed?.get("from") ?? days?.first}
             errorId="range-error"
             errors={range?.fault ? [range.fault] : undefined}
           />
@@ -69,7 +71,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             name="to"
             type="date"
             label="Last day (UTC)"
-            defaultValue={days?.last}
+            defaultValue={typed?.get("to") ?? days?.last}
             errorId="range-to-error"
             errors={undefined}
           />

@@ -42,7 +42,7 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
           <DifferenceText usd={importedDifferenceUsd} percent={importedDifferencePercent} />
         ),
     },
-    { label: "Invoiced", numeric: true, small: "aside", cell: ({ invoicedUsd }) => <Usd amount={invoicedUsd} /> },
+    { label: "Invoiced", numeric: true, cell: ({ invoicedUsd }) => <Usd amount={invoicedUsd} /> },
     {
       label: "Less imported",
       numeric: true,
@@ -108,7 +108,7 @@ function State({ cell, base }: { cell: ReconciledCell; base: string }) {
     },
   ].filter(({ show }) => show);
   return (
-    <div className="max-w-64 whitespace-normal">
+    <span className="inline-block max-w-64 whitespace-normal align-top">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
       {tone === "warn" && !cell.repeats ? <span className="block text-muted text-small">{next}</span> : null}
       {links.length > 0 ? (
@@ -121,7 +121,7 @@ function State({ cell, base }: { cell: ReconciledCell; base: string }) {
           ))}
         </span>
       ) : null}
-    </div>
+    </span>
   );
 }
 

@@ -75,7 +75,12 @@ describe("what was said in a run", () => {
     expect((await member.post(runPath, { step: "open" })).status).toBe(403);
     expect(await readings()).toHaveLength(1);
     const workspace = `/workspaces/${tenant.workspaceId}/ai`;
-    for (const path of [`${workspace}/runs`, `/api/v1${workspace}/runs`, `/api/v1${workspace}/runs/${runId}`]) {
+    for (const path of [
+      `${workspace}/runs`,
+      `${workspace}/runs.csv`,
+      `/api/v1${workspace}/runs`,
+      `/api/v1${workspace}/runs/${runId}`,
+    ]) {
       const { status, text } = await owner.get(path);
       expect([path, status, text.includes("alert(")]).toEqual([path, 200, false]);
     }

@@ -34,7 +34,7 @@ export function RunContentCard({
 }) {
   return (
     <Card
-      id="content"
+      id="said"
       title="What was said"
       lead={
         <>
@@ -62,7 +62,7 @@ export function RunContentCard({
           )}
         </div>
       ) : (
-        <Form method="post" action="#content" data-once className="space-y-4">
+        <Form method="post" action="#said" data-once className="space-y-4">
           {opened === null ? <Notice tone="warn">It is deleted by now.</Notice> : null}
           <p className="text-muted">
             Whoever may choose what is kept may read it. Each reading is recorded in the workspace’s activity.

@@ -12,9 +12,9 @@ export const handle: RouteHandle = { methods: ["POST"] };
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspaceId, endpoint = "" } = params;
-  if (!Object.hasOwn(endpoints, endpoint)) throw problem("NOT_FOUND", { requestId: context.requestId });
   const permission = "use_ai_studio";
   const { workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  if (!Object.hasOwn(endpoints, endpoint)) throw problem("NOT_FOUND", { requestId: context.requestId });
   return askAsMember(context, {
     path: endpoints[endpoint as PlaygroundEndpoint],
     workspaceId: workspace.id,

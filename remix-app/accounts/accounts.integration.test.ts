@@ -150,6 +150,12 @@ describe("a switch", () => {
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 
+  test("to no account at all is refused as such", async () => {
+    const browser = await signIn(ada);
+    expect((await browser.post("/accounts", { intent: "switch" })).status).toBe(400);
+    expect((await whoIs(browser))?.user.id).toBe(ada.id);
+  });
+
   test("to a session that is over deletes the entry, and nobody else's", async () => {
     const browser = await browserWith(ada, bob, cid);
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
@@ -409,4 +415,8 @@ test("a bearer has its own account alone, and no other to go to", async () => {
   expect((await fetch(new URL(`${api}/switch`, base), { method: "POST", headers, body })).status).toBe(401);
   expect((await fetch(new URL(`${api}/logout`, base), { method: "POST", headers })).status).toBe(200);
   expect(await sessionsOf(ada)).toEqual([]);
+  // Its token outlives the session, and there is nothing left to end.
+  for (const again of ["logout", "logout-all"]) {
+    expect((await fetch(new URL(`${api}/${again}`, base), { method: "POST", headers })).status, again).toBe(200);
+  }
 });

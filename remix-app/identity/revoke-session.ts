@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { isAuthSessionMissingError } from "@supabase/supabase-js";
 
-/** By these the identity backend says that there is no such session any more. */
+/** By these the identity backend says that there is no such session any more; its client has an error of its own for it. */
 const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
 
 /**
@@ -12,7 +13,7 @@ export async function revokeSession({ session, requestId }: AppLoadContext): Pro
   if (auth.status === "anonymous") return true;
   if (auth.status === "authenticated") {
     const { error } = await session.authClient().auth.admin.signOut(auth.accessToken, "local");
-    if (!error || endedStatuses.includes(error.status)) return true;
+    if (!error || isAuthSessionMissingError(error) || endedStatuses.includes(error.status)) return true;
   }
   console.error(`warning request=${requestId} the session was not revoked: the identity backend did not answer`);
   return false;

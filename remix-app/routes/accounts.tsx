@@ -49,12 +49,15 @@ const actionSchema = z.object({
   currentRoute: z.string().optional(),
 });
 
-/** Enters an account, or signs out of one; without one named, of the active one. */
+/** Enters an account, or signs out of one: of the active one where none is named. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = actionSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!form.success) throw problem("INVALID_REQUEST", context);
   const { intent, accountId, ...where } = form.data;
-  return intent === "sign_out" ? signOut(context, accountId) : enter(context, { accountId: accountId ?? "", ...where });
+  if (intent === "sign_out") return signOut(context, accountId);
+  const { requestId } = context;
+  if (accountId === undefined) throw problem("INVALID_REQUEST", { requestId, detail: "Choose an account." });
+  return enter(context, { accountId, ...where });
 }
 
 async function enter(

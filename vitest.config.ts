@@ -5,6 +5,7 @@ const sql = "supabase/tests/**/*.test.ts";
 const contract = "scripts/local-stack/contract/**/*.test.ts";
 const integration = "**/*.integration.test.ts";
 const fault = "**/*.fault.test.ts";
+const fuzz = "**/*.fuzz.test.ts";
 const globalSetup = ["scripts/test/global-setup.ts"];
 
 /** One project a tier. All but `unit` and `fault` need a stack, which the global setup starts where none is named. */
@@ -15,7 +16,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["**/*.test.{ts,tsx}"],
-          exclude: [...generated, sql, contract, integration, fault],
+          exclude: [...generated, sql, contract, integration, fault, fuzz],
           maxWorkers: 2,
         },
       },
@@ -45,6 +46,7 @@ export default defineConfig({
           maxWorkers: 4,
         },
       },
+      { test: { name: "fuzz", include: [fuzz], exclude: generated, globalSetup } },
       {
         test: {
           name: "fault",

@@ -48,6 +48,8 @@ if (stack) {
     await tier("contract", { budgetSeconds: 60, run: vitest("contract") });
     await tier("integration", { budgetSeconds: 120, run: vitest("integration") });
     await tier("browser", { budgetSeconds: 240, run: () => runPlaywright({ reportDir }) });
+    // The last on this stack: what made-up requests leave there is in nobody's way.
+    await tier("fuzz", { budgetSeconds: 60, run: vitest("fuzz") });
   } finally {
     await stack.stop();
   }

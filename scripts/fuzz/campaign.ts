@@ -1,0 +1,189 @@
+import fc from "fast-check";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { query } from "../test/people.ts";
+import { readStack } from "../test/stack.ts";
+import { type Cast, type Credential, castOf } from "./credentials.ts";
+import { createJudge } from "./judge.ts";
+import { requestsOf } from "./requests.ts";
+import { closeConnections, send } from "./send.ts";
+import { everyTarget, formWords, type Target } from "./targets.ts";
+import { madeUpDomain } from "./values.ts";
+
+/** What a campaign came to. */
+export interface Report {
+  seed: number;
+  requests: number;
+  seconds: number;
+  /** How often each route was answered by each status. */
+  counts: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  faults: readonly string[];
+  /** Tables that requests without a good credential have changed. */
+  changed: readonly string[];
+}
+
+const lanes = 12;
+const renewEvery = 400;
+const mostFaults = 40;
+
+/**
+ * Asks every target with every credential, first those that are none, then all, in new ways until the time is over.
+ * @param options.seconds at most, but for what each target is asked at least
+ */
+export async function runCampaign({ seed, seconds }: { seed: number; seconds: number }): Promise<Report> {
+  const started = performance.now();
+  const cast = await castOf();
+  const targets = everyTarget();
+  const { base, ai, satellites } = readStack();
+  const origins = { platform: base, gateway: ai, satellite: satellites[0]?.url ?? base };
+  const judge = createJudge(cast.secrets);
+  const words = formWords();
+  const arbitraries = new Map(targets.map((target) => [target, requestsOf(target, { ids: cast.ids, words })]));
+  const counts = new Map<string, Map<string, number>>();
+  const faults: string[] = [];
+  let requests = 0;
+
+  async function ask(target: Target, credential: Credential): Promise<void> {
+    const own = seed + requests;
+    requests += 1;
+    const arbitrary = arbitraries.get(target);
+    const [made] = arbitrary ? fc.sample(arbitrary, { numRuns: 1, seed: own }) : [];
+    if (!made) return;
+    const headers = { "x-forwarded-for": newAddress(), ...made.headers, ...credential.headers() };
+    const answer = await send(origins[target.at], { ...made, headers });
+    const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
+    const found = judge({ surface: target.surface, method: made.method, sent, ...(answer ? { answer } : {}) });
+    const of = counts.get(target.name) ?? new Map<string, number>();
+    counts.set(target.name, of);
+    const outcome = found.length > 0 ? "FAULT" : String(answer?.status);
+    of.set(outcome, (of.get(outcome) ?? 0) + 1);
+    if (found.length === 0 || faults.length >= mostFaults) return;
+    const body = made.body ? ` ${made.body.toString().slice(0, 300)}` : "";
+    const odd = JSON.stringify(made.headers).slice(0, 300);
+    faults.push(
+      `${found.join("; ")} ← seed ${own}, ${credential.name}: ${made.method} ${made.path.slice(0, 300)} ${odd}${body} → ${answer?.status} ${answer?.text.slice(0, 200)}`,
+    );
+  }
+
+  async function askAll(pairs: Iterable<[Target, Credential]>, until: number): Promise<void> {
+    const queue = pairs[Symbol.iterator]();
+    let sinceRenewal = 0;
+    let renewal = Promise.resolve();
+    const lane = async () => {
+      for (let next = queue.next(); !next.done && performance.now() < until; next = queue.next()) {
+        sinceRenewal += 1;
+        if (sinceRenewal % renewEvery === 0) renewal = cast.renew();
+        await renewal;
+        await ask(...next.value);
+      }
+    };
+    await Promise.all(Array.from({ length: lanes }, lane));
+  }
+
+  try {
+    const end = started + seconds * 1_000;
+    const strangers = cast.credentials.filter(({ good }) => !good);
+    const members = cast.credentials.filter(({ good }) => good);
+    const before = await countRows();
+    await askAll(strangersOf(targets, strangers, seed), Number.POSITIVE_INFINITY);
+    const after = await countRows();
+    const changed = Object.keys(before).filter((table) => before[table] !== after[table]);
+    await askAll(shuffled(pairsOf(targets, members), seed), end);
+    await askAll(forEver(targets, cast.credentials), end);
+    return { seed, requests, seconds: (performance.now() - started) / 1_000, counts, faults, changed };
+  } finally {
+    closeConnections();
+    await cast.close();
+  }
+}
+
+/** For each target nobody at all, and two of those who are not whom they say. */
+function* strangersOf(
+  targets: readonly Target[],
+  [nobody, ...others]: Cast["credentials"],
+  seed: number,
+): Generator<[Target, Credential]> {
+  for (const [index, target] of targets.entries()) {
+    const two = [0, 1].map((next) => others[(seed + 2 * index + next) % others.length]);
+    for (const credential of [nobody, ...two]) if (credential) yield [target, credential];
+  }
+}
+
+/** In an order that the seed alone decides, so that whoever runs out of time has asked by every credential. */
+function shuffled<Item>(items: Iterable<Item>, seed: number): Item[] {
+  const all = [...items];
+  return fc.sample(fc.shuffledSubarray(all, { minLength: all.length }), { numRuns: 1, seed })[0] ?? [];
+}
+
+function* pairsOf(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
+  for (const credential of credentials) for (const target of targets) yield [target, credential];
+}
+
+function* forEver(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
+  for (;;) yield* pairsOf(targets, credentials);
+}
+
+/** What nobody may change who is nobody; accounts that were signed up on the way are not counted. */
+const guarded: Record<string, string> = {
+  accounts: "select count(*) from auth.users where email not like $1",
+  sessions: "select count(*) from auth.sessions s join auth.users u on u.id = s.user_id where u.email not like $1",
+  factors: "select count(*) from auth.mfa_factors",
+  workspaces:
+    "select count(*) from public.workspaces w join auth.users u on u.id = w.created_by where u.email not like $1",
+  members:
+    "select count(*) from public.workspace_members m join auth.users u on u.id = m.user_id where u.email not like $1",
+  ...Object.fromEntries(
+    [
+      "public.workspace_invitations",
+      "private.apps",
+      "private.app_secrets",
+      "private.app_sessions",
+      "private.cross_app_tokens",
+      "private.login_challenges",
+      "private.recovery_overrides",
+      "private.infrastructure_admins",
+      "ai.keys",
+      "ai.app_tokens",
+      "ai.runs",
+      "ai.credit_ledger",
+      "ai.budgets",
+      "ai.workspace_policies",
+      "ai.external_provider_costs",
+      "ai.external_provider_invoices",
+    ].map((table) => [table, `select count(*) from ${table} where $1 <> ''`]),
+  ),
+};
+
+async function countRows(): Promise<Record<string, string>> {
+  const statement = `select ${Object.values(guarded)
+    .map((sql, index) => `(${sql})::text as "${index}"`)
+    .join(", ")}`;
+  const [row] = await query<Record<string, string>>(statement, [`%@${madeUpDomain}`]);
+  return Object.fromEntries(Object.keys(guarded).map((name, index) => [name, row?.[index] ?? ""]));
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return "";
+  }
+}
+
+/** A report for people: a line for each route, then the sums. */
+export function printReport({ seed, requests, seconds, counts, faults, changed }: Report): string {
+  const lines = [...counts].map(([name, of]) => {
+    const outcomes = [...of].sort(([a], [b]) => (a < b ? -1 : 1)).map(([status, count]) => `${status}×${count}`);
+    return `  ${name.padEnd(78)} ${outcomes.join(" ")}`;
+  });
+  const total = new Map<string, number>();
+  for (const of of counts.values())
+    for (const [status, count] of of) total.set(status, (total.get(status) ?? 0) + count);
+  const sums = [...total].sort(([a], [b]) => (a < b ? -1 : 1)).map(([status, count]) => `${status}×${count}`);
+  return [
+    ...lines,
+    `fuzz: ${requests} requests at ${counts.size} routes and operations in ${seconds.toFixed(0)} s, seed ${seed}`,
+    `outcomes: ${sums.join(" ")}`,
+    ...(changed.length > 0 ? [`changed without a credential: ${changed.join(", ")}`] : []),
+    ...faults.map((fault) => `FAULT ${fault}`),
+  ].join("\n");
+}

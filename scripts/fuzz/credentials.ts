@@ -1,0 +1,102 @@
+import { basicAuthorization } from "../../remix-app/http/basic.ts";
+import { createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
+import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
+import { join } from "../../supabase/tests/database.ts";
+import { asApp, createApp, handOver, mint, paths, signInAgain, signOut } from "../test/apps.ts";
+import { createConsoleAdmin } from "../test/console-admin.ts";
+import { createPerson, deletePerson, query, signIn } from "../test/people.ts";
+import { readStack } from "../test/stack.ts";
+
+/** By what a made-up request says who it is. */
+export interface Credential {
+  name: string;
+  /** Whether it is one at all. */
+  good: boolean;
+  headers(): Record<string, string>;
+}
+
+/** Everyone who takes part, and what they may be asked about. */
+export interface Cast {
+  credentials: readonly Credential[];
+  /** Ids to stand in paths: of what is only read, and of what may be changed or ended. */
+  ids: { read: Record<string, string>; changed: Record<string, string> };
+  /** Nobody may be told these who did not send them. */
+  secrets: readonly string[];
+  /** Signs in again those whose session a request has ended. */
+  renew(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Makes people, workspaces, apps and credentials of every kind on the stack. */
+export async function castOf(): Promise<Cast> {
+  const [read, changed] = [await createAppTenant(), await createGatewayTenant()];
+  const [person, doomed, admin] = [await createPerson(), await createPerson(), await createConsoleAdmin()];
+  for (const { db, workspaceId } of [read, changed]) await join(db, { workspaceId, userId: person.id, role: "owner" });
+  const scopes = ["profile", "workspaces:read", "workspaces:write", "studio:read"];
+  const app = await createApp({ scopes });
+  const partnerScopes = ["workspace:session", "ai:use", "tts:use"];
+  const partner = await createApp({ kind: "external", scopes: partnerScopes, workspaceId: read.workspaceId });
+  const lasting = { ...person, ...(await signInAgain(person)) };
+  const ended = await signInAgain(doomed);
+  const { centralSession } = await handOver(lasting, app);
+  const exchange = { token: await mint(lasting, partner), workspaceId: read.workspaceId };
+  const { accessToken: appToken } = (await asApp(partner, paths.exchange, exchange)).body as { accessToken: string };
+  await signOut(ended);
+  let browser = await signIn(person);
+  let bearer = lasting.accessToken;
+  const inWorkspace = { "x-platform-workspace-id": read.workspaceId };
+  const bearerOf = (token: string) => ({ authorization: `Bearer ${token}`, ...inWorkspace });
+  const good = (name: string, headers: () => Record<string, string>) => ({ name, good: true, headers });
+  const bad = (name: string, headers: Record<string, string>) => ({ name, good: false, headers: () => headers });
+  const { supabase, providerKey } = readStack();
+  const [run] = await query<{ id: string }>("select id from ai.runs order by created_at desc limit 1", []);
+
+  return {
+    credentials: [
+      bad("none", {}),
+      bad("ended", bearerOf(ended.accessToken)),
+      bad("garbled", { authorization: `Bearer ${bearer.slice(0, -6)}AAAAAA`, ...inWorkspace }),
+      bad("malformed", { authorization: "Basic \u00ff:::", ...inWorkspace }),
+      bad("garbled key", bearerOf(`${read.key.slice(0, -1)}${read.key.endsWith("0") ? "1" : "0"}`)),
+      bad("garbled cookie", { cookie: browser.cookie().replaceAll(/[A-M]/g, "z") }),
+      good("cookie", () => ({ cookie: browser.cookie() })),
+      good("admin", () => ({ cookie: admin.browser.cookie() })),
+      good("bearer", () => bearerOf(bearer)),
+      good("app session", () => bearerOf(centralSession.token)),
+      good("app", () => ({ authorization: basicAuthorization(app) })),
+      good("workspace key", () => ({ ...bearerOf(changed.key), "x-platform-workspace-id": changed.workspaceId })),
+      good("app key", () => bearerOf(read.key)),
+      good("app token", () => bearerOf(appToken)),
+    ],
+    ids: {
+      read: { workspaceId: read.workspaceId, keyId: read.keyId, runId: run?.id ?? person.id, userId: doomed.id },
+      changed: { workspaceId: changed.workspaceId, keyId: crypto.randomUUID(), runId: person.id, userId: doomed.id },
+    },
+    secrets: [
+      supabase.secretKey,
+      supabase.dbUrl,
+      providerKey,
+      app.secret,
+      partner.secret,
+      read.key,
+      changed.key,
+      appToken,
+      centralSession.token,
+      ended.accessToken,
+      bearer,
+      person.password,
+      doomed.password,
+    ],
+    async renew() {
+      if ((await browser.get("/api/v1/auth/session")).status !== 200) browser = await signIn(person);
+      const { base } = readStack();
+      const known = await fetch(`${base}/api/v1/auth/session`, { headers: { authorization: `Bearer ${bearer}` } });
+      await known.arrayBuffer();
+      if (known.status !== 200) bearer = (await signInAgain(person)).accessToken;
+    },
+    async close() {
+      for (const one of [person, doomed, admin]) await deletePerson(one);
+      await Promise.all([read.close(), changed.close()]);
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { createJudge, type Outcome } from "./judge.ts";
+
+const judge = createJudge(["sb_secret_0123456789", "ttr_ai_anothers_key"]);
+const problem = {
+  type: "urn:gatehouse:problem:not-found",
+  title: "There is nothing here",
+  status: 404,
+  detail: "The address may be mistyped.",
+  code: "NOT_FOUND",
+  requestId: "req_1",
+};
+const error = {
+  message: "No.",
+  type: "invalid_request_error",
+  param: null,
+  code: "invalid_request",
+  request_id: "req_1",
+};
+const answered = (status: number, body: unknown, contentType = "application/problem+json") => ({
+  status,
+  requestId: "req_1",
+  contentType,
+  text: typeof body === "string" ? body : JSON.stringify(body),
+});
+const refused: Outcome = { surface: "api", method: "GET", sent: "GET /api/x", answer: answered(404, problem) };
+const atGateway: Outcome = {
+  surface: "gateway",
+  method: "POST",
+  sent: "",
+  answer: answered(400, { error }, "application/json"),
+};
+
+test("well-formed refusals, good answers and pages pass", () => {
+  expect(judge(refused)).toEqual([]);
+  expect(judge(atGateway)).toEqual([]);
+  expect(judge({ ...refused, answer: answered(200, {}, "application/json") })).toEqual([]);
+  expect(
+    judge({ ...refused, surface: "page", answer: answered(404, "<h1>There is nothing here</h1>", "text/html") }),
+  ).toEqual([]);
+  expect(judge({ ...refused, method: "HEAD", answer: answered(404, "") })).toEqual([]);
+});
+
+test("what the caller said themselves is no leak", () => {
+  const echoed = answered(404, { ...problem, detail: 'No relation "x", ttr_ai_anothers_key' });
+  expect(judge({ ...refused, sent: 'relation " ttr_ai_anothers_key', answer: echoed })).toEqual([]);
+});
+
+test.each<[string, Outcome]>([
+  ["a hang", { ...refused, answer: undefined }],
+  ["a 500", { ...refused, answer: answered(500, { ...problem, status: 500, code: "INTERNAL" }) }],
+  ["a 503 of a server that is well", { ...atGateway, answer: answered(503, { error }, "application/json") }],
+  ["no request id", { ...refused, answer: { ...answered(404, problem), requestId: null } }],
+  ["another's secret", { ...refused, answer: answered(200, { key: "ttr_ai_anothers_key" }) }],
+  [
+    "the server's own secret on a page",
+    { ...refused, surface: "page", answer: answered(200, "<p>sb_secret_0123456789") },
+  ],
+  ["a stack trace", { ...refused, answer: answered(404, { ...problem, detail: "at load (file.js:1:2)" }) }],
+  ["a path", { ...refused, answer: answered(404, { ...problem, detail: "/work/main/remix-app" }) }],
+  ["SQL", { ...refused, answer: answered(404, { ...problem, detail: 'relation "users" does not exist' }) }],
+  ["a table", { ...refused, answer: answered(404, { ...problem, detail: "private.app_secrets" }) }],
+  ["a refusal that is no problem", { ...refused, answer: answered(404, { error: "no" }) }],
+  ["a problem of another status", { ...refused, answer: answered(404, { ...problem, status: 400 }) }],
+  ["a problem of another request", { ...refused, answer: answered(404, { ...problem, requestId: "req_2" }) }],
+  ["HTML in place of a problem", { ...refused, answer: answered(404, "<h1>Not found</h1>", "text/html") }],
+  ["an error that is not OpenAI's", { ...atGateway, answer: answered(400, { error: { message: "No." } }) }],
+])("%s does not pass", (_, outcome) => {
+  expect(judge(outcome)).not.toEqual([]);
+});

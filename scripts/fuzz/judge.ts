@@ -1,0 +1,77 @@
+/** What came back for one request, as far as it is judged. */
+export interface Outcome {
+  surface: "page" | "api" | "gateway";
+  /** What was sent, in one text: nothing is a leak that the caller said themselves. */
+  sent: string;
+  method: string;
+  /** Absent where nothing came within the deadline. */
+  answer?: { status: number; requestId: string | null; contentType: string; text: string };
+}
+
+/** Nothing that a caller is told may look like the inside of the server. */
+const insides: readonly [string, RegExp][] = [
+  ["a stack trace", /\bat (?:async )?[\w.<>]+ \([^)\s]+:\d+:\d+\)|^\s+at .+:\d+:\d+$/m],
+  ["a path of the server", /node_modules|file:\/\/\/|\/(?:w|work|home|root|tmp)\/[\w.-]+\/|\.tsx?:\d+/],
+  [
+    "SQL",
+    /\bsyntax error at or near\b|\bviolates (?:check|foreign|not-null|unique)\b|\brelation \\?"|\bSQLSTATE\b|\bPGRST\d{3}\b/i,
+  ],
+  ["a table or function", /\b(?:private|auth|ai)\.(?!gatehouse)[a-z]+(?:_[a-z]+)+\b/],
+  ["a connection string", /postgres(?:ql)?:\/\//],
+];
+
+/** api.md: 502 and 504 say that a model's provider failed, which made-up requests may well bring about. */
+const ofProvider = new Set([502, 504]);
+
+/** Makes a judge that knows secrets: whoever did not send one must not get it either. */
+export function createJudge(secrets: readonly string[]): (outcome: Outcome) => string[] {
+  const telling = secrets.filter((secret) => secret.length >= 8);
+  return ({ surface, sent, method, answer }) => {
+    if (!answer) return ["no answer within the deadline"];
+    const { status, requestId, text } = answer;
+    const faults: string[] = [];
+    const said = (found: string) => sent.includes(found) || JSON.stringify(sent).includes(found);
+    if (status >= 500 && !(surface === "gateway" && ofProvider.has(status))) faults.push(`status ${status}`);
+    if (!requestId) faults.push("no x-request-id");
+    for (const secret of telling) {
+      if (text.includes(secret) && !said(secret)) faults.push(`a secret: ${secret.slice(0, 6)}…`);
+    }
+    // Pages have words of their own, and the reference shows names; what they say of failures is judged.
+    if (status >= 400 || surface !== "page") {
+      for (const [what, pattern] of insides) {
+        const found = pattern.exec(text)?.[0];
+        if (found !== undefined && !said(found)) faults.push(`${what}: ${found.slice(0, 80)}`);
+      }
+    }
+    if (status >= 400 && surface !== "page" && method !== "HEAD") faults.push(...malformed(surface, answer));
+    return faults;
+  };
+}
+
+/** What is wrong with an API's refusal; nothing where it is well-formed. */
+function malformed(
+  surface: "api" | "gateway",
+  { status, requestId, contentType, text }: NonNullable<Outcome["answer"]>,
+) {
+  const body = parsed(text);
+  // Calls that the web server passes on keep the gateway's shape.
+  const error = body?.error as Record<string, unknown> | undefined;
+  if (surface === "gateway" || (error && !("code" in (body ?? {})))) {
+    const said = error && ["message", "type", "code", "request_id"].every((name) => typeof error[name] === "string");
+    if (!said || !("param" in error)) return [`${status}: not an OpenAI error: ${text.slice(0, 120)}`];
+    return error.request_id === requestId ? [] : ["the error's request id is another than the header's"];
+  }
+  if (!contentType.startsWith("application/problem+json")) return [`${status} as ${contentType || "nothing"}`];
+  const said = body && ["type", "title", "detail", "code", "requestId"].every((name) => typeof body[name] === "string");
+  if (!said || body.status !== status) return [`${status}: not a problem: ${text.slice(0, 120)}`];
+  return body.requestId === requestId ? [] : ["the problem's request id is another than the header's"];
+}
+
+function parsed(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import type { ApiDocument, DescribedOperation, Schema } from "../../remix-app/api-reference/documents.ts";
+import routes from "../../remix-app/routes.ts";
+import { openRoutes } from "../test/routes.ts";
+
+/** One thing to be asked: a route of the table by one method, or an operation of a document. */
+export interface Target {
+  name: string;
+  surface: "page" | "api" | "gateway";
+  at: "platform" | "satellite" | "gateway";
+  method: string;
+  /** With its parameters in braces. */
+  path: string;
+  operation?: DescribedOperation;
+  resolve: (ref: string) => Schema;
+}
+
+const nothing = (): Schema => ({});
+
+/** Every route of the table by GET and by POST, and every operation of the documents. */
+export function everyTarget(): Target[] {
+  const ofRoutes = routes.flatMap(({ index, path: pattern = "" }) => {
+    const written = `/${index ? "" : pattern === "*" ? "no/such/page" : pattern.replaceAll(/:(\w+)/g, "{$1}")}`;
+    const at = openRoutes[pattern] === "not of the platform" ? ("satellite" as const) : ("platform" as const);
+    const surface = written.startsWith("/api/") ? ("api" as const) : ("page" as const);
+    return ["GET", "POST"].map((method) => ({
+      name: `${method} ${written}`,
+      surface,
+      at,
+      method,
+      path: written,
+      resolve: nothing,
+    }));
+  });
+  const described = (["platform", "gateway"] as const).flatMap((area) => operationsOf(area));
+  const known = new Set(described.map(({ name }) => name));
+  return [...described, ...ofRoutes.filter(({ name }) => !known.has(name))];
+}
+
+function operationsOf(area: "platform" | "gateway"): Target[] {
+  const { paths, components } = JSON.parse(readFileSync(`docs/openapi/${area}.json`, "utf8")) as ApiDocument;
+  const resolve = (ref: string) => components.schemas[ref.split("/").at(-1) ?? ""] ?? {};
+  return Object.entries(paths).flatMap(([written, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${written}`,
+      surface: area === "gateway" ? ("gateway" as const) : ("api" as const),
+      at:
+        area === "gateway"
+          ? ("gateway" as const)
+          : operation.operationId === "verifyAppToken"
+            ? ("satellite" as const)
+            : ("platform" as const),
+      method: method.toUpperCase(),
+      path: written,
+      operation,
+      resolve,
+    })),
+  );
+}
+
+/** Names and values of the forms' fields, as the pages' sources have them. */
+export function formWords(): { names: string[]; values: string[] } {
+  const sources = readdirSync("remix-app", { recursive: true, encoding: "utf8" })
+    .filter((file) => /\.tsx?$/.test(file) && !file.includes(".test."))
+    .map((file) => readFileSync(path.join("remix-app", file), "utf8"));
+  const all = (pattern: RegExp) => [
+    ...new Set(sources.flatMap((text) => [...text.matchAll(pattern)].map(([, word = ""]) => word))),
+  ];
+  return { names: all(/\bname="([A-Za-z]\w{0,40})"/g), values: all(/\bvalue="([^"{}]{1,60})"/g) };
+}

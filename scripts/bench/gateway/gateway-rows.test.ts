@@ -72,3 +72,16 @@ test("beside Portkey ours has to be ahead of it, too", () => {
   expect(rowOf(both, "p99-64")).toMatchObject({ goal: "≤ 20 ms", verdict: "missed" });
   expect(rowOf(both, "cpu-ratio")).toEqual({ goal: "≥ 2 ×", figure: "2.50 ×", verdict: "met" });
 });
+
+test("a load that does not count is no sample", () => {
+  const none = { ...latency(1, 1), quantilesMs: [] };
+  const failed = { ...load(Number.NaN, 1), quantilesMs: [] };
+  const partly = {
+    ...measured,
+    latency: { ...measured.latency, gatehouse: [none, latency(2.5, 9), none] },
+    throughput: { "16": { gatehouse: [failed, load(4_100, 9)] }, "64": { gatehouse: [failed] }, hot: {} },
+  };
+  expect(rowOf(partly, "added-p50").figure).toBe("0.50 ms");
+  expect(rowOf(partly, "rate-16").figure).toBe("4,100 a second");
+  expect(rowOf(partly, "rate-64").verdict).toBe("not measured");
+});

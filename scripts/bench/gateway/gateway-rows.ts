@@ -24,7 +24,10 @@ export function gatewayRows(
 }
 
 const at = (sample: { quantilesMs: number[] } | undefined, index = -1) => sample?.quantilesMs[index] ?? Number.NaN;
-const texts = (samples: readonly number[], digits = 1) => (samples.length ? median(samples).toFixed(digits) : "—");
+/** Without the loads that do not count. */
+const known = (samples: readonly number[]) => samples.filter((sample) => !Number.isNaN(sample));
+const texts = (samples: readonly number[], digits = 1) =>
+  known(samples).length ? median(known(samples)).toFixed(digits) : "—";
 
 /** A figure of ours, less that of the upstream alone in the same round. */
 function added(ours: readonly number[] = [], bare: readonly number[] = []): number[] {
@@ -66,11 +69,11 @@ function throughputRows(
   { load, workspaces }: { load: LoadName; workspaces: number },
 ): Row[] {
   const of = (target: TargetName): ThroughputSample[] => throughput[load]?.[target] ?? [];
-  const rates = (target: TargetName) => of(target).map((sample) => sample.perSecond);
-  const tails = (target: TargetName) => of(target).map((sample) => at(sample, p99));
+  const rates = (target: TargetName) => known(of(target).map((sample) => sample.perSecond));
+  const tails = (target: TargetName) => known(of(target).map((sample) => at(sample, p99)));
   const peer = { rate: median(rates("portkey")), tail: median(tails("portkey")) };
   const name = `${load} connections, ${workspaces.toLocaleString("en")} workspaces`;
-  const noPeer = of("portkey").length === 0;
+  const noPeer = rates("portkey").length === 0;
   return [
     {
       id: `rate-${load}`,
@@ -101,7 +104,7 @@ function hotRow({ throughput }: GatewayMeasurements): Row {
     goal: { atLeast: 2_000 },
     unit: "a second",
     digits: 0,
-    samples: samples.map((sample) => sample.perSecond),
+    samples: known(samples.map((sample) => sample.perSecond)),
     note: `p99 ${texts(samples.map((sample) => at(sample, p99)))} ms`,
   };
 }

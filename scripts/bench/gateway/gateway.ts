@@ -53,7 +53,7 @@ export async function measureGateway(options: {
     const stopWatching = watchMemory(ours.pid, measured);
     const postgresPid = stack.services.find(({ name }) => name === "postgres")?.pid ?? 0;
     const { begin } = progress;
-    const context = { plan, targets, upstream, client, ownerId: tenants.ownerId, postgresPid, signal, begin };
+    const context = { plan, targets, upstream, client, ownerId: tenants.ownerId, postgresPid, signal, begin, complain };
     try {
       for (let round = 1; round <= plan.rounds && progress.leftMs() > 0; round += 1) {
         await runRound(context, measured, round).catch((error: unknown) => {

@@ -88,7 +88,7 @@ function barFigure(title: string, { unit, groups }: { unit: string; groups: read
 
 function throughputFigure(measured: GatewayMeasurements): Figure | undefined {
   const sample = (load: LoadName, kind: TargetName) =>
-    (measured.throughput[load]?.[kind] ?? []).map(({ perSecond }) => perSecond);
+    (measured.throughput[load]?.[kind] ?? []).flatMap(({ perSecond }) => (Number.isNaN(perSecond) ? [] : perSecond));
   // The upstream alone is far beyond both, and stands in the table of goals.
   const groups = groupsOf(measured, { sample, kinds: ["gatehouse", "portkey"] });
   const goals = groups.map((group) => ({ ...group, goal: group.label === "one hot workspace" ? 2_000 : 4_000 }));

@@ -3,47 +3,53 @@
 
 create function ai.key_spent_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
-  language sql
+  language plpgsql
+  -- Stable, so that all statements in it see one moment, and each run counts once.
   stable
   security invoker
   set search_path = ''
 as $$
-  with bounds as (
-    select
-      (month at time zone 'UTC')::date as first_day, s.before,
-      greatest(month, s.before::timestamp at time zone 'UTC') as live_from
-    from ai.usage_sealed s
-  ), changed_days as (
-    select distinct c.day
-    from bounds b
-    join ai.usage_changes c on c.workspace_id = (caller).workspace_id and c.day >= b.first_day and c.day < b.before
-  ), live_ranges as (
-    select b.live_from as first_moment, 'infinity'::timestamptz as end_moment from bounds b
-    union all
-    select d.day::timestamp at time zone 'UTC', (d.day + 1)::timestamp at time zone 'UTC' from changed_days d
-  ), parts as (
-    select u.requests, u.cost_usd, u.billed_credits, u.unmetered_credits
-    from bounds b
-    join ai.usage_daily u
-      on u.workspace_id = (caller).workspace_id
-      and u.day >= b.first_day
-      and u.day < b.before
-      and u.key_lineage_id = (caller).lineage_id
-    where u.day not in (select d.day from changed_days d)
+declare
+  sealed_before date := (select s.before from ai.usage_sealed s);
+  first_day date := (month at time zone 'UTC')::date;
+  live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
+  changed_days date[] := array(
+    select distinct c.day from ai.usage_changes c
+    where c.workspace_id = caller.workspace_id and c.day >= first_day and c.day < sealed_before
+  );
+begin
+  return query
+  select sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
+  from (
+    select u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
+    from ai.usage_daily u
+    where u.workspace_id = caller.workspace_id
+      and u.day >= first_day
+      and u.day < sealed_before
+      and u.key_lineage_id = caller.lineage_id
+      and not u.day = any (changed_days)
     union all
     select 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from live_ranges l
-    join ai.runs r
-      on r.workspace_id = (caller).workspace_id
-      and r.created_at >= l.first_moment
-      and r.created_at < l.end_moment
-      and r.key_lineage_id = (caller).lineage_id
-  )
-  select sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits) from parts p
+    from ai.runs r
+    where r.workspace_id = caller.workspace_id and r.created_at >= live_from and r.key_lineage_id = caller.lineage_id
+    union all
+    select 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    from unnest(changed_days) as d (day)
+    cross join lateral (
+      select x.*
+      from ai.runs x
+      where x.workspace_id = caller.workspace_id
+        and x.created_at >= d.day::timestamp at time zone 'UTC'
+        and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
+        and x.key_lineage_id = caller.lineage_id
+      offset 0
+    ) as r
+  ) as p;
+end
 $$;
 comment on function ai.key_spent_since(ai.caller, timestamptz) is
   'What a key''s lineage used from the beginning of a UTC day on: sums where a day is over and unchanged, the rest from the '
-  'runs themselves, in one statement, so that each run counts once.';
+  'runs themselves.';
 revoke execute on function ai.key_spent_since(ai.caller, timestamptz) from public, anon, authenticated;
 
 create function ai.person_spent_since(caller ai.caller, month timestamptz)

@@ -1,0 +1,79 @@
+import { readFile } from "node:fs/promises";
+import { query } from "../scripts/test/people.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+
+/** A person's personal workspace, with a run a day of so many days. @returns its id */
+async function workspaceOf({ email }: Person, days: number): Promise<string> {
+  const [workspace] = await query<{ id: string }>(
+    "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+    [email],
+  );
+  await query(
+    `insert into ai.runs (
+       id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes, route,
+       markup, status, usage_source, input_tokens, output_tokens, cost_usd, billed_credits, reserved_usd,
+       reserved_credits, latency_ms, settled_at
+     )
+     select
+       ai.run_id(moment), moment, $1, 'session', 'interactive', 'chat', 'test-' || n, 'a-model-with-a-rather-long-name',
+       '[{"position": 1, "provider": "demo", "model": "m", "prices": []}]', 1, 1,
+       case when n % 7 = 3 then 'failed' else 'succeeded' end, 'provider', 1234, 567, 0.0042 * (1 + n % 5), 1.5, 0, 0,
+       100 * (1 + n % 9), moment
+     from (select n, now() - n * interval '24 hours' as moment from generate_series(0, $2::integer - 1) n) m`,
+    [workspace?.id, days],
+  );
+  return workspace?.id ?? "";
+}
+
+test("the studio shows what is used, in a range of the address, with scripts and without", async ({
+  page,
+  browser,
+  member,
+}) => {
+  const workspaceId = await workspaceOf(member, 60);
+  await signIn(page, member, { at: `/login?returnUrl=/workspaces/${workspaceId}/ai` });
+  await expect(page.getByRole("heading", { level: 2, name: "Overview" })).toBeVisible();
+  await expect(page.getByRole("img", { name: /Spend by day/ })).toBeVisible();
+  await expect(page.getByRole("table", { name: "Usage by day" }).getByRole("row")).toHaveCount(31);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await page.getByRole("link", { name: "7 days" }).click();
+  await page.getByRole("link", { name: "model", exact: true }).click();
+  await page.getByRole("link", { name: "Requests" }).click();
+  expect(new URL(page.url()).search).toBe("?range=7d&by=model&show=requests");
+  await expect(page.getByRole("figure")).toContainText("7 requests");
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  const plain = await (
+    await browser.newContext({ javaScriptEnabled: false, storageState: await page.context().storageState() })
+  ).newPage();
+  await plain.goto(page.url());
+  await plain.getByText("Other days").click();
+  const lastWeek = new Date(Date.now() - 6 * 24 * 60 * 60 * 1000).toISOString().slice(0, 10);
+  await plain.getByLabel("First day").fill(lastWeek);
+  await plain.getByLabel("Last day").fill(lastWeek);
+  await plain.getByRole("button", { name: "Show" }).click();
+  await expect(plain.getByRole("table", { name: "Usage by model" })).toContainText("a-model-with-a-rather-long-name");
+  await plain.getByRole("link", { name: "day", exact: true }).click();
+  const [file] = await Promise.all([plain.waitForEvent("download"), plain.getByRole("link", { name: "CSV" }).click()]);
+  expect(file.suggestedFilename()).toBe("usage-by-day.csv");
+  expect(await readFile(await file.path(), "utf8")).toMatch(new RegExp(`^day,.*\r\n${lastWeek},0.00`));
+  await plain.getByRole("link", { name: lastWeek }).click();
+  await expect(plain.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(2);
+
+  await page.getByRole("navigation", { name: "AI studio" }).getByRole("link", { name: "Runs" }).click();
+  await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(51);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("link", { name: "Older runs" }).click();
+  await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(11);
+  await page.getByLabel("Status").selectOption("failed");
+  await page.getByRole("button", { name: "Filter" }).click();
+  await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(10);
+  await page.getByRole("link", { name: "a-model-with-a-rather-long-name" }).first().click();
+  await expect(page.getByRole("heading", { level: 2, name: "Run" })).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+});

@@ -12,7 +12,8 @@ import { test as base, expect } from "./test.ts";
 const test = base.extend<{ memo: { origin: string; name: string } }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   memo: async ({}, use) => {
-    const source = /^```js\n([\s\S]*?)^```$/m.exec(await readFile("docs/satellites.md", "utf8"))?.[1] ?? "";
+    const source =
+      /^```js needs=browser\n([\s\S]*?)^```$/m.exec(await readFile("docs/satellites.md", "utf8"))?.[1] ?? "";
     expect(source.trimEnd().split("\n").length).toBeLessThanOrEqual(40);
     const directory = await mkdtemp(path.join(tmpdir(), "satellite-"));
     const file = path.join(directory, "satellite.mjs");

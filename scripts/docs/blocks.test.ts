@@ -1,0 +1,61 @@
+import { describe, expect, test } from "vitest";
+import { type Language, readBlocks, renderFault, withoutBlocks } from "./blocks.ts";
+import { parseBlock } from "./parse-block.ts";
+
+const block = (language: Language, text: string) => ({ file: "a.md", line: 1, language, text });
+
+describe("readBlocks", () => {
+  test("finds blocks of the checked languages with their lines, indented ones without their indent", () => {
+    const text =
+      "Text\n\n```sh\nls\n```\n\n   ```ts needs=context\n   if (a) {\n     b();\n   }\n   ```\n\n```mermaid\nx\n```\n";
+    expect(readBlocks("a.md", text)).toEqual({
+      blocks: [
+        { file: "a.md", line: 3, language: "sh", text: "ls\n" },
+        { file: "a.md", line: 7, language: "ts", need: "context", text: "if (a) {\n  b();\n}\n" },
+      ],
+      faults: [],
+    });
+  });
+
+  test.each(["needs=luck", "hosted,docker", "needs=hosted needs=docker", "needs="])("refuses the label %s", (label) => {
+    const { faults } = readBlocks("a.md", `Text\n\`\`\`sh ${label}\nls\n\`\`\`\n`);
+    expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is no label/)]);
+  });
+
+  test("refuses a block that is not closed", () => {
+    expect(readBlocks("a.md", "```sh\nls\n").faults).toEqual([
+      { file: "a.md", line: 1, message: "the block is not closed" },
+    ]);
+  });
+});
+
+test("withoutBlocks keeps the numbers of the lines", () => {
+  expect(withoutBlocks("a\n```sh\n`x`\n```\nb")).toBe("a\n\n\n\nb");
+});
+
+describe("parseBlock", () => {
+  const good: [Language, string][] = [
+    ["sh", "for each in 1 2; do echo $each; done\n"],
+    ["ts", "const { data } = await call<string>();\n"],
+    ["js", "export const a = 1;\n"],
+    ["sql", "select 1; select 2;\n"],
+    ["json", '{ "a": 1 }\n'],
+    ["ini", "# why\nA=1\n\nB_2=smtps://user:password@host:465\n"],
+  ];
+  test.each(good)("takes good %s", async (language, text) => {
+    expect(await parseBlock(block(language, text))).toBeUndefined();
+  });
+
+  const bad: [Language, string][] = [
+    ["sh", "for each in 1 2; do\n"],
+    ["ts", "const a: = 1;\n"],
+    ["js", "const = 1;\n"],
+    ["sql", "selec 1;\n"],
+    ["json", "{ a: 1 }\n"],
+    ["ini", "A=1\nB\n"],
+    ["ini", "A=1\nA=2\n"],
+  ];
+  test.each(bad)("refuses bad %s", async (language, text) => {
+    expect(await parseBlock(block(language, text))).toMatch(/./);
+  });
+});

@@ -1,0 +1,80 @@
+/** What a fenced block may want that is not here when documents are checked; the reason why it is only parsed. */
+const needs = {
+  hosted: "a hosted Supabase project",
+  production: "a deployed configuration",
+  docker: "Docker",
+  python: "Python with the packages that it imports; it runs where they are",
+  checkout: "a checkout or servers of its own",
+  browser: "a browser: a test in e2e/ runs it",
+  values: "values that its reader fills in",
+  context: "the program that it is a part of",
+} as const;
+
+export type Need = keyof typeof needs;
+
+const languages = ["sh", "ts", "js", "python", "sql", "json", "ini"] as const;
+export type Language = (typeof languages)[number];
+
+/** A fenced block of a document, as far as it is in a language that is checked. */
+export type Block = { file: string; line: number; language: Language; need?: Need; text: string };
+
+/** Something that is wrong with a document, and where. */
+export type Fault = { file: string; line: number; message: string };
+
+/** A fault as editors and people read it. */
+export function renderFault({ file, line, message }: Fault): string {
+  return `${file}:${line}: ${message}`;
+}
+
+const fence = /^( *)(`{3,})([^`]*)$/;
+
+/**
+ * Reads a document's fenced blocks (CommonMark 4.5). The info string is the language and, where the block cannot run
+ * when documents are checked, one `needs=` of the closed list.
+ */
+export function readBlocks(file: string, markdown: string): { blocks: Block[]; faults: Fault[] } {
+  const blocks: Block[] = [];
+  const faults: Fault[] = [];
+  const lines = markdown.split("\n");
+  for (let at = 0; at < lines.length; at += 1) {
+    const opening = fence.exec(lines[at] ?? "");
+    if (!opening) continue;
+    const [, indent = "", ticks = "", info = ""] = opening;
+    const end = lines.findIndex((line, index) => index > at && line.trim() === ticks);
+    const line = at + 1;
+    if (end < 0) {
+      faults.push({ file, line, message: "the block is not closed" });
+      break;
+    }
+    const text = lines.slice(at + 1, end).map((each) => (each.startsWith(indent) ? each.slice(indent.length) : each));
+    at = end;
+    const [name = "", ...labels] = info.trim().split(/\s+/);
+    const language = languages.find((each) => each === name);
+    if (!language) continue;
+    const label = labels[0]?.replace(/^needs=/, "");
+    const need = (Object.keys(needs) as Need[]).find((each) => each === label);
+    if (labels.length > 1 || (label !== undefined && !need)) {
+      const known = Object.keys(needs).join(", ");
+      faults.push({ file, line, message: `“${labels.join(" ")}” is no label: use needs= with one of ${known}` });
+    }
+    blocks.push({ file, line, language, ...(need && { need }), text: `${text.join("\n")}\n` });
+  }
+  return { blocks, faults };
+}
+
+/** The same document with its fenced blocks blank, so that lines keep their numbers. */
+export function withoutBlocks(markdown: string): string {
+  let inside = "";
+  return markdown
+    .split("\n")
+    .map((line) => {
+      const ticks = fence.exec(line)?.[2];
+      if (inside) {
+        if (line.trim() === inside) inside = "";
+        return "";
+      }
+      if (ticks) inside = ticks;
+      return ticks ? "" : line;
+    })
+    .join("\n");
+}

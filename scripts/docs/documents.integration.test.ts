@@ -1,0 +1,56 @@
+import { describe, expect, test } from "vitest";
+import { withDatabase } from "../local-stack/database.ts";
+import { readStack } from "../test/stack.ts";
+import { type Block, type Fault, readBlocks, renderFault } from "./blocks.ts";
+import { guides, readDocument } from "./documents.ts";
+import { isRunnable, openWorkplace, runBlock } from "./run-block.ts";
+
+const stack = readStack();
+const runnable = guides
+  .map((file) => ({ file, blocks: readBlocks(file, readDocument(file)).blocks.filter(isRunnable) }))
+  .filter(({ blocks }) => blocks.length > 0);
+
+/** A document's blocks run one after the other; documents side by side. */
+const limitMs = 90_000;
+
+describe("the documents' commands and snippets", { timeout: limitMs }, () => {
+  test.concurrent.each(runnable)("$file does what it says, top to bottom", async ({ file, blocks }) => {
+    const workplace = await openWorkplace(stack);
+    const faults: Fault[] = [];
+    try {
+      for (const block of blocks) {
+        const message = await runBlock(block, workplace);
+        if (message !== undefined) faults.push({ file, line: block.line, message });
+      }
+    } finally {
+      await workplace.remove();
+    }
+    expect(faults.map(renderFault)).toEqual([]);
+  });
+
+  const sample = { file: "sample.md", line: 1 };
+  const broken: Block[] = [
+    { ...sample, language: "sh", text: "false | cat\n" },
+    { ...sample, language: "sh", text: 'curl "$AI/v1/chat/completions" -H "Authorization: Bearer wrong"\n' },
+    { ...sample, language: "ts", text: 'const a: number = 1;\nif (a) throw new Error("broken");\n' },
+    { ...sample, language: "js", text: 'import "nowhere";\n' },
+    { ...sample, language: "sql", text: "insert into ai.plans (id) values (null);\n" },
+  ];
+  test.each(broken)("$language that fails is found out: $text", async (block) => {
+    const workplace = await openWorkplace(stack);
+    const message = await runBlock(block, workplace);
+    await workplace.remove();
+    expect(message).toMatch(/./);
+  });
+
+  test("SQL leaves nothing behind", async () => {
+    const text = "insert into ai.plans (id, name, payer) values ('docs_sample', 'Sample', 'member');\n";
+    const workplace = await openWorkplace(stack);
+    expect(await runBlock({ ...sample, language: "sql", text }, workplace)).toBeUndefined();
+    await workplace.remove();
+    const { rows } = await withDatabase(stack.supabase.dbUrl, (client) =>
+      client.query("select id from ai.plans where id in ('docs_sample', 'free')"),
+    );
+    expect(rows).toEqual([{ id: "free" }]);
+  });
+});

@@ -1,0 +1,61 @@
+import { globSync, readdirSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { type Fault, readBlocks, renderFault } from "./blocks.ts";
+import { decisions, guides, readDocument } from "./documents.ts";
+import { parseBlock } from "./parse-block.ts";
+import { linkFaults, npmFaults, pathFaults } from "./references.ts";
+import { readSections, schemaNames, unknownSettings, unwrittenSettings } from "./settings.ts";
+
+const { scripts } = JSON.parse(readDocument("package.json")) as { scripts: Record<string, string> };
+const generated = ["node_modules", ".local", "build", "test-results", "bench-results", ".git"];
+const surroundings = {
+  scripts: Object.keys(scripts),
+  topLevel: readdirSync(".").filter((name) => !generated.includes(name)),
+};
+const readable = (faults: Fault[]) => faults.map(renderFault);
+
+describe("what the documents say", () => {
+  test.each(guides)("%s has blocks that parse, each with a known reason where it does not run", async (file) => {
+    const { blocks, faults } = readBlocks(file, readDocument(file));
+    for (const block of blocks) {
+      const message = await parseBlock(block);
+      if (message !== undefined) faults.push({ file, line: block.line, message });
+    }
+    expect(readable(faults)).toEqual([]);
+  });
+
+  test.each([...guides, ...decisions])("%s names scripts, files and headings that are there", (file) => {
+    const text = readDocument(file);
+    expect(
+      readable([
+        ...npmFaults(file, text, surroundings),
+        ...linkFaults(file, text, readDocument),
+        ...pathFaults(file, text, surroundings),
+      ]),
+    ).toEqual([]);
+  });
+
+  test("docs/settings.md and the code name the same settings", () => {
+    const file = "docs/settings.md";
+    const sections = readSections(readDocument(file));
+    const faults = sections.flatMap((section) => unknownSettings(file, section, codeOf(section.heading)));
+    const taken = [
+      "remix-app/env.server.ts",
+      "remix-app/satellite-env.server.ts",
+      "supabase/functions/_gateway/environment.ts",
+      "supabase/functions/_gateway/telemetry/settings.ts",
+      "scripts/local-stack/environment.ts",
+    ].flatMap((module) => schemaNames(readDocument(module)));
+    expect(taken).toContain("SUPABASE_URL");
+    expect(readable([...faults, ...unwrittenSettings(file, sections, taken)])).toEqual([]);
+  });
+});
+
+/** The code whose settings a section lists: the file or folder of its heading; the tests', where it names none. */
+function codeOf(heading: string): string {
+  const place = /`([^`]+)`/.exec(heading)?.[1];
+  const pattern = place?.replace(/\/$/, "/**/*.ts").replace(/scripts\/local-stack\/.*/, "scripts/local-stack/**/*.ts");
+  return globSync(pattern ?? "{scripts,e2e}/**/*.ts")
+    .map(readDocument)
+    .join("\n");
+}

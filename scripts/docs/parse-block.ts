@@ -1,0 +1,57 @@
+import { spawnSync } from "node:child_process";
+import { parseEnv } from "node:util";
+import ts from "typescript";
+import { splitStatements } from "../local-stack/statements.ts";
+import type { Block, Language } from "./blocks.ts";
+
+const parsers: Record<Language, (text: string) => string | undefined | Promise<string | undefined>> = {
+  sh: (text) => spoken("bash", ["-n"], text),
+  ts: (text) => syntaxFault(text, "block.ts"),
+  js: (text) => syntaxFault(text, "block.js"),
+  // Its parser is in Python: where there is one, the block is parsed as it is run.
+  python: () => undefined,
+  sql: async (text) => thrown(() => splitStatements(text)),
+  json: async (text) => thrown(() => JSON.parse(text)),
+  ini: settingsFault,
+};
+
+/** Parses a block by its language's own grammar. @returns what is wrong with it */
+export async function parseBlock({ language, text }: Block): Promise<string | undefined> {
+  return parsers[language](text);
+}
+
+function spoken(command: string, args: string[], input: string): string | undefined {
+  const { status, stderr, error } = spawnSync(command, args, { input, encoding: "utf8" });
+  return status === 0 ? undefined : (error?.message ?? stderr.trim());
+}
+
+async function thrown(work: () => unknown): Promise<string | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function syntaxFault(text: string, fileName: string): string | undefined {
+  const { diagnostics = [] } = ts.transpileModule(text, {
+    fileName,
+    reportDiagnostics: true,
+    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ESNext, erasableSyntaxOnly: true },
+  });
+  return diagnostics.length === 0
+    ? undefined
+    : diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, "\n")).join("\n");
+}
+
+/** Node's own parser of `.env` takes anything; each line that is not blank or a comment must have come out of it. */
+function settingsFault(text: string): string | undefined {
+  const lines = text.split("\n").filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
+  const names = Object.keys(parseEnv(text));
+  const lost = lines.find(
+    (line) => !names.includes(line.split("=")[0]?.trim() ?? "") || !/^[A-Z_][A-Z0-9_]*=/.test(line),
+  );
+  if (lost !== undefined) return `“${lost}” sets nothing`;
+  return names.length === lines.length ? undefined : "a name is set twice";
+}

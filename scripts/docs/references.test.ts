@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { renderFault } from "./blocks.ts";
+import { linkFaults, npmFaults, pathFaults } from "./references.ts";
+import { readSections, schemaNames, unknownSettings, unwrittenSettings } from "./settings.ts";
+
+const surroundings = { scripts: ["start", "dev"], topLevel: ["scripts", "docs", "package.json"] };
+
+test("npmFaults names a script that package.json lacks, in blocks too", () => {
+  const text = "`npm start`, `npm run dev -- --x`\n```sh\nnpm ci && npm run deploy:all\nnpm test\n```\n";
+  expect(npmFaults("a.md", text, surroundings).map(renderFault)).toEqual([
+    "a.md:3: package.json has no script “deploy:all”",
+    "a.md:4: package.json has no script “test”",
+  ]);
+});
+
+test("linkFaults names missing files and headings, and leaves other hosts and blocks alone", () => {
+  const text =
+    "[a](settings.md) [b](https://example.com/x) [c](nowhere.md)\n[d](settings.md#web-server) [e](#none)\n```\n[f](gone.md)\n```";
+  const faults = linkFaults("docs/a.md", text, () => "# A\n\n## Web server\n");
+  expect(faults.map(renderFault)).toEqual([
+    "docs/a.md:1: links to docs/nowhere.md, which is not there",
+    "docs/a.md:2: links to docs/a.md, which is not there",
+  ]);
+});
+
+test("linkFaults knows the headings of its own document", () => {
+  const read = () => "# A\n\n## What is this? — `GET /v1/key`\n";
+  const text = "[a](#what-is-this--get-v1key) [b](#what-is-that)";
+  expect(linkFaults("docs/settings.md", text, read).map(renderFault)).toEqual([
+    "docs/settings.md:1: links to #what-is-that, which is no heading of docs/settings.md",
+  ]);
+});
+
+test("pathFaults names paths of the repository that are not there, and takes patterns", () => {
+  const text =
+    "`scripts/docs/references.ts` `scripts/nothing.ts` `/docs/api` `a/b` `scripts/docs/*.ts`\n`scripts/<what>.sql` `scripts/docs/`";
+  expect(pathFaults("a.md", text, surroundings).map(renderFault)).toEqual([
+    "a.md:1: names scripts/nothing.ts, which is not there",
+    "a.md:2: names scripts/*.sql, which is not there",
+  ]);
+});
+
+describe("settings", () => {
+  const markdown =
+    "## Web — `a.ts`\n\n| name | for | else |\n|---|---|---|\n| `BASE_URL`, `PORT` | x | `OLD_NAME` |\n| `AI_PROVIDER_<ID>_KEY` | x | |\n";
+  const sections = readSections(markdown);
+
+  test("are read with their lines", () => {
+    expect(sections).toEqual([
+      {
+        heading: "Web — `a.ts`",
+        names: [
+          { name: "BASE_URL", line: 5 },
+          { name: "PORT", line: 5 },
+          { name: "AI_PROVIDER_<ID>_KEY", line: 6 },
+        ],
+        mentions: ["BASE_URL", "PORT", "OLD_NAME", "AI_PROVIDER_<ID>_KEY"],
+      },
+    ]);
+  });
+
+  test("that the code does not know are named, by whole names", () => {
+    const [section] = sections;
+    if (!section) throw new Error("no section");
+    expect(unknownSettings("s.md", section, "BASE_URL PORT AI_PROVIDER_ + id + _KEY")).toEqual([]);
+    expect(unknownSettings("s.md", section, "BASE_URL_2 PORT AI_PROVIDER_").map(renderFault)).toEqual([
+      "s.md:5: BASE_URL is in no code of its section",
+      "s.md:6: AI_PROVIDER_<ID>_KEY is in no code of its section",
+    ]);
+  });
+
+  test("that the document leaves out are named", () => {
+    const names = schemaNames(
+      "z.object({\n  BASE_URL: origin,\n  PORT: z.coerce.number(),\n  OLD_NAME: z\n    .string(),\n  NEW_NAME: z.string(),\n})",
+    );
+    expect(names).toEqual(["BASE_URL", "PORT", "OLD_NAME", "NEW_NAME"]);
+    expect(unwrittenSettings("s.md", sections, names).map(renderFault)).toEqual([
+      "s.md:1: does not name NEW_NAME, which the code takes",
+    ]);
+  });
+});

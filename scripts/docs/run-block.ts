@@ -1,0 +1,118 @@
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import path from "node:path";
+import pg from "pg";
+import type { Stack } from "../test/stack.ts";
+import type { Block } from "./blocks.ts";
+
+/** Some blocks are half a dozen commands of npm. */
+const limitMs = 60_000;
+/** Shorter than Postgres's deadlock_timeout (1 s), so that it is never somebody else's transaction that gives way. */
+const lockLimitMs = 200;
+const lockAttempts = 20;
+
+/**
+ * Where blocks run: a directory that looks like the checkout, so that imports and npm's scripts work, with a `.local/`
+ * of its own that describes the stack, so that nothing of the developer's is written to.
+ */
+export type Workplace = { directory: string; stack: Stack; remove: () => Promise<void> };
+
+const checkout = ["package.json", "node_modules", "remix-app", "supabase", "scripts", "docs"];
+
+/** Makes a workplace for the blocks of one document, which may leave files for each other. */
+export async function openWorkplace(stack: Stack): Promise<Workplace> {
+  await mkdir(".local", { recursive: true });
+  const directory = await mkdtemp(path.resolve(".local/docs-"));
+  await mkdir(path.join(directory, ".local"));
+  for (const name of checkout) await symlink(path.resolve(name), path.join(directory, name));
+  await writeFile(path.join(directory, ".local/stack.json"), JSON.stringify(stack), { mode: 0o600 });
+  // By itself curl takes an error's answer for success.
+  await writeFile(path.join(directory, ".curlrc"), "silent\nshow-error\nfail-with-body\n");
+  return { directory, stack, remove: () => rm(directory, { recursive: true, force: true }) };
+}
+
+/** Whether a block is to be run here: it needs nothing that is not, and its language is one that does something. */
+export function isRunnable({ language, need }: Block): boolean {
+  if (language === "json" || language === "ini") return false;
+  return need === undefined || need === "python";
+}
+
+/** Runs a block. @returns what went wrong */
+export async function runBlock(block: Block, workplace: Workplace): Promise<string | undefined> {
+  const { language, line, text } = block;
+  if (language === "sql") return runSql(text, workplace.stack.supabase.dbUrl);
+  if (language === "sh") return runProcess("bash", ["-euo", "pipefail", "-c", text], workplace);
+  if (language === "python") return runProcess("python3", ["-c", runPython, text], workplace);
+  const file = path.join(workplace.directory, `line-${line}.${language === "js" ? "mjs" : "ts"}`);
+  await writeFile(file, text);
+  return runProcess(process.execPath, [file], workplace);
+}
+
+/** Parses the block that is its argument, and runs it where everything that it imports is installed. */
+const runPython = `
+import ast, importlib.util, sys
+block = ast.parse(sys.argv[1])
+names = [alias.name for node in block.body if isinstance(node, ast.Import) for alias in node.names]
+names += [node.module for node in block.body if isinstance(node, ast.ImportFrom)]
+if all(importlib.util.find_spec(name) for name in names):
+    exec(compile(block, "block", "exec"), {})
+`;
+
+function runProcess(command: string, args: string[], { directory, stack }: Workplace): Promise<string | undefined> {
+  const env: NodeJS.ProcessEnv = {
+    NODE_ENV: "test",
+    PATH: [path.resolve("node_modules/.bin"), process.env.PATH].join(path.delimiter),
+    HOME: process.env.HOME,
+    CURL_HOME: directory,
+    GATEHOUSE_STACK: path.join(directory, ".local/stack.json"),
+    AI: stack.ai,
+    KEY: stack.aiKey,
+  };
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd: directory, env, stdio: ["ignore", "pipe", "pipe"], timeout: limitMs });
+    let said = "";
+    const listen = (chunk: Buffer) => {
+      said = (said + chunk).slice(-2_000);
+    };
+    child.stdout.on("data", listen);
+    child.stderr.on("data", listen);
+    // Where there is no Python, its blocks go unseen.
+    child.once("error", (error) => resolve(command === "python3" ? undefined : error.message));
+    child.once("close", (code, signal) => resolve(code === 0 ? undefined : `ended with ${code ?? signal}:\n${said}`));
+  });
+}
+
+/**
+ * Runs SQL as `postgres` on an empty catalogue (no plans, no models), in a transaction that is rolled back. Others may
+ * be using the catalogue: it waits for them for a moment at a time.
+ */
+async function runSql(text: string, connectionString: string): Promise<string | undefined> {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  try {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await client.query(`begin; set local lock_timeout = '${lockLimitMs}ms'; ${emptyCatalogue}`);
+        await client.query(text);
+        await client.query("set constraints all immediate");
+        return undefined;
+      } catch (error) {
+        const waited = error instanceof pg.DatabaseError && error.code === "55P03";
+        if (!waited || attempt === lockAttempts) return error instanceof Error ? error.message : String(error);
+      } finally {
+        await client.query("rollback");
+      }
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+/** Runs and workspaces name models and plans without referring to them. */
+const emptyCatalogue = `
+  delete from ai.model_grants;
+  delete from ai.model_prices;
+  delete from ai.model_routes;
+  delete from ai.models;
+  delete from ai.plans;
+`;

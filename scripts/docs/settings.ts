@@ -1,0 +1,52 @@
+import type { Fault } from "./blocks.ts";
+
+/** A section of docs/settings.md: the settings of one runtime, by the lines that name them. */
+export type Section = { heading: string; names: { name: string; line: number }[]; mentions: string[] };
+
+const settingName = /[A-Z][A-Z0-9]*(?:_(?:[A-Z0-9]+|<[A-Z]+>|\*))*/;
+const inBackticks = new RegExp(`\`(${settingName.source})\``, "g");
+
+/** Reads the tables of docs/settings.md. A name in another column, as an older one, is mentioned and no row of its own. */
+export function readSections(markdown: string): Section[] {
+  const sections: Section[] = [];
+  for (const [index, text] of markdown.split("\n").entries()) {
+    const heading = /^## (.*)$/.exec(text)?.[1];
+    if (heading) sections.push({ heading, names: [], mentions: [] });
+    const section = sections.at(-1);
+    if (!section) continue;
+    section.mentions.push(...[...text.matchAll(inBackticks)].map(([, name = ""]) => name));
+    if (!text.startsWith("|")) continue;
+    const cell = text.split("|")[1] ?? "";
+    section.names.push(...[...cell.matchAll(inBackticks)].map(([, name = ""]) => ({ name, line: index + 1 })));
+  }
+  return sections;
+}
+
+/** The settings that a module's zod schemas have as keys. */
+export function schemaNames(source: string): string[] {
+  return [...source.matchAll(/^ +([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*): (?:z|[a-zA-Z]+)[\n.,(]/gm)].map(
+    ([, name = ""]) => name,
+  );
+}
+
+/** Settings that a section has and its code does not know. */
+export function unknownSettings(file: string, { names }: Section, code: string): Fault[] {
+  return names
+    .filter(({ name }) => !knows(code, name))
+    .map(({ name, line }) => ({ file, line, message: `${name} is in no code of its section` }));
+}
+
+/** Settings that the code takes and the document does not name. */
+export function unwrittenSettings(file: string, sections: readonly Section[], names: readonly string[]): Fault[] {
+  const written = sections.flatMap(({ mentions }) => mentions);
+  return names
+    .filter((name) => !written.includes(name))
+    .map((name) => ({ file, line: 1, message: `does not name ${name}, which the code takes` }));
+}
+
+/** `<ID>` and `*` are anything; a name of such is known by what stands around it. */
+function knows(code: string, name: string): boolean {
+  const parts = name.split(/<[A-Z]+>|\*/).filter((part) => part !== "");
+  if (parts.length === 1 && parts[0] === name) return new RegExp(`\\b${name}\\b`).test(code);
+  return parts.every((part) => code.includes(part));
+}

@@ -8,7 +8,7 @@ import { stepsOfRound } from "./gateway/rounds.ts";
 import { type Part, planOf, readOptions, usage } from "./options.ts";
 import { createProgress, OutOfTime } from "./progress.ts";
 import { writeResults } from "./report/files.ts";
-import { describeMachine } from "./report/machine.ts";
+import { busyWarning, describeMachine } from "./report/machine.ts";
 import type { Row } from "./report/rows.ts";
 import { renderTable } from "./report/table.ts";
 import { type ReportMeasurements, reportRows } from "./reports/reports.ts";
@@ -33,7 +33,7 @@ for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, ()
 const { signal } = stopping;
 const progress = createProgress({ steps: countSteps(), limitMs: plan.limitMs, signal }, process.stderr);
 const machine = describeMachine();
-const complaints: string[] = [];
+const complaints = busyWarning(machine);
 let stack: StartedStack | undefined;
 try {
   progress.begin("a stack");

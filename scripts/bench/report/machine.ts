@@ -35,6 +35,15 @@ export function describeMachine(): Machine {
   };
 }
 
+/** What to hold against the figures, where other work shared the machine from the start. */
+export function busyWarning({ loadBefore }: Pick<Machine, "loadBefore">, cores = availableParallelism()): string[] {
+  const mostShare = 0.5;
+  if (loadBefore <= cores * mostShare) return [];
+  return [
+    `The machine was busy before (load ${loadBefore.toFixed(1)} on ${cores} cores): its times and rates say little.`,
+  ];
+}
+
 function git(...args: string[]): string {
   try {
     return execFileSync("git", args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { busyWarning } from "./machine.ts";
 import { figureText, goalText, type Row, verdictOf } from "./rows.ts";
 import { renderTable } from "./table.ts";
 
@@ -48,4 +49,9 @@ test("the table stands in columns, one line a row, its notes below what they bel
     "a hot workspace  ≥ 2,000 a second  2 (1–3) a second  missed",
     "  of 64 connections",
   ]);
+});
+
+test("a machine is called busy from more than half of its cores on", () => {
+  expect(busyWarning({ loadBefore: 1 }, 2)).toEqual([]);
+  expect(busyWarning({ loadBefore: 1.1 }, 2)).toEqual([expect.stringContaining("load 1.1 on 2 cores")]);
 });

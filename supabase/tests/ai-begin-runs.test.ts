@@ -123,8 +123,8 @@ describe("ai.begin_runs", () => {
         .slice(0, 3)
         .map((tenant) => chatCall(tenant));
     const begun = await Promise.all([
-      ...Array.from({ length: 12 }, () => retried(() => beginAll(shuffled()))),
-      ...Array.from({ length: 40 }, () => retried(async () => [await begin(db, shuffled()[0] ?? {})])),
+      ...Array.from({ length: 12 }, () => admitAll(shuffled())),
+      ...Array.from({ length: 40 }, () => admitAlone(shuffled()[0])),
     ]);
     expect(begun.flat().filter(({ refused }) => refused)).toEqual([]);
     const runs = begun.flat().toSorted(() => Math.random() - 0.5);
@@ -137,7 +137,7 @@ describe("ai.begin_runs", () => {
         ),
       ),
       ...Array.from({ length: 4 }, async () => {
-        const more = await retried(() => beginAll(shuffled()));
+        const more = await admitAll(shuffled());
         await settle(
           db,
           more.map((run) => outcome(run)),
@@ -151,13 +151,20 @@ describe("ai.begin_runs", () => {
   });
 });
 
-/** Who waited too long for a lock asks again; whoever was the victim of a deadlock is a defect. */
-async function retried(work: () => Promise<Begun[]>): Promise<Begun[]> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if ((error as { code?: string }).code !== "55P03") throw error;
-    }
-  }
+/** As begin_run, but that it waits for locks as long as it takes. */
+async function admitAlone(call: object | undefined): Promise<Begun[]> {
+  const sql = "select ai.admit($1, ai.credential_of($1)) as answer";
+  return (await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)])).map(({ answer }) => answer);
+}
+
+/** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
+async function admitAll(calls: readonly object[]): Promise<Begun[]> {
+  const rows = await db.query<{ answer: Begun }>(
+    `with calls as materialized (
+       select c.value as call, ai.credential_of(c.value) as caller from jsonb_array_elements($1) as c
+     ), locked as materialized (select ai.lock_for(array_agg(caller)) from calls)
+     select ai.admit(call, caller) as answer from locked, calls`,
+    [JSON.stringify(calls)],
+  );
+  return rows.map(({ answer }) => answer);
 }

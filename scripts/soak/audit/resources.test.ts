@@ -22,6 +22,15 @@ describe("memory", () => {
     const growing = (mb: number) => judgeMemory(process((minute) => 80 + (minute * mb * 3) / 20)).ok;
     expect(growing(mostGrowthMb - 1)).toBe(true);
     expect(growing(mostGrowthMb + 1)).toBe(false);
+    expect(growing(-50)).toBe(true);
+  });
+
+  test("that is cleaned seldom is no growth, wherever the teeth of the saw begin and end", () => {
+    for (const phase of [0, 0.25, 0.5, 0.75]) {
+      expect(judgeMemory(process((minute) => 100 + 80 * ((minute / 7 + phase) % 1))).ok).toBe(true);
+    }
+    // The same teeth, on a floor that rises.
+    expect(judgeMemory(process((minute) => 60 + 80 * ((minute / 2.5) % 1) + minute * 6)).ok).toBe(false);
   });
 
   test("that is taken once, in the first third, is no growth", () => {

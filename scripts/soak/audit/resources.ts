@@ -9,6 +9,8 @@ const warmUpPart = 1 / 3;
 const shortestMs = 4 * 60_000;
 /** What a process may grow by in the time that it was watched after its warm-up. */
 export const mostGrowthMb = 25;
+/** How much higher its peak of the last third may be than that of before: heaps are sawteeth, whose tops vary. */
+export const mostPeakMb = 10;
 /** Connections that a role may hold: what its pools add up to. */
 export const mostConnections: Record<string, number> = { gateway: 80, authenticator: 30, supabase_auth_admin: 15 };
 const mostFilesMore = 60;
@@ -33,7 +35,10 @@ export function judgeMemory(samples: readonly Sample[]): Verdict {
 
 const signed = (mb: number) => `${mb >= 0 ? "+" : ""}${mb.toFixed(0)} MB`;
 
-/** Growth of one process by the line that fits its samples best, over the time after its warm-up; undefined where that is short. */
+/**
+ * Growth of one process by the line that fits its samples best, over the time after its warm-up; undefined where that is
+ * short. A heap that was last cleaned early in that time and is full at its end has grown by nothing: its peak would have.
+ */
 export function growthOf(samples: readonly Sample[]): number | undefined {
   const [first, last] = [samples[0]?.at ?? 0, samples.at(-1)?.at ?? 0];
   const warm = samples.filter(({ at }) => at - first >= (last - first) * warmUpPart);
@@ -43,7 +48,11 @@ export function growthOf(samples: readonly Sample[]): number | undefined {
   const [atMean, mbMean] = [mean(warm.map(({ at }) => at)), mean(warm.map(({ rssMb }) => rssMb))];
   const covariance = warm.reduce((sum, { at, rssMb }) => sum + (at - atMean) * (rssMb - mbMean), 0);
   const variance = warm.reduce((sum, { at }) => sum + (at - atMean) ** 2, 0);
-  return (covariance / variance) * lastsMs;
+  const growth = (covariance / variance) * lastsMs;
+  const lastThird = last - (last - first) / 3;
+  const peak = (part: readonly Sample[]) => Math.max(...part.map(({ rssMb }) => rssMb));
+  const higher = peak(samples.filter(({ at }) => at >= lastThird)) - peak(samples.filter(({ at }) => at < lastThird));
+  return higher > mostPeakMb ? growth : Math.min(growth, 0);
 }
 
 /** No role holds more connections than its pools, none is left in a transaction, and no process keeps files open. */

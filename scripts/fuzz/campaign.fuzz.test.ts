@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { printReport, runCampaign } from "./campaign.ts";
 import { everyTarget } from "./targets.ts";
 
-/** Without a wish another seed each day; what it finds is told with it. */
-const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Date.now() / 86_400_000) * 1_000_000);
+/** The same for everyone; `npm run fuzz` takes another each time. */
+const seed = Number(process.env.FUZZ_SEED ?? 20_260_801);
 const seconds = Number(process.env.FUZZ_SECONDS ?? 40);
 /** To make everyone who takes part, and for the last answers. */
 const beyondSeconds = 60;

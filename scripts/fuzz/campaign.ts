@@ -48,7 +48,11 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const arbitrary = arbitraries.get(target);
     const [made] = arbitrary ? fc.sample(arbitrary, { numRuns: 1, seed: own }) : [];
     if (!made) return;
-    const headers = { "x-forwarded-for": newAddress(), ...made.headers, ...credential.headers() };
+    const headers = {
+      "x-forwarded-for": newAddress(),
+      ...made.headers,
+      ...credential.headers(ending.test(target.path)),
+    };
     const answer = await send(origins[target.at], { ...made, headers });
     const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
     const found = judge({ surface: target.surface, method: made.method, sent, ...(answer ? { answer } : {}) });
@@ -87,8 +91,9 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     await askAll(strangersOf(targets, strangers, seed), Number.POSITIVE_INFINITY);
     const after = await countRows();
     const changed = Object.keys(before).filter((table) => before[table] !== after[table]);
+    await askAll(shuffled(fittingOf(targets, members), seed), end);
     await askAll(shuffled(pairsOf(targets, members), seed), end);
-    await askAll(forEver(targets, cast.credentials), end);
+    await askAll(forEver(targets, members), end);
     return { seed, requests, seconds: (performance.now() - started) / 1_000, counts, faults, changed };
   } finally {
     closeConnections();
@@ -118,8 +123,28 @@ function* pairsOf(targets: readonly Target[], credentials: Cast["credentials"]):
   for (const credential of credentials) for (const target of targets) yield [target, credential];
 }
 
+/** What sessions end by; whoever asks it once has none for the rest. */
+const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
+
+/** Each target with the credentials that it is for, whose requests get furthest. */
+function* fittingOf(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
+  for (const [target, credential] of pairsOf(targets, credentials)) {
+    if (fitting(target).includes(credential.name)) yield [target, credential];
+  }
+}
+
+function fitting({ surface, operation }: Target): readonly string[] {
+  if (surface === "gateway") return ["workspace key", "app key", "app token", "bearer"];
+  if (surface === "page") return ["cookie", "admin"];
+  const forApps = operation?.security.some((scheme) => "app" in scheme);
+  return forApps ? ["app"] : ["cookie", "bearer", "app session"];
+}
+
 function* forEver(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
-  for (;;) yield* pairsOf(targets, credentials);
+  for (;;) {
+    yield* fittingOf(targets, credentials);
+    yield* pairsOf(targets, credentials);
+  }
 }
 
 /** What nobody may change who is nobody; accounts that were signed up on the way are not counted. */

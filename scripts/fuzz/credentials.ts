@@ -12,7 +12,8 @@ export interface Credential {
   name: string;
   /** Whether it is one at all. */
   good: boolean;
-  headers(): Record<string, string>;
+  /** @param ending for what ends sessions: of somebody who is only there for that */
+  headers(ending: boolean): Record<string, string>;
 }
 
 /** Everyone who takes part, and what they may be asked about. */
@@ -43,10 +44,11 @@ export async function castOf(): Promise<Cast> {
   const { accessToken: appToken } = (await asApp(partner, paths.exchange, exchange)).body as { accessToken: string };
   await signOut(ended);
   let browser = await signIn(person);
+  const [leaving, leavingBearer] = [await signIn(doomed), (await signInAgain(doomed)).accessToken];
   let bearer = lasting.accessToken;
   const inWorkspace = { "x-platform-workspace-id": read.workspaceId };
   const bearerOf = (token: string) => ({ authorization: `Bearer ${token}`, ...inWorkspace });
-  const good = (name: string, headers: () => Record<string, string>) => ({ name, good: true, headers });
+  const good = (name: string, headers: Credential["headers"]) => ({ name, good: true, headers });
   const bad = (name: string, headers: Record<string, string>) => ({ name, good: false, headers: () => headers });
   const { supabase, providerKey } = readStack();
   const [run] = await query<{ id: string }>("select id from ai.runs order by created_at desc limit 1", []);
@@ -59,9 +61,9 @@ export async function castOf(): Promise<Cast> {
       bad("malformed", { authorization: "Basic \u00ff:::", ...inWorkspace }),
       bad("garbled key", bearerOf(`${read.key.slice(0, -1)}${read.key.endsWith("0") ? "1" : "0"}`)),
       bad("garbled cookie", { cookie: browser.cookie().replaceAll(/[A-M]/g, "z") }),
-      good("cookie", () => ({ cookie: browser.cookie() })),
-      good("admin", () => ({ cookie: admin.browser.cookie() })),
-      good("bearer", () => bearerOf(bearer)),
+      good("cookie", (ending) => ({ cookie: (ending ? leaving : browser).cookie() })),
+      good("admin", (ending) => ({ cookie: (ending ? leaving : admin.browser).cookie() })),
+      good("bearer", (ending) => bearerOf(ending ? leavingBearer : bearer)),
       good("app session", () => bearerOf(centralSession.token)),
       good("app", () => ({ authorization: basicAuthorization(app) })),
       good("workspace key", () => ({ ...bearerOf(changed.key), "x-platform-workspace-id": changed.workspaceId })),

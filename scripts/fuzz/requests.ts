@@ -107,10 +107,14 @@ function pathsOf({ path, surface }: Target, known: Record<string, string>): fc.A
     return fc.oneof(
       { weight: right ? 6 : 1, arbitrary: fc.constant(right ?? crypto.randomUUID()) },
       { weight: 1, arbitrary: fc.uuid() },
-      { weight: 1, arbitrary: badSegments },
+      // Dot segments lead out of the functions, to whatever stands in front of them.
+      { weight: 1, arbitrary: surface === "gateway" ? badSegments.filter((text) => text !== "%2e%2e") : badSegments },
     );
   });
-  const ending = surface === "page" ? fc.constantFrom("", "", "", ".data", "/") : fc.constantFrom("", "", "", "/");
+  const ending =
+    surface === "page"
+      ? fc.constantFrom("", "", "", "", "", ".data", ".data", "/")
+      : fc.constantFrom(...Array<string>(11).fill(""), "/");
   return fc.tuple(fc.tuple(...segments), ending).map(([all, end]) => `${all.join("/")}${end}`);
 }
 

@@ -33,6 +33,11 @@ export interface ChallengeProgress {
   validUntil: string | null;
 }
 
+/** Whether a text can name a challenge at all: no other one reaches the database. */
+export function isChallengeId(id: string): boolean {
+  return z.uuid().safeParse(id).success;
+}
+
 /** Of a secret of 256 random bits, as the Data API takes a bytea; those need no slow hash. */
 export function secretHashOf(secret: string): string {
   return `\\x${createHash("sha256").update(secret).digest("hex")}`;
@@ -53,6 +58,7 @@ export async function readChallenge(
   { kind, key, sessionId }: { kind: ChallengeKind; key: ChallengeKey; sessionId: string },
 ): Promise<ChallengeProgress | "not_found" | "forbidden"> {
   const { env } = context;
+  if (!isChallengeId(key.id)) return "not_found";
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("read_login_challenge", {

@@ -2,7 +2,14 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { createServiceClient } from "../identity/service-client.ts";
-import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../login-challenges/challenge.ts";
+import {
+  type ChallengeKey,
+  claimsFor,
+  isChallengeId,
+  refusalOf,
+  secretHashOf,
+  unanswered,
+} from "../login-challenges/challenge.ts";
 
 const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
 
@@ -24,6 +31,7 @@ export async function decideChallenge(
   { key, approve, claims, device = {} }: Decision,
 ): Promise<"approved" | "rejected"> {
   const { env } = context;
+  if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
   const decision = {
     id: key.id,
     secretHash: secretHashOf(key.secret),

@@ -286,6 +286,13 @@ describe("the phone is refused", () => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
+  test.each(["%00", "none", "a%0d%0ab"])("for an id that is none (%s): 404, and the poll too", async (id) => {
+    const body = { secret: "x", device: unlockedPhone };
+    expect((await phone.post(`${challenges}/${id}/approve`, body)).status).toBe(404);
+    expect((await browser.get(`${challenges}/${id}?secret=x`)).status).toBe(404);
+    expect((await browser.get(`/api/v1/auth/mfa/mobile/challenges/${id}?secret=x`)).status).toBe(404);
+  });
+
   test("of another account: 403; with a wrong secret or id: 404", async () => {
     const begun = await begin();
     const other = await createPerson();

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
-import { claimsFor, refusalOf, unanswered } from "../../login-challenges/challenge.ts";
+import { claimsFor, isChallengeId, refusalOf, unanswered } from "../../login-challenges/challenge.ts";
 import type { ApprovalList } from "../../login-challenges/challenge-calls.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
@@ -61,6 +61,7 @@ export async function answerApproval(
   { challengeId, approve, pairCode, claims, device }: ApprovalAnswer,
 ): Promise<"approved" | "rejected"> {
   const { env, requestId } = context;
+  if (!isChallengeId(challengeId)) throw refusalOf("not_found", context);
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("decide_mobile_approval", {

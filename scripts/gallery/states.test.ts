@@ -1,0 +1,19 @@
+import { expect, test } from "vitest";
+import routes from "../../remix-app/routes.ts";
+import { leftOut, states } from "./states.ts";
+
+const pages = new Set(routes.map(({ file }) => file).filter((file) => file.endsWith(".tsx")));
+const shown = new Set(states.map(({ route }) => route));
+
+test("each page is in the gallery, or has a reason why not", () => {
+  expect([...pages].filter((page) => !shown.has(page) && !leftOut[page])).toEqual([]);
+});
+
+test("the gallery knows no page that is not there, and gives no reason for one that it shows", () => {
+  expect([...shown, ...Object.keys(leftOut)].filter((page) => !pages.has(page))).toEqual([]);
+  expect(Object.keys(leftOut).filter((page) => shown.has(page))).toEqual([]);
+});
+
+test("each state has a name of its own", () => {
+  expect(new Set(states.map(({ name }) => name)).size).toBe(states.length);
+});

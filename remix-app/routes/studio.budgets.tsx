@@ -95,8 +95,8 @@ export default function BudgetsPage() {
           </li>
           <li>What calls under way may cost at most is held, and given back when they are done and charged.</li>
           <li>
-            At 50, 80 and 100% the workspace's owners and those who manage its AI policy get an email, for a key also
-            those who manage keys: they can do something about it.
+            At 50 and 80%, and when calls are refused or all is spent, the workspace's owners and those who manage its
+            AI policy get an email, for a key also those who manage keys: they can do something about it.
           </li>
         </ul>
       </Card>

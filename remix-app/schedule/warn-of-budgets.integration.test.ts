@@ -2,7 +2,7 @@ import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { createPerson, type Person } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { createTenant, openPool, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
+import { begin, chatCall, createTenant, openPool, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { parseEnv } from "../env.server.ts";
 import { resendMails } from "../mail/resend-mails.ts";
@@ -69,6 +69,23 @@ test("fifty sweepers at once send one mail of a crossing, with its figures and t
   expect(mails[0]?.text).toContain("Budget: $10 for ");
   expect(mails[0]?.text).toContain("Spent: $8.000000000001");
   expect(mails[0]?.text).toContain(`${new URL(base).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
+});
+
+test("a budget that refuses calls before all of it is spent is told of once, with what is left", async () => {
+  await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
+  await spend("9.999999999999");
+  const answers = await Promise.all(Array.from({ length: 50 }, () => begin(db, chatCall(tenant))));
+  expect(new Set(answers.map(({ refused }) => refused))).toEqual(new Set(["budget_exceeded"]));
+  await Promise.all(Array.from({ length: 5 }, () => warnOfBudgets(env).run(soon())));
+  await warn();
+  await spend("10");
+  await warn();
+  await resend();
+  await expect.poll(kept).toEqual([]);
+  const mails = await mailsTo(admin.email);
+  expect(mails).toHaveLength(1);
+  expect(mails[0]?.subject).toBe("Calls are refused: the monthly budget of the workspace Test is used up");
+  expect(mails[0]?.text).toContain("Left: $0.000000000001");
 });
 
 test("where the mail server is down a warning waits, and is sent once when it is back", async () => {

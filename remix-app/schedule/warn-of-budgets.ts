@@ -8,8 +8,9 @@ const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 
 /**
- * Warns those who answer for a budget at 50, 80 and 100% of it. The database notes each crossing once, and keeps its
- * mails for sending in the statement that marks it as told; what dies in between is found by the next sweep.
+ * Warns those who answer for a budget at 50, 80 and 100% of it, and when it refuses calls before that. The database
+ * notes each crossing once, and keeps its mails for sending in the statement that marks it as told; what dies in between
+ * is found by the next sweep.
  */
 export function warnOfBudgets(env: Env): ScheduledTask {
   return {

@@ -11,7 +11,10 @@ const alert: BudgetAlert = {
   endsAt: "2026-12-01T00:00:00.000Z",
   threshold: 80,
   limitUsd: "10.1",
+  refusing: false,
   spentUsd: "8.080000000001",
+  reservedUsd: "0.5",
+  leftUsd: "1.519999999999",
 };
 const mail = (changes: Partial<BudgetAlert>) =>
   budgetAlertMail({ ...alert, ...changes }, { origin: "https://example.test" });
@@ -40,13 +43,40 @@ test("a budget that is used up says that calls are refused", () => {
   expect(text).toContain("Its calls are refused until the budget starts anew on 1 December 2026, 00:00 UTC");
 });
 
+test("a budget that has too little left for calls says that they are refused, and exactly what is left", () => {
+  expect(mail({ threshold: 100, refusing: true })).toEqual({
+    subject: "Calls are refused: the monthly budget of the workspace Acme is used up",
+    text: `Calls are refused: too little is left of the monthly budget of the workspace Acme.
+
+Workspace: Acme
+Budget: $10.1 for November 2026
+Spent: $8.080000000001
+Held by calls under way: $0.5
+Left: $1.519999999999
+
+Each call whose dearest possible cost is more than what is left is refused until the budget starts anew on 1 December 2026, 00:00 UTC, or is raised.
+
+See and change budgets: https://example.test/workspaces/w/ai/budgets
+
+You get this as an owner of the workspace, or because your role manages its AI policy.`,
+  });
+  expect(mail({ threshold: 100, refusing: true, reservedUsd: "0" }).text).not.toContain("Held");
+});
+
 test("what the workspace hides is not told", () => {
-  expect(mail({ spentUsd: null }).text).not.toContain("Spent:");
+  const hidden = { spentUsd: null, reservedUsd: null, leftUsd: null };
+  expect(mail(hidden).text).not.toContain("Spent:");
+  const refusing = mail({ ...hidden, threshold: 100, refusing: true });
+  expect(refusing.text).not.toMatch(/Spent|Held|Left/);
+  expect(refusing.text).toContain("Calls are refused");
 });
 
 test("no name adds a line, and the longest fits a subject", () => {
   const { subject, text } = mail({ scope: "app", subject: "A\r\nBcc: x@y.z\u0000\u2028B", workspace: "One\n\nTwo" });
   expect(subject).toBe("80% of the monthly budget of the app A Bcc: x@y.z B is spent");
   expect(text).toContain("Workspace: One Two\n");
-  expect(mail({ scope: "key", threshold: 100, subject: "x".repeat(100) }).subject.length).toBeLessThanOrEqual(200);
+  const longest = { scope: "key", threshold: 100, subject: "x".repeat(100) } as const;
+  for (const refusing of [false, true]) {
+    expect(mail({ ...longest, refusing }).subject.length).toBeLessThanOrEqual(200);
+  }
 });

@@ -14,33 +14,56 @@ export interface BudgetAlert {
   endsAt: string;
   threshold: 50 | 80 | 100;
   limitUsd: string;
-  /** Null where the workspace hides what providers charge. */
+  /** Not all is spent, but what is left is too little for calls: they are refused. Then the threshold is 100. */
+  refusing: boolean;
+  /** This and the two below are null where the workspace hides what providers charge. */
   spentUsd: string | null;
+  /** What calls under way may cost at most. */
+  reservedUsd: string | null;
+  leftUsd: string | null;
 }
 
 /** The mail about it: which budget, what of it is spent, what follows, and where to change it. */
 export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string }): Omit<Mail, "to"> {
-  const { threshold, limitUsd, spentUsd, month, endsAt, workspaceId } = alert;
+  const { limitUsd, spentUsd, reservedUsd, leftUsd, refusing, month, endsAt, workspaceId } = alert;
   const whose = subjectWords(alert);
+  const held = reservedUsd !== null && Number(reservedUsd) > 0;
   const facts = [
     `Workspace: ${oneLine(alert.workspace)}`,
     `Budget: $${limitUsd} for ${monthOf(month)}`,
     ...(spentUsd === null ? [] : [`Spent: $${spentUsd}`]),
+    ...(refusing && held ? [`Held by calls under way: $${reservedUsd}`] : []),
+    ...(refusing && leftUsd !== null ? [`Left: $${leftUsd}`] : []),
   ];
-  const anew = `${dayOf(endsAt)}, 00:00 UTC`;
-  const consequence =
-    threshold === 100
-      ? `Its calls are refused until the budget starts anew on ${anew}, or is raised.`
-      : `Calls go on. One whose dearest possible cost is more than what is left is refused, until the budget starts anew on ${anew}, or is raised.`;
+  const { subject, news, consequence } = newsWords(alert, whose);
   return {
-    subject: `${threshold}% of the monthly budget of ${whose} is spent`,
+    subject,
     text: [
-      `${threshold === 100 ? "The" : `At least ${threshold}% of the`} monthly budget of ${whose} is spent.`,
+      news,
       facts.join("\n"),
-      consequence,
+      `${consequence} until the budget starts anew on ${dayOf(endsAt)}, 00:00 UTC, or is raised.`,
       `See and change budgets: ${origin}/workspaces/${workspaceId}/ai/budgets`,
       `You get this as an owner of the workspace, or because your role manages its AI policy${alert.scope === "key" ? " or its keys" : ""}.`,
     ].join("\n\n"),
+  };
+}
+
+function newsWords({ threshold, refusing }: BudgetAlert, whose: string) {
+  if (refusing) {
+    return {
+      subject: `Calls are refused: the monthly budget of ${whose} is used up`,
+      news: `Calls are refused: too little is left of the monthly budget of ${whose}.`,
+      consequence: "Each call whose dearest possible cost is more than what is left is refused",
+    };
+  }
+  const subject = `${threshold}% of the monthly budget of ${whose} is spent`;
+  if (threshold === 100) {
+    return { subject, news: `The monthly budget of ${whose} is spent.`, consequence: "Its calls are refused" };
+  }
+  return {
+    subject,
+    news: `At least ${threshold}% of the monthly budget of ${whose} is spent.`,
+    consequence: "Calls go on. One whose dearest possible cost is more than what is left is refused,",
   };
 }
 

@@ -10,7 +10,7 @@ const fills = [
 
 /** What a budget has used, as a bar and in words. */
 export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
-  const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, warned } = budget;
+  const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, warned } = budget;
   if (limitUsd === null) return <p className="text-muted">No budget.</p>;
   if (spentUsd === null) {
     return (
@@ -42,10 +42,10 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
         <rect
           width={`${Math.min(percent, 100)}%`}
           height="100%"
-          className={fills.find(({ from }) => percent >= from)?.look ?? ""}
+          className={usedUp ? "fill-bad" : fills.find(({ from }) => percent >= from)?.look}
         />
       </svg>
-      {spentPercent !== null && percent >= 100 ? (
+      {usedUp ? (
         <p className="text-bad text-small">Used up: calls are refused until it starts anew or is raised.</p>
       ) : null}
       {warned ? (

@@ -33,6 +33,8 @@ const budget = z.object({
   remainingUsd: amount,
   /** Whole percent of the limit, rounded down. */
   spentPercent: z.string().regex(/^\d+$/).nullable(),
+  /** Calls are refused for it: all is spent, or what is left is too little for them. Never where spending is hidden. */
+  usedUp: z.boolean(),
   warned: z.object({ threshold: z.number(), at: z.string() }).nullable(),
 });
 

@@ -70,12 +70,15 @@ create table ai.budgets (
   period_start date not null default date_trunc('month', now() at time zone 'UTC')::date,
   spent_usd numeric(24, 12) not null default 0,
   reserved_usd numeric(24, 12) not null default 0 check (reserved_usd >= 0),
+  refused_at timestamptz,
   primary key (scope, subject_id, workspace_id)
 ) with (fillfactor = 70);
 comment on table ai.budgets is
   'Monthly budgets (UTC) of a key''s lineage, an app within a workspace, or a workspace. What is reserved counts as spent until it settles.';
 comment on column ai.budgets.limit_usd is
   'Null: no limit any more. The row stays, since runs under way hold a part of it, and counts on.';
+comment on column ai.budgets.refused_at is
+  'When a call last did not fit what was left, within a minute. Null: never, or not since the limit was raised.';
 create index budgets_workspace_id_idx on ai.budgets (workspace_id);
 
 create domain ai.rate_scope as text check (value in ('key', 'app', 'user', 'workspace'));

@@ -396,11 +396,26 @@ begin
       b.limit_usd is null
       or b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
     );
-  return found;
+  if found then
+    return true;
+  end if;
+  -- The row that the reservation would have locked, at its place in the order of the locks. Of many that are refused at
+  -- once the first notes it; one that only would have been refused before a raise does not.
+  update ai.budgets b set refused_at = now()
+  where b.scope = reserve_budget.scope
+    and b.subject_id = subject
+    and b.workspace_id = workspace
+    and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end > b.limit_usd
+    and (
+      b.refused_at is null
+      or b.refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC')
+    );
+  return false;
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
-  'Holds an amount of a monthly budget, unless that would pass its limit.';
+  'Holds an amount of a monthly budget, unless that would pass its limit. A refusal is noted in the budget: the first '
+  'of a month, and then at most one a minute.';
 revoke execute on function ai.reserve_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
 
 create function ai.release_budgets(scopes text[], lineage uuid, app uuid, workspace uuid, amount_usd numeric) returns void

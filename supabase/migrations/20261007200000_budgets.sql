@@ -14,7 +14,11 @@ begin
     where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
     return;
   end if;
-  update ai.budgets b set limit_usd = set_budget.limit_usd
+  update ai.budgets b
+  set
+    limit_usd = set_budget.limit_usd,
+    -- What did not fit before a raise may fit now.
+    refused_at = case when set_budget.limit_usd <= b.limit_usd then b.refused_at end
   where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
   if found then
     perform ai.rearm_budget_alert(set_budget.scope, subject, workspace);
@@ -101,6 +105,7 @@ begin
           'reservedUsd', case when visible then trim_scale(b.reserved_usd)::text end,
           'remainingUsd', case when visible then trim_scale(greatest(b.limit_usd - x.spent - b.reserved_usd, 0))::text end,
           'spentPercent', case when visible and b.limit_usd > 0 then trunc(x.spent * 100 / b.limit_usd)::text end,
+          'usedUp', visible and coalesce(b.limit_usd > 0 and (x.spent >= b.limit_usd or ai.budget_refuses_calls(b)), false),
           'warned', (
             select jsonb_build_object('threshold', a.threshold, 'at', ai.utc_text(a.posted_at))
             from ai.budget_alerts a
@@ -124,7 +129,8 @@ $$;
 comment on function ai.read_budgets(uuid, uuid) is
   'Budgets of a workspace and what they have used in the current UTC month, for a member with use_ai_studio: { outcome: '
   'read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for members '
-  'with manage_ai_keys or manage_ai_policy. Amounts are exact texts, null where there is no limit or it is hidden.';
+  'with manage_ai_keys or manage_ai_policy. Amounts are exact texts, null where there is no limit or it is hidden. '
+  'usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it.';
 revoke execute on function ai.read_budgets(uuid, uuid) from public, anon, authenticated;
 grant execute on function ai.read_budgets(uuid, uuid) to service_role;
 

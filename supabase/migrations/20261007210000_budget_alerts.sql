@@ -9,6 +9,7 @@ create table ai.budget_alerts (
   month date not null,
   limit_usd numeric(24, 12) not null check (limit_usd > 0),
   spent_usd numeric(24, 12) not null,
+  reserved_usd numeric(24, 12) not null default 0,
   threshold smallint not null check (threshold in (0, 50, 80, 100)),
   crossed_at timestamptz not null default now(),
   posted_at timestamptz,
@@ -28,22 +29,44 @@ revoke all on ai.budget_alerts from public, anon, authenticated;
 revoke insert, update, delete, truncate on ai.budget_alerts from service_role;
 select private.protect_table('ai.budget_alerts');
 
-create function ai.budget_threshold(spent_usd numeric, limit_usd numeric) returns smallint
+create function ai.budget_refuses_calls(budget ai.budgets) returns boolean
   language sql
-  immutable
+  stable
+  security invoker
+  parallel safe
+as $$
+  select coalesce(
+    budget.refused_at >= date_trunc('month', now(), 'UTC')
+      -- Until a call of the month was admitted, what is held is of the month before, and comes back.
+      and budget.period_start = date_trunc('month', now() at time zone 'UTC')::date
+      and budget.limit_usd > 0
+      and (budget.spent_usd + budget.reserved_usd) * 5 >= budget.limit_usd * 4,
+    false
+  )
+$$;
+comment on function ai.budget_refuses_calls(ai.budgets) is
+  'Whether a budget is as good as used up: a call of this UTC month did not fit what was left of it, and at least 80 '
+  'percent of it is spent or held. Below that a refused call was too large rather than the budget used up: one absurdly '
+  'large request to a fresh budget says nothing about others.';
+revoke execute on function ai.budget_refuses_calls(ai.budgets) from public, anon, authenticated;
+
+create function ai.budget_threshold(budget ai.budgets) returns smallint
+  language sql
+  stable
   security invoker
   parallel safe
 as $$
   select case
-    when spent_usd >= limit_usd then 100
-    when spent_usd * 5 >= limit_usd * 4 then 80
-    when spent_usd * 2 >= limit_usd then 50
+    when budget.spent_usd >= budget.limit_usd or ai.budget_refuses_calls(budget) then 100
+    when budget.spent_usd * 5 >= budget.limit_usd * 4 then 80
+    when budget.spent_usd * 2 >= budget.limit_usd then 50
     else 0
   end::smallint
 $$;
-comment on function ai.budget_threshold(numeric, numeric) is
-  'The highest of 50, 80 and 100 percent of a limit that has been spent, exactly; 0 below them.';
-revoke execute on function ai.budget_threshold(numeric, numeric) from public, anon, authenticated;
+comment on function ai.budget_threshold(ai.budgets) is
+  'The highest of 50, 80 and 100 percent of its limit that a budget has spent, exactly; 0 below them. 100 also where it '
+  'refuses calls: their dearest cost does not fit any more shortly before all is spent.';
+revoke execute on function ai.budget_threshold(ai.budgets) from public, anon, authenticated;
 
 create function ai.note_budget_alerts() returns void
   language sql
@@ -51,16 +74,16 @@ create function ai.note_budget_alerts() returns void
   security invoker
   set search_path = ''
 as $$
-  insert into ai.budget_alerts as a (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold)
-  select b.scope, b.subject_id, b.workspace_id, b.period_start, b.limit_usd, b.spent_usd, x.threshold
+  insert into ai.budget_alerts as a (scope, subject_id, workspace_id, month, limit_usd, spent_usd, reserved_usd, threshold)
+  select b.scope, b.subject_id, b.workspace_id, b.period_start, b.limit_usd, b.spent_usd, b.reserved_usd, x.threshold
   from ai.budgets b
   join public.workspaces w on w.id = b.workspace_id and w.deleted_at is null
-  cross join lateral (select ai.budget_threshold(b.spent_usd, b.limit_usd) as threshold) as x
+  cross join lateral (select ai.budget_threshold(b) as threshold) as x
   left join ai.budget_alerts k
     on k.scope = b.scope and k.subject_id = b.subject_id and k.workspace_id = b.workspace_id
   -- A budget of nothing is a closed door, of which nobody needs to be warned.
   where b.limit_usd > 0
-    and (b.spent_usd * 2 >= b.limit_usd or k.threshold > 0)
+    and (b.spent_usd * 2 >= b.limit_usd or b.refused_at >= date_trunc('month', now(), 'UTC') or k.threshold > 0)
     -- For an hour after its end a month can still be told of, where no call has begun the next one in its row.
     and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
     and case
@@ -72,6 +95,7 @@ as $$
     month = excluded.month,
     limit_usd = excluded.limit_usd,
     spent_usd = excluded.spent_usd,
+    reserved_usd = excluded.reserved_usd,
     threshold = case
       when a.month < excluded.month or a.limit_usd < excluded.limit_usd then excluded.threshold
       else greatest(a.threshold, excluded.threshold)
@@ -100,10 +124,12 @@ as $$
   update ai.budget_alerts a
   set
     limit_usd = b.limit_usd,
+    spent_usd = b.spent_usd,
+    reserved_usd = b.reserved_usd,
     threshold = x.threshold,
     posted_at = case when x.threshold < a.threshold then coalesce(a.posted_at, now()) else a.posted_at end
   from ai.budgets b
-  cross join lateral (select ai.budget_threshold(b.spent_usd, b.limit_usd) as threshold) as x
+  cross join lateral (select ai.budget_threshold(b) as threshold) as x
   where a.scope = rearm_budget_alert.scope and a.subject_id = subject and a.workspace_id = workspace
     and b.scope = a.scope and b.subject_id = a.subject_id and b.workspace_id = a.workspace_id
     and b.period_start = a.month
@@ -159,7 +185,10 @@ begin
         'endsAt', ai.utc_text((a.month + interval '1 month') at time zone 'UTC'),
         'threshold', a.threshold,
         'limitUsd', trim_scale(a.limit_usd)::text,
-        'spentUsd', case when ai.cost_visible(a.workspace_id) then trim_scale(a.spent_usd)::text end
+        'refusing', a.threshold = 100 and a.spent_usd < a.limit_usd,
+        'spentUsd', case when v.visible then trim_scale(a.spent_usd)::text end,
+        'reservedUsd', case when v.visible then trim_scale(a.reserved_usd)::text end,
+        'leftUsd', case when v.visible then trim_scale(greatest(a.limit_usd - a.spent_usd - a.reserved_usd, 0))::text end
       )
       order by a.crossed_at, a.workspace_id, a.scope, a.subject_id
     ), '[]')
@@ -167,12 +196,14 @@ begin
       select * from ai.budget_alerts p where p.posted_at is null order by p.crossed_at limit most
     ) a
     join public.workspaces w on w.id = a.workspace_id
+    cross join lateral (select ai.cost_visible(a.workspace_id) as visible) as v
   );
 end
 $$;
 comment on function ai.sweep_budget_alerts(integer) is
   'Notes what budgets have crossed and returns the crossings that no mail has been written about, oldest first. One '
-  'sweeper at a time; others get none. What was spent is null where the workspace hides what providers charge.';
+  'sweeper at a time; others get none. refusing: not all is spent, but calls are refused. What was spent, is held and is '
+  'left is null where the workspace hides what providers charge.';
 revoke execute on function ai.sweep_budget_alerts(integer) from public, anon, authenticated;
 grant execute on function ai.sweep_budget_alerts(integer) to service_role;
 

@@ -10,6 +10,7 @@ type Alert = {
   workspaceId: string;
   threshold: number;
   limitUsd: string;
+  refusing: boolean;
   spentUsd: string | null;
   month: string;
 };
@@ -80,6 +81,7 @@ describe("a budget's warning", () => {
       subject: "Test",
       threshold: 80,
       limitUsd: "10.1",
+      refusing: false,
       spentUsd: "8.080000000001",
     });
     if (!alert) throw new Error("no alert");

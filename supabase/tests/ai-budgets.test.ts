@@ -3,7 +3,14 @@ import { createActor, workspaceRoles } from "./actors.ts";
 import { addKey, begin, chatCall, createTenant, openPool, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-type Budget = { scope: string; subjectId: string; name: string; live: boolean; limitUsd: string | null };
+type Budget = {
+  scope: string;
+  subjectId: string;
+  name: string;
+  live: boolean;
+  limitUsd: string | null;
+  usedUp: boolean;
+};
 type Answer = { outcome: string; budgets: Budget[]; [member: string]: unknown };
 type Asker = Pick<Tenant, "ownerId" | "workspaceId">;
 
@@ -55,6 +62,7 @@ describe("a workspace's budgets", () => {
         reservedUsd: "0",
         remainingUsd: "1.49999385",
         spentPercent: "0",
+        usedUp: false,
         warned: null,
       },
     ]);
@@ -153,13 +161,35 @@ describe("a workspace's budgets", () => {
     expect(await keys()).toMatchObject([{ live: false, limitUsd: "1", spentPercent: "10" }]);
   });
 
+  test("are used up when all is spent, or a call was refused and 80% is gone; not when nothing may be spent", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
+    const usedUp = async (changes: string) => {
+      await db.query(`update ai.budgets set ${changes} where workspace_id = $1`, [tenant.workspaceId]);
+      return (await read(db, tenant)).budgets.find(({ scope }) => scope === "key")?.usedUp;
+    };
+    expect(await usedUp("spent_usd = 9.999999999999")).toBe(false);
+    expect(await usedUp("spent_usd = 10")).toBe(true);
+    expect(await usedUp("spent_usd = 8, refused_at = now()")).toBe(true);
+    expect(await usedUp("spent_usd = 7.999999999999")).toBe(false);
+    expect(await usedUp("limit_usd = 0")).toBe(false);
+  });
+
   test("show nothing of what was spent where the workspace hides what providers charge", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
     ]);
     const { budgets } = await read(db, tenant);
-    const hidden = { limitUsd: "1", spentUsd: null, reservedUsd: null, remainingUsd: null, spentPercent: null };
+    const hidden = {
+      limitUsd: "1",
+      spentUsd: null,
+      reservedUsd: null,
+      remainingUsd: null,
+      spentPercent: null,
+      usedUp: false,
+    };
     expect(budgets.find(({ scope }) => scope === "key")).toMatchObject(hidden);
   });
 

@@ -1,0 +1,305 @@
+import { afterAll, beforeAll, describe, expect } from "vitest";
+import {
+  addKey,
+  type Begun,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+  type Tenant,
+} from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+/** 100 tokens in and 100 out: a call reserves 0.0002, and costs that where it says that it used as much. */
+const prices = { input: "1", output: "1" };
+const all = { usage: { input_tokens: 100, output_tokens: 100 } };
+
+const tenantWith = (db: Database, monthlyBudgetUsd: string) =>
+  createTenant(db, { credits: "100000", prices, key: { monthlyBudgetUsd } });
+
+type Row = { refused_at: Date | null; fresh: boolean | null };
+const refusedAt = async (db: Database, { workspaceId }: Tenant, scope = "key"): Promise<Row> =>
+  one<Row>(db, {
+    sql: "select refused_at, refused_at = now() as fresh from ai.budgets where workspace_id = $1 and scope = $2",
+    values: [workspaceId, scope],
+  });
+const change = (db: Database, { workspaceId }: Tenant, changes: string) =>
+  db.query(`update ai.budgets set ${changes} where workspace_id = $1`, [workspaceId]);
+const setLimit = (db: Database, { keyId, workspaceId }: Tenant, limit: string) =>
+  db.query("select ai.set_budget('key', $1, $2, $3)", [keyId, workspaceId, limit]);
+const refusedIn = async (db: Database, call: object) => (await begin(db, call)).refused;
+
+type Alert = {
+  workspaceId: string;
+  threshold: number;
+  refusing: boolean;
+  spentUsd: string | null;
+  reservedUsd: string | null;
+  leftUsd: string | null;
+};
+/** Sweeps, and posts what was found of one tenant. */
+async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
+  // The stack's own server may be sweeping: then this would find nothing.
+  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
+  const { alerts } = await one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" });
+  const own = alerts.filter((alert) => alert.workspaceId === workspaceId);
+  for (const alert of own) await db.query("select ai.post_budget_alert($1, 'S', 'B')", [JSON.stringify(alert)]);
+  return own;
+}
+const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
+
+describe("a refusal for a budget", () => {
+  test("is noted in it, and nothing is where calls are admitted or refused for something else", async ({ db }) => {
+    const tenant = await tenantWith(db, "0.0002");
+    const poor = await createTenant(db, { prices, key: { monthlyBudgetUsd: "1" } });
+    expect(await refusedIn(db, chatCall(tenant))).toBeUndefined();
+    expect(await refusedIn(db, chatCall(poor))).toBe("insufficient_credits");
+    for (const each of [tenant, poor]) expect((await refusedAt(db, each)).refused_at).toBeNull();
+    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+    expect((await refusedAt(db, tenant)).fresh).toBe(true);
+  });
+
+  test("is noted in the budget that refused, and not in those that had room", async ({ db }) => {
+    const tenant = await tenantWith(db, "1");
+    await db.query("select ai.set_budget('workspace', $1, $1, 0.0001)", [tenant.workspaceId]);
+    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+    expect((await refusedAt(db, tenant, "workspace")).fresh).toBe(true);
+    expect((await refusedAt(db, tenant)).refused_at).toBeNull();
+  });
+
+  test("is noted of calls decided about together, and of a further step", async ({ db }) => {
+    const tenant = await tenantWith(db, "0.0002");
+    const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
+    const { answers } = await one<{ answers: Begun[] }>(db, {
+      sql: "select ai.begin_runs($1) as answers",
+      values: [calls],
+    });
+    expect(answers.map(({ refused }) => refused)).toEqual([undefined, "budget_exceeded"]);
+    expect((await refusedAt(db, tenant)).fresh).toBe(true);
+    await change(db, tenant, "refused_at = null");
+    const step = { created_at: answers[0]?.created_at, id: answers[0]?.run_id, input_bytes: 300, output_limit: 100 };
+    const extended = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });
+    expect(extended).toEqual({ answer: { refused: "budget_exceeded" } });
+    expect((await refusedAt(db, tenant)).fresh).toBe(true);
+  });
+
+  test.for([
+    ["now() - interval '1 minute'", false],
+    ["now() - interval '1 minute 1 microsecond'", true],
+  ] as const)("is noted once a minute: where the last was %s, again is %s", async ([last, again], { db }) => {
+    const tenant = await tenantWith(db, "0.0001");
+    await change(db, tenant, `refused_at = ${last}`);
+    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+    expect((await refusedAt(db, tenant)).fresh).toBe(again);
+  });
+
+  test("is noted of fifty at once by one of them", async () => {
+    const [setup, callers] = [openPool(2), openPool(50)];
+    try {
+      const tenant = await tenantWith(setup.db, "0.0001");
+      // Connections that are open already, so that they meet, and that have updated nothing before.
+      await Promise.all(Array.from({ length: 50 }, () => callers.db.query("select pg_sleep(0.2)")));
+      const sql = `select r.answer, pg_stat_get_xact_tuples_updated('ai.budgets'::regclass)::int as updated
+        from (select ai.begin_run($1) as answer offset 0) r`;
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, async () => {
+          const [row] = await callers.db.query<{ answer: Begun; updated: number }>(sql, [
+            JSON.stringify(chatCall(tenant)),
+          ]);
+          return row;
+        }),
+      );
+      expect(new Set(answers.map((row) => row?.answer.refused))).toEqual(new Set(["budget_exceeded"]));
+      expect(answers.reduce((sum, row) => sum + (row?.updated ?? 0), 0)).toBe(1);
+    } finally {
+      await Promise.all([setup.close(), callers.close()]);
+    }
+  });
+
+  test("is forgotten by a raise, and by nothing else", async ({ db }) => {
+    const tenant = await tenantWith(db, "10");
+    await change(db, tenant, "refused_at = now()");
+    for (const limit of ["10", "9"]) {
+      await setLimit(db, tenant, limit);
+      expect((await refusedAt(db, tenant)).fresh).toBe(true);
+    }
+    await setLimit(db, tenant, "9.000000000001");
+    expect((await refusedAt(db, tenant)).refused_at).toBeNull();
+  });
+});
+
+describe("a budget that refuses calls", () => {
+  test.for([
+    ["spent_usd = 7.999999999999", [50]],
+    ["spent_usd = 8", [100]],
+    ["spent_usd = 1, reserved_usd = 6.999999999999", []],
+    ["spent_usd = 1, reserved_usd = 7", [100]],
+    ["spent_usd = 9.999999999999, refused_at = null", [80]],
+    ["limit_usd = 0", []],
+  ] as const)("of 10 dollars, with %s, warns at %j", async ([changes, expected], { db }) => {
+    const tenant = await tenantWith(db, "10");
+    await change(db, tenant, "refused_at = now()");
+    await change(db, tenant, changes);
+    expect(await thresholds(db, tenant)).toEqual(expected);
+  });
+
+  test.for([
+    ["date_trunc('month', now(), 'UTC')", 100],
+    ["date_trunc('month', now(), 'UTC') - interval '1 microsecond'", 80],
+  ] as const)("counts refusals of the current month: one of %s warns at %i", async ([at, threshold], { db }) => {
+    const tenant = await tenantWith(db, "10");
+    await change(db, tenant, `spent_usd = 9, refused_at = ${at}`);
+    expect(await thresholds(db, tenant)).toEqual([threshold]);
+  });
+
+  test("notes the first refusal of a month even within a minute of the one before", async ({ db }) => {
+    const tenant = await tenantWith(db, "0.0001");
+    const before = "least(now() - interval '30 seconds', date_trunc('month', now(), 'UTC') - interval '1 microsecond')";
+    await change(db, tenant, `refused_at = ${before}`);
+    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+    expect((await refusedAt(db, tenant)).fresh).toBe(true);
+  });
+
+  test("says nothing of what the month before holds, until a call of this one was admitted", async ({ db }) => {
+    const tenant = await tenantWith(db, "10");
+    await change(db, tenant, "reserved_usd = 9, refused_at = now(), period_start = period_start - interval '1 month'");
+    expect(await thresholds(db, tenant)).toEqual([]);
+  });
+
+  test("is told of with what is spent, held and left, exactly, and not again when all is spent", async ({ db }) => {
+    const tenant = await tenantWith(db, "0.001");
+    for (let n = 0; n < 3; n += 1) await settle(db, [outcome(await begin(db, chatCall(tenant)), all)]);
+    expect(await thresholds(db, tenant)).toEqual([50]);
+    const open = await begin(db, chatCall(tenant));
+    expect(await refusedIn(db, chatCall(tenant, { output_limit: 101 }))).toBe("budget_exceeded");
+    expect(await warn(db, tenant)).toMatchObject([
+      { threshold: 100, refusing: true, spentUsd: "0.0006", reservedUsd: "0.0002", leftUsd: "0.0002" },
+    ]);
+    await settle(db, [outcome(open, all), outcome(await begin(db, chatCall(tenant)), all)]);
+    expect(
+      await one(db, {
+        sql: "select spent_usd = limit_usd as all from ai.budgets where subject_id = $1",
+        values: [tenant.keyId],
+      }),
+    ).toEqual({ all: true });
+    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+    expect(await thresholds(db, tenant)).toEqual([]);
+  });
+
+  test("is not used up by one absurdly large request", async ({ db }) => {
+    const tenant = await tenantWith(db, "0.001");
+    expect(await refusedIn(db, chatCall(tenant, { output_limit: 1_000_000 }))).toBe("budget_exceeded");
+    expect(await thresholds(db, tenant)).toEqual([]);
+  });
+
+  test("warns anew after a raise when it refuses anew, and only then", async ({ db }) => {
+    const tenant = await tenantWith(db, "0.001");
+    await change(db, tenant, "spent_usd = 0.0009");
+    await begin(db, chatCall(tenant));
+    expect(await thresholds(db, tenant)).toEqual([100]);
+    await setLimit(db, tenant, "0.0011");
+    expect(await thresholds(db, tenant)).toEqual([]);
+    expect(await refusedIn(db, chatCall(tenant))).toBeUndefined();
+    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+    expect(await thresholds(db, tenant)).toEqual([100]);
+  });
+
+  test("keeps its figures to itself where the workspace hides what providers charge", async ({ db }) => {
+    const tenant = await tenantWith(db, "10");
+    await change(db, tenant, "spent_usd = 9, refused_at = now()");
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      tenant.workspaceId,
+    ]);
+    const hidden = { spentUsd: null, reservedUsd: null, leftUsd: null };
+    expect(await warn(db, tenant)).toMatchObject([{ threshold: 100, refusing: true, ...hidden }]);
+  });
+});
+
+describe("many at once", () => {
+  let db: Database;
+  let close: () => Promise<void>;
+  beforeAll(() => {
+    ({ db, close } = openPool(30));
+  });
+  afterAll(() => close());
+
+  test("fifty refusals and fifty sweeps are one mail", async () => {
+    const tenant = await tenantWith(db, "0.0005");
+    await Promise.all([begin(db, chatCall(tenant)), begin(db, chatCall(tenant))]);
+    const posted = await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+        const [row] = await db.query<{ alerts: Alert[] }>("select ai.sweep_budget_alerts(100000) as alerts");
+        const own = (row?.alerts ?? []).filter(({ workspaceId }) => workspaceId === tenant.workspaceId);
+        const mails = own.map(async (alert) => {
+          const sql = "select ai.post_budget_alert($1, 'S', 'B') as mails";
+          const [kept] = await db.query<{ mails: number }>(sql, [JSON.stringify(alert)]);
+          return kept?.mails ?? 0;
+        });
+        return (await Promise.all(mails)).reduce((sum, count) => sum + count, 0);
+      }),
+    );
+    const told = "select threshold, posted_at is not null as posted from ai.budget_alerts where workspace_id = $1";
+    await expect.poll(() => db.query(told, [tenant.workspaceId])).toEqual([{ threshold: 100, posted: true }]);
+    // None, where it was the stack's own server that swept.
+    expect(posted.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(1);
+  });
+
+  test("refusals lock in one order with single calls, batches and settlements", async () => {
+    const tenants = await Promise.all([tenantWith(db, "0.001"), tenantWith(db, "1")]);
+    for (const tenant of tenants) {
+      await db.query("select ai.set_budget('workspace', $1, $1, 0.0012)", [tenant.workspaceId]);
+    }
+    const callers = await Promise.all(
+      tenants.flatMap((tenant) =>
+        ["0.0004", "1", "1"].map(async (monthlyBudgetUsd) => ({
+          ...tenant,
+          keyHash: (await addKey(db, tenant, { monthlyBudgetUsd })).hash,
+        })),
+      ),
+    );
+    const shuffled = () => callers.toSorted(() => Math.random() - 0.5).map((caller) => chatCall(caller));
+    const forget = () =>
+      db.query("update ai.budgets set refused_at = null where scope = 'workspace' and workspace_id = $1", [
+        tenants[Math.random() < 0.5 ? 0 : 1].workspaceId,
+      ]);
+    const work = async (place: number) => {
+      await forget();
+      const answers =
+        place % 2 ? await retried(() => beginAll(shuffled())) : [await retried(() => begin(db, shuffled()[0] ?? {}))];
+      const begun = answers.filter(({ refused }) => !refused);
+      await settle(
+        db,
+        begun.map((run) => outcome(run, { usage: { input_tokens: 0, output_tokens: 0 } })),
+      );
+      return answers.map(({ refused }) => refused);
+    };
+    const verdicts = (await Promise.all(Array.from({ length: 60 }, (_, place) => work(place)))).flat();
+    expect(verdicts.filter((refused) => refused && refused !== "budget_exceeded")).toEqual([]);
+    expect(verdicts).toContain("budget_exceeded");
+    for (const tenant of tenants) {
+      expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+      const sql = "select count(*)::int as held from ai.budgets where workspace_id = $1 and reserved_usd > 0";
+      expect(await db.query(sql, [tenant.workspaceId])).toEqual([{ held: 0 }]);
+    }
+  });
+
+  async function beginAll(calls: readonly object[]): Promise<Begun[]> {
+    const [row] = await db.query<{ answer: Begun[] }>("select ai.begin_runs($1) as answer", [JSON.stringify(calls)]);
+    return row?.answer ?? [];
+  }
+});
+
+/** Who waited too long for a lock asks again; who was the victim of a deadlock found a defect. */
+async function retried<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if ((error as { code?: string }).code !== "55P03") throw error;
+    }
+  }
+}

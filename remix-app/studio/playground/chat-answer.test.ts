@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createChatAnswer, readWholeAnswer } from "./chat-answer.ts";
+import { readEmbedded } from "./embedded-answer.ts";
 import { eventData } from "./event-stream.ts";
 import { failureInStream, failureOf, readFailure } from "./failure.ts";
-import { factsOfHeaders, factsOfRun } from "./run-facts.ts";
+import { factsOfHeaders, factsOfRun, parseAnswer } from "./run-facts.ts";
 
 async function dataOf(chunks: Uint8Array[]): Promise<string[]> {
   const stream = new ReadableStream<Uint8Array>({
@@ -83,6 +84,33 @@ describe("an answer", () => {
       costUsd: "10",
     });
   });
+});
+
+describe("an amount", () => {
+  const platform = (amount: string) => `"platform":{"run_id":"r","billed_credits":${amount}}`;
+  const ways: [string, (amount: string) => unknown][] = [
+    ["a stream", (amount) => streamed(`{"choices":[],${platform(amount)}}`).facts?.billedCredits],
+    [
+      "a whole answer",
+      (amount) => readWholeAnswer(`{"choices":[{"message":{}}],${platform(amount)}}`).facts?.billedCredits,
+    ],
+    ["embeddings", (amount) => readEmbedded(`{"data":[],${platform(amount)}}`, []).facts.billedCredits],
+    ["a run", (amount) => factsOfRun(parseAnswer(`{"id":"r","billedCredits":${amount}}`))?.billedCredits],
+  ];
+
+  test.for(ways)("of %s keeps its digits", ([, read]) => {
+    expect(read("19660.8003")).toBe("19660.8003");
+    expect(read("999999999999.123456789012")).toBe("999999999999.123456789012");
+    expect(read("1.50e-3")).toBe("0.0015");
+    expect(read("100")).toBe("100");
+    expect(read("null")).toBeUndefined();
+  });
+
+  function streamed(chunk: string) {
+    const { take, answer } = createChatAnswer();
+    take(chunk);
+    return answer();
+  }
 });
 
 describe("a failure", () => {

@@ -1,5 +1,5 @@
 import type { AssistantMessage, ToolCall } from "./chat-message.ts";
-import { factsOfPlatform, type RunFacts } from "./run-facts.ts";
+import { factsOfPlatform, parseAnswer, type RunFacts } from "./run-facts.ts";
 
 /** An answer as far as it has come. */
 export interface ChatAnswer {
@@ -28,7 +28,7 @@ export function createChatAnswer(): { take: (data: string) => void; answer: () =
 
   function take(data: string): void {
     if (data === "[DONE]") return;
-    const chunk = JSON.parse(data);
+    const chunk = parseAnswer(data);
     if (chunk?.error) error = chunk.error;
     if (chunk?.platform) facts = factsOfPlatform(chunk.platform);
     const choice = chunk?.choices?.[0];
@@ -70,7 +70,7 @@ export function createChatAnswer(): { take: (data: string) => void; answer: () =
 
 /** An answer that came whole, by way of what its stream would have been. @throws Error for what is no completion */
 export function readWholeAnswer(text: string): ChatAnswer {
-  const { choices, platform } = JSON.parse(text);
+  const { choices, platform } = parseAnswer(text);
   const [{ message, finish_reason }] = choices;
   const whole = createChatAnswer();
   whole.take(JSON.stringify({ choices: [{ delta: message, finish_reason }], platform }));

@@ -1,9 +1,9 @@
 import type { Embedded } from "./form-answer.ts";
-import { factsOfPlatform } from "./run-facts.ts";
+import { factsOfPlatform, parseAnswer } from "./run-facts.ts";
 
 /** Reads an answer with embeddings. @throws Error for what is none */
 export function readEmbedded(text: string, texts: string[]): Embedded {
-  const { data, platform } = JSON.parse(text);
+  const { data, platform } = parseAnswer(text);
   const vectors = data.map(({ embedding }: { embedding: number[] }) => embedding);
   if (vectors.length !== texts.length || !vectors.every(Array.isArray)) throw new Error("no embeddings");
   return { texts, vectors, facts: factsOfPlatform(platform) };

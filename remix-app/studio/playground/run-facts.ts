@@ -1,3 +1,6 @@
+import { formatDecimal, parseDecimal } from "#shared/decimal.ts";
+import { readDecimalText } from "#shared/usd-amount.ts";
+
 /** What is told of a run beside its answer: for show alone, the run's page has the last word. */
 export interface RunFacts {
   runId?: string | undefined;
@@ -12,7 +15,25 @@ export interface RunFacts {
   schemaValid?: boolean | undefined;
 }
 
-/** Of an answer's `platform`. */
+/** JSON.parse with the source text of primitives, which the compiler's library and older browsers do not know yet. */
+const parse = JSON.parse as (
+  text: string,
+  reviver: (key: string, value: unknown, context?: { source?: string }) => unknown,
+) => ReturnType<typeof JSON.parse>;
+const amounts = new Set(["provider_cost_usd", "billed_credits", "costUsd", "billedCredits"]);
+
+/**
+ * Parses an answer in which a run's amounts become texts with the digits they were written with, which a float would
+ * not keep.
+ * @throws SyntaxError
+ */
+export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
+  return parse(text, (key, value, context) =>
+    typeof value === "number" && amounts.has(key) ? (context?.source ?? String(value)) : value,
+  );
+}
+
+/** Of the `platform` of an answer that {@link parseAnswer} read. */
 export function factsOfPlatform(platform: unknown): RunFacts {
   const { run_id, usage, provider_cost_usd, billed_credits, latency_ms, schema_valid } = recordOf(platform);
   const { input_tokens, output_tokens } = recordOf(usage);
@@ -40,7 +61,7 @@ export function factsOfHeaders(headers: Headers): RunFacts {
   };
 }
 
-/** Of a run as the API shows it, once it has ended; null while it runs. */
+/** Of a run as the API shows it and {@link parseAnswer} read it, once it has ended; null while it runs. */
 export function factsOfRun(run: unknown): RunFacts | null {
   const { id, status, inputTokens, outputTokens, costUsd, billedCredits, latencyMs } = recordOf(run);
   if (typeof id !== "string" || status === "running") return null;
@@ -63,8 +84,8 @@ function numberOf(value: unknown): number | undefined {
   return typeof number === "number" && Number.isFinite(number) ? number : undefined;
 }
 
-/** Amounts have at most 12 decimals (api.md, Conventions). */
+/** The same number without an exponent or needless zeros. */
 function decimalOf(value: unknown): string | undefined {
-  const number = numberOf(value);
-  return number === undefined ? undefined : number.toFixed(12).replace(/\.?0+$/, "");
+  const exact = typeof value === "string" || typeof value === "number" ? readDecimalText(String(value)) : null;
+  return exact === null ? undefined : formatDecimal(parseDecimal(exact));
 }

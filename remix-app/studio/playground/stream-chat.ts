@@ -2,7 +2,7 @@ import { type ChatAnswer, createChatAnswer } from "./chat-answer.ts";
 import type { ChatBody } from "./chat-message.ts";
 import { eventData } from "./event-stream.ts";
 import { type Failure, failureInStream, readFailure, unreached } from "./failure.ts";
-import { factsOfRun, type RunFacts } from "./run-facts.ts";
+import { factsOfRun, parseAnswer, type RunFacts } from "./run-facts.ts";
 
 /** How a streamed answer ended, with what had come of it by then. */
 export interface StreamedChat {
@@ -68,11 +68,19 @@ export async function findRunFacts(workspaceId: string, requestId: string): Prom
   for (let tries = 0; tries < settleTries; tries += 1) {
     await new Promise((resolve) => setTimeout(resolve, settleWaitMs));
     const response = await fetch(`/api/v1/workspaces/${workspaceId}/ai/runs?requestId=${requestId}`).catch(() => null);
-    const listed = response?.ok ? await response.json().catch(() => null) : null;
-    const facts = factsOfRun(listed?.runs?.[0]);
+    const facts = response?.ok
+      ? await response
+          .text()
+          .then(factsOfListed)
+          .catch(() => null)
+      : null;
     if (facts) return facts;
   }
   return null;
+}
+
+function factsOfListed(text: string): RunFacts | null {
+  return factsOfRun(parseAnswer(text)?.runs?.[0]);
 }
 
 function hasBegun({ message }: ChatAnswer): boolean {

@@ -1,10 +1,11 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { readRunQuery, runColumns, runFileLimit } from "../studio/run-query.ts";
+import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { readRunQuery, runColumns } from "../studio/run-query.ts";
 import { listRuns } from "../studio/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** The runs under the page's filters as a file, the newest first. */
+/** The runs under the page's filters as a file, all of them, the newest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,
@@ -13,7 +14,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   });
   const { requestId } = context;
   const { filter } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
-  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runFileLimit };
-  const { runs } = await listRuns(context, page);
+  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: recordsPerRead };
+  const runs = await allRecords(async (cursor) => {
+    const { runs: records, nextCursor } = await listRuns(context, { ...page, cursor });
+    return { records, nextCursor };
+  }, context);
   return csvFile("runs", runColumns, runs);
 }

@@ -4,7 +4,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { searchWith } from "../studio/range.ts";
 import { RunFilterForm } from "../studio/run-filter-form.tsx";
 import { RunList } from "../studio/run-list.tsx";
-import { readRunQuery, runFileLimit } from "../studio/run-query.ts";
+import { readRunQuery } from "../studio/run-query.ts";
 import { listRuns } from "../studio/runs.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Panel } from "../ui/panel.tsx";
@@ -42,12 +42,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     older,
     first: cursor === undefined,
     now: now.toISOString(),
-    fileHint: `The newest ${runFileLimit.toLocaleString("en")} of these runs`,
   };
 }
 
 export default function RunsPage() {
-  const { user, workspace, runs, range, asked, older, first, now, fileHint } = useLoaderData<typeof loader>();
+  const { user, workspace, runs, range, asked, older, first, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const path = `/workspaces/${workspace.id}/ai/runs`;
   return (
@@ -57,7 +56,7 @@ export default function RunsPage() {
       title="Runs"
       lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
       actions={
-        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")} download title={fileHint}>
+        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")} download>
           CSV
         </a>
       }

@@ -1,5 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
+import { wholeTable } from "../studio/all-records.ts";
 import { fileRows, overviewColumns, readOverview } from "../studio/overview.ts";
 import { readDimension } from "../studio/overview-dimension.ts";
 import { readRange } from "../studio/range.ts";
@@ -16,6 +17,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const by = readDimension(url);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const range = readRange(url, { now: new Date() });
-  const { rows } = await readOverview(context, { reader, range, by, daysEach: 1, maxRows: fileRows });
-  return csvFile(`usage-by-${by}`, overviewColumns(by), rows);
+  const overview = await readOverview(context, { reader, range, by, daysEach: 1, maxRows: fileRows });
+  return csvFile(`usage-by-${by}`, overviewColumns(by), wholeTable(overview, context));
 }

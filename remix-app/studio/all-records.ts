@@ -19,9 +19,25 @@ export async function allRecords<Entry>(
     all.push(...records);
     cursor = nextCursor ?? undefined;
     if (all.length > mostRecords || (all.length === mostRecords && cursor !== undefined)) {
-      const detail = `These are more than ${mostRecords.toLocaleString("en")} lines. Choose a shorter range.`;
-      throw problem("INVALID_REQUEST", { requestId, detail });
+      throw tooMany(mostRecords, requestId);
     }
   } while (cursor !== undefined);
   return all;
+}
+
+/**
+ * The rows of a table, where nothing was left out of it.
+ * @throws Response 400 INVALID_REQUEST where something was
+ */
+export function wholeTable<Row>(
+  { rows, leftOut }: { rows: readonly Row[]; leftOut: number },
+  { requestId }: { requestId: string },
+): readonly Row[] {
+  if (leftOut > 0) throw tooMany(rows.length, requestId);
+  return rows;
+}
+
+function tooMany(most: number, requestId: string): Response {
+  const detail = `These are more than ${most.toLocaleString("en")} lines. Choose a shorter range.`;
+  return problem("INVALID_REQUEST", { requestId, detail });
 }

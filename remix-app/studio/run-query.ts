@@ -13,9 +13,6 @@ export interface RunQuery {
   cursor: string | undefined;
 }
 
-/** The most that one file of runs holds; more is fetched by narrower filters. */
-export const runFileLimit = 5_000;
-
 /**
  * Reads which runs are asked for off an address: the filters, and a range as readRange has it, where one is named.
  * @throws Response 400 INVALID_REQUEST

@@ -198,16 +198,37 @@ $$;
 comment on function ai.invoice_summary(ai.external_provider_invoices) is 'An invoice for its workspace''s members.';
 revoke execute on function ai.invoice_summary(ai.external_provider_invoices) from public, anon, authenticated;
 
+create function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select daterange(
+    coalesce(period_start, month.first_day),
+    coalesce(period_end, (month.first_day::timestamp + interval '1 month - 1 day')::date),
+    '[]'
+  )
+  from (
+    select date_trunc('month', coalesce(period_start, period_end, issued_on)::timestamp)::date as first_day
+  ) as month
+$$;
+comment on function ai.invoice_days(date, date, date) is
+  'The days that an invoice is of: its period; where an edge is missing, to the edge of the other''s month; without any, '
+  'the month that it was issued in.';
+revoke execute on function ai.invoice_days(date, date, date) from public, anon, authenticated;
+
 create function ai.invoice_counts_on(invoice ai.external_provider_invoices) returns date
   language sql
   immutable
   security invoker
   set search_path = ''
 as $$
-  select coalesce((invoice).period_start, (invoice).issued_on)
+  select coalesce((invoice).period_start, (invoice).period_end, (invoice).issued_on)
 $$;
 comment on function ai.invoice_counts_on(ai.external_provider_invoices) is
-  'The day in whose month an invoice counts: its period''s first, else that it was issued on.';
+  'The day in whose month an invoice counts, the month that ai.invoice_days begins in: its period''s first, else its last, '
+  'else that it was issued on.';
 revoke execute on function ai.invoice_counts_on(ai.external_provider_invoices) from public, anon, authenticated;
 
 create function ai.invoice_matches(invoice ai.external_provider_invoices, filter jsonb) returns boolean
@@ -298,7 +319,7 @@ as $$
 $$;
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
   'Metered, imported and invoiced cost side by side. The gateway''s runs know no provider''s account, so that they stand '
-  'with none; an invoice counts in the month that its period begins in, else that it was issued in.';
+  'with none; an invoice counts in the month that its days begin in (ai.invoice_days).';
 revoke execute on function ai.reconciled_costs(uuid, timestamptz, timestamptz) from public, anon, authenticated;
 
 create function ai.reconciliation_page(

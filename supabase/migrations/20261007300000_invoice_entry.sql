@@ -7,13 +7,11 @@ create function ai.invoice_comparison(workspace uuid, record jsonb, own_id uuid 
   set search_path = ''
 as $$
 declare
-  first_day date := coalesce(
-    (record ->> 'periodStart')::date,
-    date_trunc('month', coalesce((record ->> 'periodEnd')::date, (record ->> 'issuedOn')::date)::timestamp)::date
+  days daterange := ai.invoice_days(
+    (record ->> 'periodStart')::date, (record ->> 'periodEnd')::date, (record ->> 'issuedOn')::date
   );
-  last_day date := coalesce(
-    (record ->> 'periodEnd')::date, (date_trunc('month', first_day::timestamp) + interval '1 month - 1 day')::date
-  );
+  first_day date := lower(days);
+  last_day date := upper(days) - 1;
   window_from timestamptz := first_day::timestamp at time zone 'UTC';
   window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
   imported record;
@@ -34,7 +32,7 @@ begin
     and i.provider = record ->> 'provider'
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
-    and ai.invoice_counts_on(i) between first_day and last_day;
+    and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
   return jsonb_build_object(
     'firstDay', first_day,
     'lastDay', last_day,
@@ -52,8 +50,8 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'What was metered of an invoice''s provider, and imported and invoiced of its account, in its period: the month of the '
-  'edge that is missing, else that it was issued in. Null for a period of more than 366 days. Granted to nobody.';
+  'What was metered of an invoice''s provider and imported of its account in its days (ai.invoice_days), and the other '
+  'invoices of its account that share one of them. Null for more than 366 days. Granted to nobody.';
 revoke execute on function ai.invoice_comparison(uuid, jsonb, uuid) from public, anon, authenticated;
 
 create function ai.linked_apps(workspace uuid) returns jsonb

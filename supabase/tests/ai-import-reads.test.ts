@@ -72,16 +72,17 @@ describe("lists of imports", () => {
     const { ownerId, workspaceId } = place;
     await record(db, place, { reference: "A", periodStart: "2026-01-31" });
     await record(db, place, { reference: "B", periodEnd: "2026-01-31" });
+    await record(db, place, { reference: "C" });
     const of = async (month: string) => {
       const filter = JSON.stringify({ month });
       const { records } = await call(db, "list_provider_invoices", [ownerId, workspaceId, null, 50, filter]);
-      return records.map(({ reference }: { reference: string }) => reference);
+      return records.map(({ reference }: { reference: string }) => reference).sort();
     };
-    expect([await of("2026-01"), await of("2026-02"), await of("2026-03")]).toEqual([["A"], ["B"], []]);
+    expect([await of("2026-01"), await of("2026-02"), await of("2026-03")]).toEqual([["A", "B"], ["C"], []]);
     const { records } = await call(db, "reconcile_costs", [ownerId, workspaceId, "2026-01-01", "2026-04-01"]);
     expect(records.map((line: { month: string; invoices: number }) => [line.month, line.invoices])).toEqual([
       ["2026-02", 1],
-      ["2026-01", 1],
+      ["2026-01", 2],
     ]);
   });
 

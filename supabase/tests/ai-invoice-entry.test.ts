@@ -114,6 +114,49 @@ describe("the review of an invoice", () => {
     expect((await review(db, place, { reference: "INV-2", accountId: "acct-2" })).comparison.otherInvoices).toBe(0);
   });
 
+  const january = { periodStart: "2026-01-01", periodEnd: "2026-01-31" };
+  test.for([
+    ["a period of which only the end is known", { periodEnd: "2026-01-31" }, january, 1],
+    ["a quarter, where a month of it is", { periodStart: "2025-12-01", periodEnd: "2026-02-28" }, january, 1],
+    ["one shared day", { periodStart: "2025-12-01", periodEnd: "2026-01-01" }, january, 1],
+    ["the day before", { periodStart: "2025-12-01", periodEnd: "2025-12-31" }, january, 0],
+    ["the day after", { periodStart: "2026-02-01" }, january, 0],
+    ["the month of issue", {}, { periodStart: "2026-02-28", periodEnd: "2026-03-31" }, 1],
+    ["the day after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
+  ] as const)(
+    "finds another invoice whose days overlap, either way round: %s",
+    async ([, one, other, found], { db }) => {
+      for (const [first, second] of [
+        [one, other],
+        [other, one],
+      ]) {
+        const place = await createPlace(db);
+        expect(await record(db, place, { ...first, reference: "INV-2" })).toMatchObject({ outcome: "stored" });
+        const { comparison } = await review(db, place, second);
+        expect(comparison).toMatchObject({
+          otherInvoices: found,
+          otherInvoicesUsd: found === 0 ? "0" : invoice.amountUsd,
+        });
+      }
+    },
+  );
+
+  test("is of the month in which reconciliation counts it", async ({ db }) => {
+    for (const period of [
+      {},
+      { periodStart: "2026-01-10" },
+      { periodEnd: "2026-01-20" },
+      { periodStart: "2025-12-31", periodEnd: "2026-01-20" },
+    ]) {
+      const place = await createPlace(db);
+      const { comparison } = await review(db, place, period);
+      await record(db, place, period);
+      const values = [place.ownerId, place.workspaceId, "2025-12-01", "2026-03-01"];
+      const { records } = await call(db, "reconcile_costs", values);
+      expect(records).toMatchObject([{ month: comparison.firstDay.slice(0, 7), invoices: 1 }]);
+    }
+  });
+
   test("is of what was issued by today, and for apps that are linked", async ({ db }) => {
     const place = await createPlace(db);
     const [day] = await db.query(

@@ -17,7 +17,7 @@ const permission = "use_ai_studio";
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspaceId } = params;
   const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
-  const { apps } = await listLinkedApps(context, { kind: "member", userId: user.id, workspaceId: workspace.id });
+  const apps = await listLinkedApps(context, { kind: "member", userId: user.id, workspaceId: workspace.id });
   const { searchParams } = new URL(request.url);
   const given = Object.fromEntries(invoiceFields.map((name) => [name, searchParams.get(name) ?? ""]));
   const { email, displayName } = user;

@@ -27,17 +27,16 @@ export type InvoiceComparison = z.output<typeof comparison>;
 const listedApps = z.object({
   outcome: z.literal("listed"),
   apps: z.array(z.object({ id: z.uuid(), name: z.string() })),
-  today: day,
 });
 export type LinkedApp = z.output<typeof listedApps>["apps"][number];
 
 /**
- * The apps whose invoices a workspace may have, and the UTC day.
+ * The apps whose invoices a workspace may have.
  * @throws Response 403, 503 as readStudio
  */
-export async function listLinkedApps(context: AppLoadContext, reader: Member) {
-  const { apps, today } = await readStudio(context, { reader, name: "list_linked_apps", args: {}, schema: listedApps });
-  return { apps, today };
+export async function listLinkedApps(context: AppLoadContext, reader: Member): Promise<LinkedApp[]> {
+  const { apps } = await readStudio(context, { reader, name: "list_linked_apps", args: {}, schema: listedApps });
+  return apps;
 }
 
 const reviewed = z.object({

@@ -78,12 +78,12 @@ create function ai.list_linked_apps(member_id uuid, workspace uuid) returns json
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then jsonb_build_object('outcome', 'listed', 'apps', ai.linked_apps(workspace), 'today', (now() at time zone 'UTC')::date)
+      then jsonb_build_object('outcome', 'listed', 'apps', ai.linked_apps(workspace))
     else '{"outcome": "not_allowed"}'
   end
 $$;
 comment on function ai.list_linked_apps(uuid, uuid) is
-  'ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps, today } or { outcome: not_allowed }.';
+  'ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
 revoke execute on function ai.list_linked_apps(uuid, uuid) from public, anon, authenticated;
 grant execute on function ai.list_linked_apps(uuid, uuid) to service_role;
 

@@ -84,8 +84,8 @@ describe("functions", () => {
     [
       "pooled by transaction",
       { GATEWAY_DB_URL: "postgres://gateway.ref:p@pooler.example.com:6543/postgres" },
-      "fail",
-      "transaction pooler",
+      "ok",
+      "role gateway",
     ],
     [
       "as owner",

@@ -140,27 +140,17 @@ export function checkFeatures(env: Env): Finding[] {
   return [...mail, ...bypass, ...tenant, ...policy];
 }
 
-const transactionPoolerPort = "6543";
-
 /** The functions' settings, where they stand with the web server's: GATEWAY_DB_URL says so. */
 export function checkFunctions(settings: Settings): Finding[] {
   if (!settings.GATEWAY_DB_URL) return [];
   try {
     const { databaseUrl, providers } = readEnvironment(settings);
-    const { username, port } = new URL(databaseUrl);
+    const { username } = new URL(databaseUrl);
     if (!/^gateway(\.|$)/.test(username)) {
       return [
         fail(
           "functions",
           `GATEWAY_DB_URL logs in as ${username}: use role gateway, which may execute named functions alone.`,
-        ),
-      ];
-    }
-    if (port === transactionPoolerPort) {
-      return [
-        fail(
-          "functions",
-          "GATEWAY_DB_URL is the transaction pooler's, which keeps no prepared statements: use the session pooler's or the direct address (port 5432).",
         ),
       ];
     }

@@ -6,23 +6,25 @@ create function ai.lock_rate_windows(window_scope text, subjects uuid[]) returns
   volatile
   security invoker
 as $$
-declare
-  there integer;
 begin
-  perform from ai.rate_windows w
-  where w.scope = window_scope and w.subject_id = any (subjects)
-  order by w.subject_id
-  for no key update;
-  get diagnostics there = row_count;
-  if there < (select count(distinct s) from unnest(subjects) as s) then
+  if (
+    select count(*) from ai.rate_windows w where w.scope = window_scope and w.subject_id = any (subjects)
+  ) < (
+    select count(distinct s) from unnest(subjects) as s
+  ) then
     insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
     select distinct window_scope, s, date_trunc('minute', now()), 0, 0 from unnest(subjects) as s order by s
     on conflict do nothing;
   end if;
+  -- After it: what others made in the meantime is there now, and locked by nobody.
+  perform from ai.rate_windows w
+  where w.scope = window_scope and w.subject_id = any (subjects)
+  order by w.subject_id
+  for no key update;
 end
 $$;
 comment on function ai.lock_rate_windows(text, uuid[]) is
-  'Locks the minutes of some subjects in order: those that are there, then those it makes.';
+  'Locks the minutes of some subjects in order, and makes those that are not there before it holds any.';
 revoke execute on function ai.lock_rate_windows(text, uuid[]) from public, anon, authenticated;
 
 create function ai.lock_budgets(budget_scope text, subjects uuid[], workspaces uuid[]) returns void

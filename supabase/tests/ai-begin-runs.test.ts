@@ -66,7 +66,7 @@ describe("ai.begin_runs", () => {
       (["member", "workspace"] as const).map((payer) => createTenant(db, { payer, initialCredits: "50" })),
     );
     const calls = [...tenants, ...tenants].map((tenant) => chatCall(tenant));
-    const batches = await Promise.all(Array.from({ length: 5 }, () => beginAll(calls)));
+    const batches = await Promise.all(Array.from({ length: 5 }, () => admitAll(calls)));
     expect(batches.flat().filter(({ refused }) => refused)).toEqual([]);
     for (const tenant of tenants) expect(await books(db, tenant)).toMatchObject({ ledger: "50.00000000", open: 10 });
   });
@@ -103,6 +103,33 @@ describe("ai.begin_runs", () => {
       undefined,
       undefined,
     ]);
+  });
+
+  test("locks the minute of a subject also where another makes it at the same moment", async () => {
+    const subject = randomUUID();
+    const maker = db.query(
+      `do $$ begin
+         insert into ai.rate_windows values ('key', '${subject}', date_trunc('minute', now()), 0, 0);
+         perform pg_sleep(0.3);
+       end $$`,
+    );
+    const sleeping = `select from pg_stat_activity where wait_event = 'PgSleep' and query like '%''${subject}''%'`;
+    await expect.poll(() => db.query(sleeping)).toHaveLength(1);
+    const batch = db.query(
+      `do $$ begin
+         perform ai.lock_rate_windows('key', array['${subject}']::uuid[]);
+         perform pg_sleep(0.5);
+       end $$`,
+    );
+    await maker;
+    await expect
+      .poll(() =>
+        db
+          .query("select from ai.rate_windows where subject_id = $1 for update nowait", [subject])
+          .catch(({ code }) => code),
+      )
+      .toBe("55P03");
+    await batch;
   });
 
   test("locks in one order with single calls and settlements, so that 52 at once on the same rows all get through", async () => {

@@ -1,6 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { addKey, type Begun, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import {
+  addKey,
+  admitAll,
+  admitAlone,
+  type Begun,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+} from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
 
 let db: Database;
@@ -66,7 +78,7 @@ describe("ai.begin_runs", () => {
       (["member", "workspace"] as const).map((payer) => createTenant(db, { payer, initialCredits: "50" })),
     );
     const calls = [...tenants, ...tenants].map((tenant) => chatCall(tenant));
-    const batches = await Promise.all(Array.from({ length: 5 }, () => admitAll(calls)));
+    const batches = await Promise.all(Array.from({ length: 5 }, () => admitAll(db, calls)));
     expect(batches.flat().filter(({ refused }) => refused)).toEqual([]);
     for (const tenant of tenants) expect(await books(db, tenant)).toMatchObject({ ledger: "50.00000000", open: 10 });
   });
@@ -150,8 +162,8 @@ describe("ai.begin_runs", () => {
         .slice(0, 3)
         .map((tenant) => chatCall(tenant));
     const begun = await Promise.all([
-      ...Array.from({ length: 12 }, () => admitAll(shuffled())),
-      ...Array.from({ length: 40 }, () => admitAlone(shuffled()[0])),
+      ...Array.from({ length: 12 }, () => admitAll(db, shuffled())),
+      ...Array.from({ length: 40 }, () => admitAlone(db, shuffled()[0])),
     ]);
     expect(begun.flat().filter(({ refused }) => refused)).toEqual([]);
     const runs = begun.flat().toSorted(() => Math.random() - 0.5);
@@ -164,7 +176,7 @@ describe("ai.begin_runs", () => {
         ),
       ),
       ...Array.from({ length: 4 }, async () => {
-        const more = await admitAll(shuffled());
+        const more = await admitAll(db, shuffled());
         await settle(
           db,
           more.map((run) => outcome(run)),
@@ -177,21 +189,3 @@ describe("ai.begin_runs", () => {
     }
   });
 });
-
-/** As begin_run, but that it waits for locks as long as it takes. */
-async function admitAlone(call: object | undefined): Promise<Begun[]> {
-  const sql = "select ai.admit($1, ai.credential_of($1)) as answer";
-  return (await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)])).map(({ answer }) => answer);
-}
-
-/** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
-async function admitAll(calls: readonly object[]): Promise<Begun[]> {
-  const rows = await db.query<{ answer: Begun }>(
-    `with calls as materialized (
-       select c.value as call, ai.credential_of(c.value) as caller from jsonb_array_elements($1) as c
-     ), locked as materialized (select ai.lock_for(array_agg(caller)) from calls)
-     select ai.admit(call, caller) as answer from locked, calls`,
-    [JSON.stringify(calls)],
-  );
-  return rows.map(({ answer }) => answer);
-}

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import {
   addKey,
+  admitAll,
+  admitAlone,
   type Begun,
   begin,
   books,
@@ -268,8 +270,7 @@ describe("many at once", () => {
       ]);
     const work = async (place: number) => {
       await forget();
-      const answers =
-        place % 2 ? await retried(() => beginAll(shuffled())) : [await retried(() => begin(db, shuffled()[0] ?? {}))];
+      const answers = await (place % 2 ? admitAll(db, shuffled()) : admitAlone(db, shuffled()[0]));
       const begun = answers.filter(({ refused }) => !refused);
       await settle(
         db,
@@ -286,20 +287,4 @@ describe("many at once", () => {
       expect(await db.query(sql, [tenant.workspaceId])).toEqual([{ held: 0 }]);
     }
   });
-
-  async function beginAll(calls: readonly object[]): Promise<Begun[]> {
-    const [row] = await db.query<{ answer: Begun[] }>("select ai.begin_runs($1) as answer", [JSON.stringify(calls)]);
-    return row?.answer ?? [];
-  }
 });
-
-/** Who waited too long for a lock asks again; who was the victim of a deadlock found a defect. */
-async function retried<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if ((error as { code?: string }).code !== "55P03") throw error;
-    }
-  }
-}

@@ -141,6 +141,24 @@ export async function begin(db: Database, call: object): Promise<Begun> {
   return row.answer;
 }
 
+/** As begin_run, but that it waits for locks as long as it takes. */
+export async function admitAlone(db: Database, call: object | undefined): Promise<Begun[]> {
+  const sql = "select ai.admit($1, ai.credential_of($1)) as answer";
+  return (await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)])).map(({ answer }) => answer);
+}
+
+/** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
+export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
+  const rows = await db.query<{ answer: Begun }>(
+    `with calls as materialized (
+       select c.value as call, ai.credential_of(c.value) as caller from jsonb_array_elements($1) as c
+     ), locked as materialized (select ai.lock_for(array_agg(caller)) from calls)
+     select ai.admit(call, caller) as answer from locked, calls`,
+    [JSON.stringify(calls)],
+  );
+  return rows.map(({ answer }) => answer);
+}
+
 type OutcomeChanges = {
   route?: number;
   usage?: object;

@@ -63,6 +63,50 @@ describe("large bodies that never end", () => {
   });
 });
 
+describe("a body that is refused on its way", () => {
+  /** Posts chunks whose number nobody announced, on a connection of its own. @returns the status line */
+  async function post(key: string, chunks: number): Promise<string> {
+    const url = new URL(`${tenant.client.baseURL}/chat/completions`);
+    const socket = connect({ host: url.hostname, port: Number(url.port) }).on("error", () => {});
+    sockets.push(socket);
+    const answered = once(socket, "data").then(([data]) => String(data).split("\r\n", 1)[0] ?? "");
+    const head = [
+      `POST ${url.pathname} HTTP/1.1`,
+      `host: ${url.host}`,
+      `authorization: Bearer ${key}`,
+      "content-type: application/json",
+      "transfer-encoding: chunked",
+    ];
+    socket.write(`${head.join("\r\n")}\r\n\r\n`);
+    const chunk = Buffer.concat([Buffer.from("20000\r\n"), Buffer.alloc(0x20000, 0x20), Buffer.from("\r\n")]);
+    for (let sent = 0; sent < chunks; sent++) socket.write(chunk);
+    socket.write("0\r\n\r\n");
+    return answered;
+  }
+
+  test.for([
+    ["a stranger's", 3, 4, " 401 "],
+    ["a tenant's that is too large", 1, 65, " 413 "],
+  ] as const)(
+    "is answered, and no other call is hurt by what is left of it: %s",
+    async ([whose, posts, chunks, status]) => {
+      const key = whose === "a stranger's" ? (await createAiKey()).text : tenant.key;
+      // A call that is under way all the while would break off with the process.
+      const stream = await tenant.client.chat.completions.create({
+        model: "demo-chat",
+        messages: [{ role: "user", content: "[[words=8]] [[pace=100]]" }],
+        stream: true,
+      });
+      const answers = await Promise.all(Array.from({ length: posts }, () => post(key, chunks)));
+      for (const answer of answers) expect(answer).toContain(status);
+      let finished: unknown;
+      for await (const { choices } of stream) finished = choices[0]?.finish_reason ?? finished;
+      expect(finished).toBe("stop");
+      await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
+    },
+  );
+});
+
 test("a large body of very many values is a stranger's 401 and a tenant's 400", async () => {
   const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;
   const post = async (key: string) => {

@@ -51,19 +51,32 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request {
   return new Request(url, { method, headers, signal, ...body });
 }
 
-/** The body as it comes, at its reader's pace. */
+/** The body as it comes, at its reader's pace; what comes once the reader has had enough is let go. */
 function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+  let drop = () => {};
   return new ReadableStream<Uint8Array>({
     start(controller) {
-      incoming.on("data", (bytes: Uint8Array) => {
+      const take = (bytes: Uint8Array) => {
         controller.enqueue(new Uint8Array(bytes));
         if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
-      });
-      incoming.once("end", () => controller.close());
-      incoming.once("error", (error) => controller.error(error));
+      };
+      const finish = () => {
+        drop();
+        controller.close();
+      };
+      const fail = (error: Error) => {
+        drop();
+        controller.error(error);
+      };
+      drop = () => void incoming.off("data", take).off("end", finish).off("error", fail);
+      incoming.on("data", take).once("end", finish).once("error", fail);
     },
     pull: () => void incoming.resume(),
-    cancel: () => void incoming.removeAllListeners("data").resume(),
+    cancel() {
+      drop();
+      // A client that leaves in the middle is nobody's error any more.
+      incoming.on("error", () => {}).resume();
+    },
   });
 }
 

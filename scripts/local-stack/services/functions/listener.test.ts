@@ -1,0 +1,134 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createBodyReader } from "../../../../supabase/functions/_gateway/body.ts";
+import type { FunctionHandler } from "./deno-api.ts";
+import { createListener } from "./listener.ts";
+
+const size = 400_000;
+let server: Server;
+let handle: FunctionHandler;
+const errors: unknown[] = [];
+const noteError = (error: unknown) => void errors.push(error);
+const sockets: Socket[] = [];
+
+beforeEach(async () => {
+  errors.length = 0;
+  // What nobody catches would end the process.
+  process.prependListener("uncaughtException", noteError);
+  const listener = createListener(
+    (request) => handle(request),
+    () => new Response("failed", { status: 500 }),
+  );
+  server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+});
+afterEach(async () => {
+  process.off("uncaughtException", noteError);
+  for (const socket of sockets.splice(0)) socket.destroy();
+  server.close();
+  server.closeAllConnections();
+  await once(server, "close");
+});
+
+/** Opens a connection and says that a body of 400 KB follows. */
+async function announce(): Promise<{ socket: Socket; answered: (text: string) => Promise<void> }> {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  const socket = connect({ host: "127.0.0.1", port: address.port }).on("error", () => {});
+  sockets.push(socket);
+  let received = "";
+  socket.setEncoding("utf8").on("data", (text) => {
+    received += text;
+  });
+  await once(socket, "connect");
+  socket.write(`POST / HTTP/1.1\r\nhost: local\r\ncontent-length: ${size}\r\n\r\n`);
+  return { socket, answered: (text) => expect.poll(() => received).toContain(text) };
+}
+
+/** Reads the first piece of a body, thinks about it, and refuses the rest. */
+const refuse: FunctionHandler = async (request) => {
+  const reader = request.body?.getReader();
+  await reader?.read();
+  await sleep(20);
+  await reader?.cancel();
+  return new Response("refused", { status: 401 });
+};
+
+describe("a body whose reader has had enough", () => {
+  test("that is on its way is let go, and the connection serves the next request", async () => {
+    handle = refuse;
+    const { socket, answered } = await announce();
+    socket.write(Buffer.alloc(size, 0x20));
+    await answered("401 Unauthorized");
+    handle = async (request) => new Response(`next ${(await request.text()).length}`);
+    socket.write("POST / HTTP/1.1\r\nhost: local\r\ncontent-length: 3\r\n\r\nabc");
+    await answered("next 3");
+    expect(errors).toEqual([]);
+  });
+
+  test("that comes after the answer is let go too", async () => {
+    handle = refuse;
+    const { socket, answered } = await announce();
+    socket.write(Buffer.alloc(10_000, 0x20));
+    await answered("401 Unauthorized");
+    socket.write(Buffer.alloc(size - 10_000, 0x20));
+    handle = () => new Response("next");
+    socket.write("GET / HTTP/1.1\r\nhost: local\r\n\r\n");
+    await answered("next");
+    expect(errors).toEqual([]);
+  });
+
+  test("that was too slow for its reader may still come", async () => {
+    const budget = { uncheckedEach: size, uncheckedAll: size, workspaceAll: size, checkedAll: size };
+    const read = createBodyReader({ ...budget, idleMs: 50, msPerMebibyte: 1_000 });
+    handle = async (request) => {
+      const refused = read(request, { limitBytes: size, check: async () => "anyone" });
+      return new Response("slow", { status: await refused.then(() => 200).catch(({ status }) => status) });
+    };
+    const { socket, answered } = await announce();
+    socket.write(Buffer.alloc(10_000, 0x20));
+    await answered("408 Request Timeout");
+    socket.write(Buffer.alloc(size - 10_000, 0x20));
+    handle = () => new Response("next");
+    socket.write("GET / HTTP/1.1\r\nhost: local\r\n\r\n");
+    await answered("next");
+    expect(errors).toEqual([]);
+  });
+
+  test("may end with its client", async () => {
+    handle = refuse;
+    const { socket, answered } = await announce();
+    socket.write(Buffer.alloc(10_000, 0x20));
+    await answered("401 Unauthorized");
+    socket.destroy();
+    await sleep(20);
+    expect(errors).toEqual([]);
+  });
+});
+
+test("a client that leaves in the middle of its body fails the read, and nothing else", async () => {
+  const reading = new Promise<unknown>((resolve) => {
+    handle = async (request) => {
+      await request.text().catch(resolve);
+      return new Response();
+    };
+  });
+  const { socket } = await announce();
+  socket.write(Buffer.alloc(10_000, 0x20), () => socket.destroy());
+  expect(await reading).toBeInstanceOf(Error);
+  expect(errors).toEqual([]);
+});
+
+test("a body that nobody reads holds up no later request of its connection", async () => {
+  handle = () => new Response("unread");
+  const { socket, answered } = await announce();
+  socket.write(Buffer.alloc(size, 0x20));
+  await answered("unread");
+  handle = () => new Response("later");
+  socket.write("GET / HTTP/1.1\r\nhost: local\r\n\r\n");
+  await answered("later");
+  expect(errors).toEqual([]);
+});

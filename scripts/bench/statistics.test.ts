@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { quantile, saturate, spread } from "./statistics.ts";
+import { curveShares, quantile, quantilesOf, saturate, spread } from "./statistics.ts";
 
 test("a quantile is the smallest value that so much of the sample does not exceed", () => {
   const sample = [5, 1, 4, 2, 3];
@@ -9,6 +9,15 @@ test("a quantile is the smallest value that so much of the sample does not excee
   expect(quantile(sample, 0.81)).toBe(5);
   expect(quantile(sample, 1)).toBe(5);
   expect(quantile([7], 0.99)).toBe(7);
+});
+
+test("a request that failed took for ever", () => {
+  const p99 = (failed: number) =>
+    quantilesOf(new Array<number>(100 - failed).fill(5), failed)[curveShares.indexOf(0.99)];
+  expect(p99(1)).toBe(5);
+  expect(p99(2)).toBe(Number.POSITIVE_INFINITY);
+  expect(quantilesOf([], 1)).toEqual(curveShares.map(() => Number.POSITIVE_INFINITY));
+  expect(quantilesOf([])).toEqual([]);
 });
 
 test("a spread is the median with the lowest and the highest", () => {

@@ -7,9 +7,13 @@ export function quantile(sample: readonly number[], share: number): number {
 /** The shares of a latency curve. */
 export const curveShares = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1] as const;
 
-/** The quantiles of a sample at the shares of a curve; none of an empty one. */
-export function quantilesOf(sample: readonly number[]): number[] {
-  return sample.length === 0 ? [] : curveShares.map((share) => quantile(sample, share));
+/**
+ * The quantiles of a sample at the shares of a curve; none of an empty one.
+ * @param failed requests that never got what they asked for: each took for ever
+ */
+export function quantilesOf(sample: readonly number[], failed = 0): number[] {
+  const all = [...sample, ...new Array<number>(failed).fill(Number.POSITIVE_INFINITY)];
+  return all.length === 0 ? [] : curveShares.map((share) => quantile(all, share));
 }
 
 /** The middle of an odd number of values, the lower middle of an even one; NaN of none. */

@@ -35,8 +35,8 @@ const measured: GatewayMeasurements = {
 };
 const portkey = { "16": [load(4_500, 10)], "64": [load(3_000, 20, 0.5)] };
 
-const rowOf = (given: GatewayMeasurements, id: string) => {
-  const row = gatewayRows(given, plan).find((candidate) => candidate.id === id);
+const rowOf = (given: GatewayMeasurements, id: string, workspaces = plan.workspaces) => {
+  const row = gatewayRows(given, { ...plan, workspaces }).find((candidate) => candidate.id === id);
   if (!row) throw new Error(`no row ${id}`);
   return { goal: goalText(row), figure: figureText(row), verdict: verdictOf(row) };
 };
@@ -52,7 +52,7 @@ test("without Portkey what is held against it is not measured, and the rest has 
   expect(rowOf(measured, "rate-hot")).toMatchObject({ goal: "≥ 2,000 a second", verdict: "missed" });
   expect(rowOf(measured, "left-cancelled").verdict).toBe("met");
   expect(rowOf(measured, "left-metered").verdict).toBe("missed");
-  expect(rowOf(measured, "memory").verdict).toBe("met");
+  expect(rowOf(measured, "memory").verdict).toBe("not measured");
   expect(rowOf(measured, "unbalanced").verdict).toBe("met");
 });
 
@@ -84,4 +84,50 @@ test("a load that does not count is no sample", () => {
   expect(rowOf(partly, "added-p50").figure).toBe("0.50 ms");
   expect(rowOf(partly, "rate-16").figure).toBe("4,100 a second");
   expect(rowOf(partly, "rate-64").verdict).toBe("not measured");
+});
+
+test("memory of minutes is never within the goal of half an hour, and beyond it at once", () => {
+  const most = (megabytes: number) => ({ ...measured, rss: [{ atSeconds: 0, bytes: megabytes * 2 ** 20 }] });
+  expect(rowOf(most(200), "memory").verdict).toBe("not measured");
+  expect(rowOf(most(201), "memory").verdict).toBe("missed");
+});
+
+test("rates over fewer workspaces than the goal's are no rates of the goal", () => {
+  expect(rowOf(measured, "rate-16", 999).verdict).toBe("not measured");
+  expect(rowOf(measured, "rate-16", 1_000).verdict).toBe("met");
+  expect(rowOf(measured, "rate-hot", 999).verdict).toBe("missed");
+});
+
+test("what failed is in the tail: of ours it misses the goal, and beside an upstream that failed nothing is added", () => {
+  const failed = { ...latency(1.5, Number.POSITIVE_INFINITY), failed: 20 };
+  const beside = (gatehouse: typeof failed, bare: typeof failed) => ({
+    ...measured,
+    latency: { gatehouse: [gatehouse], bare: [bare] },
+  });
+  expect(rowOf(beside(failed, latency(1, 2)), "added-p99")).toMatchObject({ figure: "∞ ms", verdict: "missed" });
+  expect(rowOf(beside(failed, latency(1, 2)), "added-p50").verdict).toBe("met");
+  expect(rowOf(beside(latency(1.5, 6), failed), "added-p99").verdict).toBe("not measured");
+});
+
+test("a chunk's delay is judged by its tail", () => {
+  const stream = (p50: number, p99: number) => ({
+    firstMs: [1],
+    firstQuantilesMs: curve(1, 1),
+    delayQuantilesMs: curve(p50, p99),
+    streams: 50,
+    whole: 50,
+    identical: 50,
+  });
+  const delayed = (p99: number) => ({
+    ...measured,
+    streams: { gatehouse: [stream(0.5, p99)], bare: [stream(0.25, 1)] },
+  });
+  expect(rowOf(delayed(2), "chunk-delay")).toMatchObject({ figure: "1.00 ms", verdict: "met" });
+  expect(rowOf(delayed(2.25), "chunk-delay").verdict).toBe("missed");
+});
+
+test("errors that wrk has timed as answers are told of", () => {
+  const slow = { ...load(4_100, 9), failed: 3 };
+  const notes = gatewayRows({ ...measured, throughput: { "16": { gatehouse: [slow] } } }, plan).map(({ note }) => note);
+  expect(notes).toContainEqual(expect.stringContaining("3 errors, in the quantiles by wrk"));
 });

@@ -5,6 +5,8 @@ import type { GatewayMeasurements, LatencySample, LoadName, ThroughputSample } f
 import type { TargetName } from "./targets.ts";
 
 const [p50, p99] = [0.5, 0.99].map((share) => (curveShares as readonly number[]).indexOf(share));
+/** design.md, Speed: what the throughput's goals are over. */
+const goalWorkspaces = 1_000;
 const notRun = "Portkey did not run: npm run bench -- --peers";
 
 /** What the rounds say of the gateway, beside design.md's goals. */
@@ -17,7 +19,7 @@ export function gatewayRows(
     ...latencyRows(measured, perSecond),
     ...loads.flatMap((name) => throughputRows(measured, { load: name, workspaces })),
     hotRow(measured),
-    ...costRows(measured),
+    ...costRows(measured, workspaces),
     ...streamRows(measured, count),
     ...writtenRows(measured),
   ];
@@ -29,9 +31,25 @@ const known = (samples: readonly number[]) => samples.filter((sample) => !Number
 const texts = (samples: readonly number[], digits = 1) =>
   known(samples).length ? median(known(samples)).toFixed(digits) : "—";
 
-/** A figure of ours, less that of the upstream alone in the same round. */
+/** A figure of ours, less that of the upstream alone in the same round, where that one has not failed. */
 function added(ours: readonly number[] = [], bare: readonly number[] = []): number[] {
-  return ours.map((figure, round) => figure - (bare[round] ?? Number.NaN)).filter((figure) => !Number.isNaN(figure));
+  return ours.flatMap((figure, round) => {
+    const beside = bare[round] ?? Number.NaN;
+    return Number.isNaN(figure) || !Number.isFinite(beside) ? [] : figure - beside;
+  });
+}
+
+function unlikeOf(workspaces: number): Row["unlike"] {
+  return workspaces < goalWorkspaces
+    ? { how: `over ${workspaces} workspaces, not ${goalWorkspaces.toLocaleString("en")}`, easier: false }
+    : undefined;
+}
+
+/** wrk times an answer whatever its status is. */
+function errorsOf(samples: readonly ThroughputSample[], by: GatewayMeasurements["closedLoopBy"]): string {
+  const failed = samples.reduce((sum, sample) => sum + sample.failed, 0);
+  if (failed === 0) return "";
+  return by === "wrk" ? `${failed} errors, in the quantiles by wrk` : `${failed} errors, which took for ever`;
 }
 
 function latencyRows({ latency }: GatewayMeasurements, perSecond: number): Row[] {
@@ -74,6 +92,8 @@ function throughputRows(
   const peer = { rate: median(rates("portkey")), tail: median(tails("portkey")) };
   const name = `${load} connections, ${workspaces.toLocaleString("en")} workspaces`;
   const noPeer = rates("portkey").length === 0;
+  const unlike = unlikeOf(workspaces);
+  const errors = errorsOf(of("gatehouse"), closedLoopBy);
   return [
     {
       id: `rate-${load}`,
@@ -82,6 +102,7 @@ function throughputRows(
       unit: "a second",
       digits: 0,
       samples: rates("gatehouse"),
+      unlike,
       note: `upstream alone ${texts(rates("bare"), 0)}, Portkey ${texts(rates("portkey"), 0)}; by ${closedLoopBy}`,
     },
     {
@@ -91,12 +112,13 @@ function throughputRows(
       unit: "ms",
       digits: 1,
       samples: noPeer ? [] : tails("gatehouse"),
-      note: noPeer ? `ours ${texts(tails("gatehouse"))} ms; ${notRun}` : undefined,
+      unlike,
+      note: [errors, ...(noPeer ? [`ours ${texts(tails("gatehouse"))} ms`, notRun] : [])].filter(Boolean).join("; "),
     },
   ];
 }
 
-function hotRow({ throughput }: GatewayMeasurements): Row {
+function hotRow({ throughput, closedLoopBy }: GatewayMeasurements): Row {
   const samples = throughput.hot?.gatehouse ?? [];
   return {
     id: "rate-hot",
@@ -105,12 +127,14 @@ function hotRow({ throughput }: GatewayMeasurements): Row {
     unit: "a second",
     digits: 0,
     samples: known(samples.map((sample) => sample.perSecond)),
-    note: `p99 ${texts(samples.map((sample) => at(sample, p99)))} ms`,
+    note: [`p99 ${texts(samples.map((sample) => at(sample, p99)))} ms`, errorsOf(samples, closedLoopBy)]
+      .filter(Boolean)
+      .join("; "),
   };
 }
 
 /** Requests that a CPU-second of the gateway's own process carries, at the most connections over many workspaces. */
-function costRows({ throughput }: GatewayMeasurements): Row[] {
+function costRows({ throughput }: GatewayMeasurements, workspaces: number): Row[] {
   const load = (Object.keys(throughput) as LoadName[]).filter((name) => name !== "hot").at(-1) ?? "hot";
   const perCpuSecond = (target: TargetName) =>
     (throughput[load]?.[target] ?? []).flatMap(({ cpuMsEach }) => (cpuMsEach ? 1_000 / cpuMsEach : []));
@@ -125,6 +149,7 @@ function costRows({ throughput }: GatewayMeasurements): Row[] {
       unit: "×",
       digits: 2,
       samples: peer.length ? ours.map((rate, round) => rate / (peer[round] ?? median(peer))) : [],
+      unlike: unlikeOf(workspaces),
       note:
         `CPU a request: Gatehouse ${cost(ours)} and Postgres ${texts(postgres, 3)} ms, Portkey ${cost(peer)}` +
         (peer.length ? "" : `; ${notRun}`),
@@ -151,12 +176,12 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
     },
     {
       id: "chunk-delay",
-      what: `${name}: a content chunk is passed on within, median`,
+      what: `${name}: a content chunk is passed on within, p99`,
       goal: { atMost: 1 },
       unit: "ms",
       digits: 2,
-      samples: added(delay("gatehouse", p50), delay("bare", p50)),
-      note: `p99 ${texts(added(delay("gatehouse", p99), delay("bare", p99)), 2)}; the way without us taken off`,
+      samples: added(delay("gatehouse", p99), delay("bare", p99)),
+      note: `median ${texts(added(delay("gatehouse", p50), delay("bare", p50)), 2)}; the way without us taken off`,
     },
     {
       id: "identical",
@@ -196,8 +221,9 @@ function writtenRows({ rss, books }: GatewayMeasurements): Row[] {
       unit: "MB",
       digits: 0,
       samples: megabytes.length ? [Math.max(...megabytes)] : [],
+      unlike: { how: "of half an hour, and flat, it is npm run soak's", easier: true },
       note: megabytes.length
-        ? `${megabytes[0]?.toFixed(0)} before, ${megabytes.at(-1)?.toFixed(0)} after; npm run soak watches longer`
+        ? `${megabytes[0]?.toFixed(0)} before, ${megabytes.at(-1)?.toFixed(0)} after`
         : "read from /proc, on Linux alone",
     },
     {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readUpstream, startUpstream } from "../upstream/upstream.ts";
 import type { Call } from "./call.ts";
-import { runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
+import { closedLoopBy, runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
 import { freePort, type ServiceProcess } from "./service-process.ts";
 
 const { signal } = new AbortController();
@@ -37,7 +37,16 @@ test("a closed loop counts no more than was answered", async () => {
   const load = await runClosedLoop({ call, connections: 2, warmUpMs: 100, durationMs: 300 }, signal);
   expect(load.failed).toBe(0);
   expect(load.answered).toBeGreaterThan(load.perSecond * 0.3 - 1);
-  expect(load.answered).toBeLessThanOrEqual((await answered()) - before);
+  expect(load.answeredInAll).toBeGreaterThan(load.answered);
+  expect(load.answeredInAll).toBeLessThanOrEqual((await answered()) - before);
+});
+
+test("a closed loop's failures are those of its measured time, and took for ever", async () => {
+  const wrong = { ...call, url: `${upstream.url}/elsewhere` };
+  const load = await runClosedLoop({ call: wrong, connections: 1, warmUpMs: 200, durationMs: 200 }, signal);
+  expect(load).toMatchObject({ answered: 0, answeredInAll: 0, perSecond: 0 });
+  expect(load.failed).toBeGreaterThan(0);
+  if (closedLoopBy === "autocannon") expect(load.quantilesMs).toContain(Number.POSITIVE_INFINITY);
 });
 
 test("clients that leave are seen to leave, with what they got", async () => {

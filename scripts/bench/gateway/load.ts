@@ -9,10 +9,18 @@ const folder = path.resolve(import.meta.dirname, "../processes");
 
 const closedLoop = z.object({
   perSecond: z.number(),
-  quantilesMs: z.array(z.number()),
-  /** In the warm-up, too. */
+  /** JSON has no infinity: null is that of a request that failed. */
+  quantilesMs: z.array(
+    z
+      .number()
+      .nullable()
+      .transform((ms) => ms ?? Number.POSITIVE_INFINITY),
+  ),
+  /** In the measured time, as what failed. */
   answered: z.number(),
   failed: z.number(),
+  /** In the warm-up and after the end, too: what CPU time was spent on. */
+  answeredInAll: z.number(),
 });
 const openLoop = z.object({
   latenciesMs: z.array(z.number()),

@@ -55,8 +55,9 @@ export async function runWrk(
     return {
       perSecond: (requests - failed) / (durationUs / 1e6),
       quantilesMs: quantilesUs.map((us) => us / 1_000),
-      answered: requests - failed + warmUp.requests - warmUp.failed,
+      answered: requests - failed,
       failed,
+      answeredInAll: requests - failed + warmUp.requests - warmUp.failed,
     };
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -54,14 +54,18 @@ function run(): Promise<autocannon.Result> {
     });
     load.on("response", (_client, status, _bytes, latencyMs) => count(status, latencyMs));
     load.on("reqError", () => {
-      failed += 1;
+      if (isMeasured()) failed += 1;
     });
   });
 }
 
-function count(status: number, latencyMs: number): void {
+function isMeasured(): boolean {
   const elapsedMs = performance.now() - startedAt;
-  if (elapsedMs < warmUpMs || elapsedMs > warmUpMs + durationMs) return;
+  return elapsedMs >= warmUpMs && elapsedMs <= warmUpMs + durationMs;
+}
+
+function count(status: number, latencyMs: number): void {
+  if (!isMeasured()) return;
   if (status === 200) latenciesMs.push(latencyMs);
   else failed += 1;
 }
@@ -70,8 +74,9 @@ const all = await run();
 process.stdout.write(
   JSON.stringify({
     perSecond: latenciesMs.length / (durationMs / 1_000),
-    quantilesMs: quantilesOf(latenciesMs),
-    answered: all["2xx"],
+    quantilesMs: quantilesOf(latenciesMs, failed),
+    answered: latenciesMs.length,
     failed,
+    answeredInAll: all["2xx"],
   }),
 );

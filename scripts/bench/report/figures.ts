@@ -38,8 +38,10 @@ function curveFigure(title: string, quantiles: (target: TargetName) => number[][
   const curves: Curve[] = targetNames.flatMap((kind) => {
     const rounds = quantiles(kind).filter((curve) => curve.length === curveShares.length);
     if (rounds.length === 0) return [];
-    const points = curveShares.map((_, index) => spreadOf(rounds.map((curve) => curve[index] ?? Number.NaN)));
-    return [{ kind, label: labels[kind], points }];
+    const all = curveShares.map((_, index) => spreadOf(rounds.map((curve) => curve[index] ?? Number.NaN)));
+    // What failed took for ever, which has no place on an axis: the line ends before it.
+    const points = all.slice(0, all.filter(({ high }) => Number.isFinite(high)).length);
+    return points.length === 0 ? [] : [{ kind, label: labels[kind], points }];
   });
   if (curves.length === 0) return undefined;
   return {
@@ -47,7 +49,10 @@ function curveFigure(title: string, quantiles: (target: TargetName) => number[][
     plot: curvePlot({ name: `${title}, in milliseconds by quantile`, unit: "ms", shares: shareNames, curves }),
     series: curves,
     head: ["ms", ...shareNames],
-    lines: curves.map(({ label, points }) => [label, ...points.map(({ middle }) => shortNumber(middle))]),
+    lines: curves.map(({ label, points }) => [
+      label,
+      ...curveShares.map((_, index) => shortNumber(points[index]?.middle ?? Number.POSITIVE_INFINITY)),
+    ]),
   };
 }
 

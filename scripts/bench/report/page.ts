@@ -1,7 +1,7 @@
 import type { Figure } from "./figures.ts";
 import type { Machine } from "./machine.ts";
 import { escapeHtml } from "./plots.ts";
-import { figureText, goalText, type Row, verdictOf } from "./rows.ts";
+import { figureText, goalText, noteText, type Row, verdictOf } from "./rows.ts";
 
 const style = `
 :root{color-scheme:light dark;--canvas:light-dark(#f9fafb,#111517);--surface:light-dark(#fff,#171c1f);--line:light-dark(#dde2e5,#32393d);
@@ -53,7 +53,8 @@ ${complaints.map((complaint) => `<p class="missed">${escapeHtml(complaint)}</p>`
 
 function goalLine(row: Row): string {
   const verdict = verdictOf(row);
-  const note = row.note ? `<div class="note">${escapeHtml(row.note)}</div>` : "";
+  const text = noteText(row);
+  const note = text ? `<div class="note">${escapeHtml(text)}</div>` : "";
   return (
     `<tr><th scope="row">${escapeHtml(row.what)}${note}</th><td>${escapeHtml(goalText(row))}</td>` +
     `<td>${escapeHtml(figureText(row))}</td><td class="${verdict.replace(" ", "-")}">${verdict}</td></tr>`

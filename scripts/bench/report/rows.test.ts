@@ -25,6 +25,21 @@ describe("the verdict", () => {
     expect(verdictOf(row({ goal: { atLeast: 1 }, samples: [Number.NaN] }))).toBe("not measured");
     expect(verdictOf(row({}))).toBe("");
   });
+
+  test("on other conditions than the goal's is never that it is met, and that it is missed where those were easier", () => {
+    const judged = (atMost: number, easier: boolean) =>
+      verdictOf(row({ goal: { atMost }, unlike: { how: "fewer runs", easier } }));
+    expect(judged(2, true)).toBe("not measured");
+    expect(judged(1.99, true)).toBe("missed");
+    expect(judged(2, false)).toBe("not measured");
+    expect(judged(1.99, false)).toBe("not measured");
+  });
+
+  test("of requests that failed is that the goal is missed", () => {
+    const failed = row({ goal: { atMost: 8 }, samples: [Number.POSITIVE_INFINITY] });
+    expect(verdictOf(failed)).toBe("missed");
+    expect(figureText(failed)).toBe("∞ ms");
+  });
 });
 
 test("figures have their spread, goals their sign, both their unit", () => {
@@ -41,13 +56,16 @@ test("the table stands in columns, one line a row, its notes below what they bel
   const text = renderTable([
     row({ what: "added, median", goal: { atMost: 8 } }),
     row({ what: "a hot workspace", goal: { atLeast: 2_000 }, unit: "a second", digits: 0, note: "of 64 connections" }),
+    row({ what: "memory", goal: { atMost: 3 }, unlike: { how: "briefly", easier: true }, note: "1 before" }),
   ]);
   expect(text.split("\n")).toEqual([
     "what             goal              measured          ",
-    "───────────────────────────────────────────────────────────",
+    "─────────────────────────────────────────────────────────────────",
     "added, median    ≤ 8 ms            2.0 (1.0–3.0) ms  met",
     "a hot workspace  ≥ 2,000 a second  2 (1–3) a second  missed",
     "  of 64 connections",
+    "memory           ≤ 3 ms            2.0 (1.0–3.0) ms  not measured",
+    "  not as the goal has it: briefly; 1 before",
   ]);
 });
 

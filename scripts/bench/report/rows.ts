@@ -10,6 +10,8 @@ export type Row = {
   unit: string;
   digits: number;
   samples: readonly number[];
+  /** How they were taken otherwise than the goal says: then it is not met. Missed it may be where that was easier. */
+  unlike?: { how: string; easier: boolean } | undefined;
   /** What else there is to know; or why there are no samples. */
   note?: string;
 };
@@ -17,12 +19,18 @@ export type Row = {
 export type Verdict = "met" | "missed" | "not measured" | "";
 
 /** Whether the goal is met; empty where there is none. */
-export function verdictOf({ goal, samples }: Row): Verdict {
+export function verdictOf({ goal, samples, unlike }: Row): Verdict {
   if (!goal) return "";
   const figure = median(samples);
   if (Number.isNaN(figure)) return "not measured";
   const met = "atMost" in goal ? figure <= goal.atMost : figure >= goal.atLeast;
+  if (unlike && (met || !unlike.easier)) return "not measured";
   return met ? "met" : "missed";
+}
+
+/** What stands below a row: first what its goal cannot be judged by. */
+export function noteText({ unlike, note }: Row): string {
+  return [unlike && `not as the goal has it: ${unlike.how}`, note].filter(Boolean).join("; ");
 }
 
 /** The goal as people write it. */

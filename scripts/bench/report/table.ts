@@ -1,5 +1,5 @@
 import { styleText } from "node:util";
-import { figureText, goalText, type Row, verdictOf } from "./rows.ts";
+import { figureText, goalText, noteText, type Row, verdictOf } from "./rows.ts";
 
 const gap = "  ";
 const colours = { met: "green", missed: "red", "not measured": "yellow" } as const;
@@ -18,7 +18,7 @@ export function renderTable(rows: readonly Row[], stream?: NodeJS.WriteStream): 
     const line = cells[index] ?? head;
     const verdict = line[3];
     const coloured = verdict && stream ? styleText(colours[verdict], verdict, { stream }) : verdict;
-    return [`${pad(line)}${coloured}`, ...(row.note ? [`${gap}${row.note}`] : [])];
+    return [`${pad(line)}${coloured}`, ...(noteText(row) ? [`${gap}${noteText(row)}`] : [])];
   });
   const ruler = "─".repeat(widths.reduce((sum, width) => sum + width + gap.length, -gap.length));
   return [pad(head), ruler, ...lines].join("\n");

@@ -18,6 +18,8 @@ export type ReportMeasurements = {
   overview: Readings | { missing: string };
 };
 
+/** design.md, Speed: what the goals are over. */
+const goalRuns = 1_000_000;
 /** What the loading must leave for what comes after it. */
 const reserveMs = 20_000;
 const usageAnswer = z.object({ rows: z.array(z.unknown()) });
@@ -77,7 +79,9 @@ async function readUsage(
 /** What the reports say, beside design.md's goals. */
 export function reportRows({ runs, days, usage, overview }: ReportMeasurements): Row[] {
   const over = `${runs.toLocaleString("en")} runs of ${days} days`;
-  const row = { unit: "ms", digits: 0, goal: { atMost: 300 } };
+  const unlike =
+    runs < goalRuns ? { how: `over ${runs.toLocaleString("en")} runs, not a million`, easier: true } : undefined;
+  const row = { unit: "ms", digits: 0, goal: { atMost: 300 }, unlike };
   const slowest = (tookMs: readonly number[]) => quantile(tookMs, 1).toFixed(0);
   return [
     {

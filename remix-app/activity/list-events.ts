@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { offsetTime } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
 
@@ -37,7 +38,7 @@ export const activityPage = z.object({
 });
 export type ActivityPage = z.output<typeof activityPage>;
 
-const cursorSchema = z.tuple([z.iso.datetime({ offset: true }), z.uuid()]);
+const cursorSchema = z.tuple([offsetTime, z.uuid()]);
 
 /**
  * The user's own log, newest first. Row-level security decides whose.

@@ -1,6 +1,11 @@
 import { z } from "zod";
 
-const key = z.array(z.string().max(256)).max(8);
+/** A text that the database can hold. */
+const part = z
+  .string()
+  .max(256)
+  .refine((text) => !text.includes("\0") && text.isWellFormed());
+const key = z.array(part).max(8);
 
 /** The opaque text of where a page of a list ends that is ordered by texts (api.md, Conventions: `cursor`). */
 export function writeKeyCursor(values: readonly string[]): string {

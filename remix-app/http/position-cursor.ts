@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { offsetTime } from "#shared/utc-time.ts";
 
-const position = z.object({ createdAt: z.iso.datetime({ offset: true }), id: z.uuid() });
+const position = z.object({ createdAt: offsetTime, id: z.uuid() });
 
 /** Where a page of a list that is ordered by creation ends. */
 export type Position = z.infer<typeof position>;

@@ -1,10 +1,11 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { readFileRange } from "../studio/file-range.ts";
 import { costColumns } from "../studio/import-files.ts";
 import { readImportFilter } from "../studio/import-filter.ts";
 import { listProviderCosts } from "../studio/provider-imports.ts";
-import { rangeDays, readRange } from "../studio/range.ts";
+import { rangeDays } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The costs page's records of the same address, all of them, as a file. */
@@ -14,9 +15,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId: params.workspaceId,
     permission: "use_ai_studio",
   });
-  const url = new URL(request.url);
-  const range = readRange(url, { now: new Date() });
-  const filter = readImportFilter(url, context);
+  const range = readFileRange(request, context);
+  const filter = readImportFilter(new URL(request.url), context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const records = await allRecords((cursor) => {
     const query = { from: range.from, to: range.to, limit: recordsPerRead, cursor };

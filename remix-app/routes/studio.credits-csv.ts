@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { readFileRange } from "../studio/file-range.ts";
 import { ledgerColumns } from "../studio/ledger.tsx";
-import { readRange } from "../studio/range.ts";
 import { readCredits } from "../studio/usage.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -10,7 +10,7 @@ import { requireWorkspacePermission } from "../workspaces/permission.ts";
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const asked = { request, workspaceId: params.workspaceId, permission: "use_ai_studio" } as const;
   const { user, workspace } = await requireWorkspacePermission(context, asked);
-  const { from, to } = readRange(new URL(request.url), { now: new Date() });
+  const { from, to } = readFileRange(request, context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const entries = await allRecords(async (cursor) => {
     const query = { from, to, limit: recordsPerRead, cursor };

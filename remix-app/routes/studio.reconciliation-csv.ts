@@ -1,6 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { rangeOfFile } from "../studio/file-range.ts";
 import { cellColumns } from "../studio/import-files.ts";
 import { reconcileCosts } from "../studio/provider-imports.ts";
 import { readReconciledRange } from "../studio/reconciled-range.ts";
@@ -14,7 +15,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId: params.workspaceId,
     permission: "use_ai_studio",
   });
-  const { months, today } = readReconciledRange(new URL(request.url), { now: new Date() });
+  const { range, months, today } = readReconciledRange(new URL(request.url), { now: new Date() });
+  rangeOfFile(range, context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const records = await allRecords(
     (cursor) => reconcileCosts(context, { reader, query: { ...months, limit: recordsPerRead, cursor } }),

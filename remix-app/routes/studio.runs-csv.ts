@@ -1,6 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { rangeOfFile } from "../studio/file-range.ts";
 import { readRunQuery, runColumns } from "../studio/run-query.ts";
 import { listRuns } from "../studio/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
@@ -13,7 +14,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     permission: "use_ai_studio",
   });
   const { requestId } = context;
-  const { filter } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
+  const { filter, range } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
+  rangeOfFile(range, context);
   const page = { userId: user.id, workspaceId: workspace.id, filter, limit: recordsPerRead };
   const runs = await allRecords(async (cursor) => {
     const { runs: records, nextCursor } = await listRuns(context, { ...page, cursor });

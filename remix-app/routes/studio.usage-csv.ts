@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { wholeTable } from "../studio/all-records.ts";
+import { readFileRange } from "../studio/file-range.ts";
 import { fileRows, overviewColumns, readOverview } from "../studio/overview.ts";
 import { readDimension } from "../studio/overview-dimension.ts";
-import { readRange } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The overview's table as a file: each day for itself, and all there is of everything else. */
@@ -13,10 +13,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId: params.workspaceId,
     permission: "use_ai_studio",
   });
-  const url = new URL(request.url);
-  const by = readDimension(url);
+  const by = readDimension(new URL(request.url));
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const range = readRange(url, { now: new Date() });
+  const range = readFileRange(request, context);
   const overview = await readOverview(context, { reader, range, by, daysEach: 1, maxRows: fileRows });
   return csvFile(`usage-by-${by}`, overviewColumns(by), wholeTable(overview, context));
 }

@@ -108,6 +108,50 @@ describe("with calls", () => {
     expect(page.text).toContain('value="2026-02-02"');
   });
 
+  test("no address makes the database stumble", async () => {
+    const position = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    const bare = `createdAt":"0000-01-01T00:00:00Z","id":"${run.run_id}"`;
+    const early = Buffer.from(`{"${bare}}`).toString("base64url");
+    const days = ["from=9999-12-31&to=9999-12-31", "from=0001-01-01&to=0001-01-01"];
+    const pages = ["", "/runs", "/costs", "/credits", "/reconciliation"];
+    const files = ["/usage.csv", "/runs.csv", "/costs.csv", "/credits.csv", "/reconciliation.csv"];
+    const lists = ["usage", "credits", "provider-costs", "reconciliation"];
+    const api = (list: string) => `/api/v1${at(`/${list}`)}`;
+    const asked = [
+      ...pages.flatMap((page) => days.map((query) => [at(`${page}?${query}`), 200] as const)),
+      ...files.flatMap((file) => days.map((query) => [at(`${file}?${query}`), 400] as const)),
+      ...["/runs", "/runs.csv"].flatMap((page) =>
+        ["model=%00", "feature=%00"].map((query) => [at(`${page}?${query}`), 400] as const),
+      ),
+      [at(`/runs?cursor=${early}`), 400] as const,
+      ...[
+        "model=%00",
+        "feature=%00",
+        "from=0001-01-01",
+        "to=0000-01-01T00:00:00Z",
+        "from=2026-01-01T00:00:00%2B23:00",
+      ].map((query) => [api(`runs?${query}`), 400] as const),
+      [api(`runs?cursor=${early}`), 400] as const,
+      [api(`usage?cursor=${position(Array(7).fill("\0"))}`), 400] as const,
+      [api(`usage?cursor=${position(Array(7).fill("\ud800"))}`), 400] as const,
+      [api(`reconciliation?cursor=${position(["2026-01", "\0"])}`), 400] as const,
+      [api(`provider-costs?cursor=${early}`), 400] as const,
+      [api(`provider-invoices?cursor=${early}`), 400] as const,
+    ];
+    const answers = await Promise.all(asked.map(async ([address]) => (await member.browser.get(address)).status));
+    expect(asked.map(([address], index) => [address, answers[index]])).toEqual(asked);
+    const windows = lists.flatMap((list) =>
+      ["0001-01-01", "9999-12-31"].flatMap((day) => [
+        `${list}?from=${day}`,
+        `${list}?to=${day}`,
+        `${list}?from=${day}&to=${day}T12:00:00Z`,
+      ]),
+    );
+    for (const window of windows) {
+      expect([200, 400], window).toContain((await member.browser.get(api(window))).status);
+    }
+  });
+
   test("what providers charge is shown nowhere where the workspace hides it", async () => {
     const setVisible = (visible: boolean) =>
       db.query(

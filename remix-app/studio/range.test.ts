@@ -44,6 +44,17 @@ describe("readRange", () => {
     });
   });
 
+  it.each(["?from=2000-01-01&to=2000-01-01", "?from=2999-12-31&to=2999-12-31"])("takes %s", (search) => {
+    expect(read(search)).toMatchObject({ preset: "custom", fault: null });
+  });
+
+  it.each(["1999-12-31", "3000-01-01", "0001-01-01", "9999-12-31"])("is of no such year as %s", (day) => {
+    expect(read(`?from=${day}&to=${day}`)).toMatchObject({
+      preset: "30d",
+      fault: "Days are of the years 2000 to 2999.",
+    });
+  });
+
   it.each(["?from=2026-01-02&to=2026-01-01", "?from=2026-01-02", "?to=2026-01-02", "?from=x&to=2026-01-01"])(
     "says what is wrong with %s, and shows the default range",
     (search) => {

@@ -23,6 +23,8 @@ export const maxRangeDays = 365;
 
 const dayMs = 24 * 60 * 60 * 1000;
 const date = z.iso.date();
+/** Beyond them no day has anything to show, and some no database or clock can reckon with. */
+const years = /^2\d{3}-/;
 const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
 
 /**
@@ -41,6 +43,7 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
 
 function faultOf(from: string, to: string): string | null {
   if (!date.safeParse(from).success || !date.safeParse(to).success) return "Enter the first and the last day.";
+  if (!years.test(from) || !years.test(to)) return "Days are of the years 2000 to 2999.";
   const days = (Date.parse(to) - Date.parse(from)) / dayMs + 1;
   if (days < 1) return "The first day must not be after the last.";
   return days > maxRangeDays ? `A range has ${maxRangeDays} days at most.` : null;

@@ -22,7 +22,10 @@ describe("readRunQuery", () => {
     });
   });
 
-  it.each(["?status=odd", "?keyId=1", `?requestId=${"a".repeat(129)}`])("refuses %s", (search) => {
-    expect(() => read(search)).toThrow(expect.objectContaining({ status: 400 }));
-  });
+  it.each(["?status=odd", "?keyId=1", `?requestId=${"a".repeat(129)}`, "?model=%00", "?feature=a%00b"])(
+    "refuses %s",
+    (search) => {
+      expect(() => read(search)).toThrow(expect.objectContaining({ status: 400 }));
+    },
+  );
 });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { offsetTime } from "#shared/utc-time.ts";
 import { pageQuery } from "../http/page-query.ts";
 import { amountText as amount } from "./provider-import-schema.ts";
 
@@ -53,14 +54,21 @@ export type RunStep = z.infer<typeof runStep>;
 export const runPage = z.object({ runs: z.array(runSummary), nextCursor: z.string().nullable() });
 export const runWithSteps = runSummary.extend({ steps: z.array(runStep) });
 
-const moment = z.union([z.iso.datetime({ offset: true }), z.iso.date().transform((day) => `${day}T00:00:00Z`)]);
+const day = z.iso.date().refine((text) => text.startsWith("2"));
+const moment = z.union([offsetTime, day.transform((text) => `${text}T00:00:00Z`)]);
+/** A name that the database can hold. */
+const name = z
+  .string()
+  .min(1)
+  .max(128)
+  .refine((text) => !text.includes("\0"));
 
 /** Which runs are asked for, by query (api.md, `/ai/runs?…`). Ranges are half-open. */
 export const runFilter = z.object({
   from: moment.optional(),
   to: moment.optional(),
-  model: z.string().min(1).max(128).optional(),
-  feature: z.string().min(1).max(128).optional(),
+  model: name.optional(),
+  feature: name.optional(),
   status: z.enum(["running", "succeeded", "failed", "cancelled"]).optional(),
   keyId: z.uuid().optional(),
   appId: z.uuid().optional(),

@@ -8,6 +8,12 @@ export const utcTime = z.iso
   .datetime({ error: "This is no time in UTC, such as 2026-01-31T12:00:00Z." })
   .regex(exact, { error: "Times are in UTC with Z, to the microsecond at most." });
 
+/** What databases read of RFC 3339 too: offsets that clocks have, and no more digits than anyone means. */
+const readable = /^2\d{3}-[^.]*(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):\d{2})$/;
+
+/** A moment of the years 2000 to 2999, with any offset. */
+export const offsetTime = z.iso.datetime({ offset: true }).refine((text) => readable.test(text));
+
 /** A UTC day. */
 export const utcDay = z.iso
   .date({ error: "This is no day, such as 2026-01-31." })

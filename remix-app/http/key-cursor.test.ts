@@ -1,0 +1,42 @@
+import { describe, expect, test } from "vitest";
+import { readKeyCursor, writeKeyCursor } from "./key-cursor.ts";
+import { readCursor, writeCursor } from "./position-cursor.ts";
+
+describe("a cursor of texts", () => {
+  test.each([[["openai", "2026-10"]], [["", "日本 😀"]], [["a".repeat(256), "\u0001"]]])(
+    "is read as written: %j",
+    (values) => {
+      expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toEqual(values);
+    },
+  );
+
+  test.each([
+    ["too few texts", ["a"]],
+    ["too long a text", ["a", "b".repeat(257)]],
+    ["a zero character, which no database holds", ["a", "b\0"]],
+    ["half a character", ["a", "\ud800"]],
+  ])("is none of ours with %s", (_, values) => {
+    expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toBeNull();
+  });
+});
+
+describe("a cursor of a position", () => {
+  const id = "0199c5b8-0000-7000-8000-000000000000";
+  const read = (createdAt: string) => readCursor(writeCursor({ createdAt, id }));
+
+  test.each(["2000-01-01T00:00:00Z", "2999-12-31T23:59:59.999999Z", "2026-10-07T12:00:00.123456+14:00"])(
+    "may be %s",
+    (at) => {
+      expect(read(at)).toEqual({ createdAt: at, id });
+    },
+  );
+
+  test.each([
+    "0000-01-01T00:00:00Z",
+    "1999-12-31T23:59:59Z",
+    "2026-10-07T12:00:00+15:00",
+    `2026-10-07T12:00:00.${"1".repeat(10)}Z`,
+  ])("is none of ours at %s", (at) => {
+    expect(read(at)).toBeNull();
+  });
+});

@@ -17,6 +17,9 @@ export interface Range {
   fault: string | null;
 }
 
+/** The name of no range at all, for lists that may show all time. */
+export const allTime = "all";
+
 export const defaultPreset: RangePreset = "30d";
 /** spec.md, Limits: a usage window. */
 export const maxRangeDays = 365;

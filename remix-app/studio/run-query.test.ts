@@ -9,6 +9,24 @@ describe("readRunQuery", () => {
     expect(read("?status=&model=")).toEqual({ filter: {}, range: null, asked: {}, cursor: undefined });
   });
 
+  const lastMonth = { from: "2026-03-02T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z" };
+  const id = "0199c5b8-0000-7000-8000-000000000000";
+
+  it.each(["model=m", "feature=f", "status=failed", `keyId=${id}`, `appId=${id}`])(
+    "is the last 30 days with %s, and all time where that is chosen",
+    (asked) => {
+      expect(read(`?${asked}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
+      expect(read(`?${asked}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
+      const all = read(`?${asked}&range=all`);
+      expect([all.range, all.filter.from, all.filter.to]).toEqual([null, undefined, undefined]);
+    },
+  );
+
+  it.each(["?requestId=r", "?requestId=r&range=all", "?range=all", "?unknown=x"])("is all time with %s", (search) => {
+    const { range, filter } = read(search);
+    expect([range, filter.from, filter.to]).toEqual([null, undefined, undefined]);
+  });
+
   it("takes days as whole ones, and presets as every page does", () => {
     const day = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-02T00:00:00.000Z" };
     expect(read("?from=2026-03-01&to=2026-03-01&model=m")).toMatchObject({

@@ -1,6 +1,6 @@
 import type { CsvColumn } from "../http/csv.ts";
 import { problem } from "../http/problem.ts";
-import { type Range, readRange } from "./range.ts";
+import { allTime, type Range, readRange } from "./range.ts";
 import { type RunFilter, type RunSummary, runFilter } from "./run-schema.ts";
 
 /** Which runs a page or file is about. */
@@ -14,16 +14,21 @@ export interface RunQuery {
 }
 
 /**
- * Reads which runs are asked for off an address: the filters, and a range as readRange has it, where one is named.
+ * Reads which runs are asked for off an address: the filters, and a range as readRange has it. Without one it is all
+ * time, and with a filter the last 30 days: what is rare would be looked for among all runs ever. A request's id is
+ * found at once. `range=all` is all time in any case.
  * @throws Response 400 INVALID_REQUEST
  */
 export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {
   const given = Object.fromEntries([...url.searchParams].filter(([, value]) => value !== ""));
   const { cursor, range: preset, from, to, ...asked } = given;
-  const range = preset || from || to ? readRange(url, { now }) : null;
-  const filter = runFilter.safeParse({ ...asked, ...(range ? { from: range.from, to: range.to } : {}) });
+  const filter = runFilter.safeParse(asked);
   if (!filter.success) throw problem("INVALID_REQUEST", { requestId, detail: "There are no runs of such a kind." });
-  return { filter: filter.data, range, asked, cursor };
+  const filtered = Object.keys(filter.data).some((name) => name !== "requestId");
+  const ranged = preset !== allTime && (preset || from || to || filtered);
+  const range = ranged ? readRange(url, { now }) : null;
+  const window = range ? { from: range.from, to: range.to } : {};
+  return { filter: { ...filter.data, ...window }, range, asked, cursor };
 }
 
 /** The columns of a file of runs; amounts have every digit. */

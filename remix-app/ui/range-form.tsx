@@ -1,5 +1,5 @@
 import { Form, Link, useLocation } from "@remix-run/react";
-import { type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
+import { allTime, type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
 import { Button } from "./button.tsx";
 import { choiceClass } from "./choices.tsx";
 import { Field } from "./field.tsx";
@@ -29,7 +29,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
       <nav aria-label="Range" className="contents">
         {optional ? (
           <Link
-            to={searchWith(search, { range: "", from: "", to: "" })}
+            to={searchWith(search, { range: allTime, from: "", to: "" })}
             aria-current={range === null ? "true" : undefined}
             className={choiceClass}
             preventScrollReset

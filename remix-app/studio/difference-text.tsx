@@ -9,7 +9,7 @@ export function DifferenceText({ usd, percent }: { usd: string | null; percent: 
       {percent === null ? null : (
         <>
           {" "}
-          <span className="whitespace-nowrap text-muted text-small" title={`${percent} %`}>
+          <span className="whitespace-nowrap text-muted text-small" title={`${percent}%`}>
             <span aria-hidden="true">{formatPercent(percent)}</span>
             <span className="sr-only">{percent} percent</span>
           </span>

@@ -26,9 +26,9 @@ export function percentOf(difference: string, base: string): string | null {
 /** A percentage as people read it, with its sign: one decimal, and two significant digits below one. */
 export function formatPercent(percent: string): string {
   const value = Number(percent);
-  if (value === 0) return "0 %";
+  if (value === 0) return "0%";
   const options = Math.abs(value) < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 1 };
-  return `${value.toLocaleString("en", { ...options, signDisplay: "always" })} %`;
+  return `${value.toLocaleString("en", { ...options, signDisplay: "always" })}%`;
 }
 
 function divide(part: Decimal, whole: Decimal): Decimal {

@@ -17,7 +17,7 @@ const sums = z.object({
   billedCredits: amountText,
   unmeteredCredits: amountText,
   averageLatencyMs: count.nullable(),
-  /** Quantiles are off by 19 % at most: a bucket's width. */
+  /** Quantiles are off by 19% at most: a bucket's width. */
   latencyP50Ms: count.nullable(),
   latencyP95Ms: count.nullable(),
   firstTokenP50Ms: count.nullable(),

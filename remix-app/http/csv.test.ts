@@ -28,7 +28,7 @@ describe("csvFile", () => {
     expect(await csvFile("x", columns, [{ model, amount: 0 }]).text()).toBe(`model,amount\r\n${field},0\r\n`);
   });
 
-  it.each(["=1+1", "+1", "-1+2", "@sum", "\tx", "-"])(
+  it.each(["=1+1", "+1", "-1+2", "@sum", "\tx", "-", "＝1+1", "＋1", "－1", "＠sum"])(
     "leads %j, which a spreadsheet would run, by an apostrophe",
     async (model) => {
       const [, line] = (await csvFile("x", columns, [{ model, amount: 0 }]).text()).split("\r\n");

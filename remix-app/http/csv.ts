@@ -6,8 +6,8 @@ export interface CsvColumn<Row> {
 
 const lineEnd = "\r\n";
 const number = /^-?\d+(\.\d+)?$/;
-/** What a spreadsheet would take for a formula. */
-const formula = /^[=+\-@\t\r]/;
+/** What a spreadsheet would take for a formula, in full width too. */
+const formula = /^[=+\-@＝＋－＠\t\r]/;
 
 /**
  * A table as a file for spreadsheets and programs: UTF-8, RFC 4180, never kept by a cache.

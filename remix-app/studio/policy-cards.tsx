@@ -102,7 +102,7 @@ export function PolicyCards({
             id="providerCostVisible"
             name="providerCostVisible"
             label="Show members what providers charge"
-            hint="In dollars: in runs, usage, budgets and the answers of calls. Registered apps see it in any case."
+            hint="In dollars: in runs, usage, budgets and the answers of calls. Registered apps see it in any case. Imported costs and invoices stay visible to members, whatever is chosen here."
             defaultChecked={fields.providerCostVisible}
           />
         </div>

@@ -10,7 +10,10 @@ export function policyWords(rules: PolicyRules): { label: string; text: string }
     { label: "Tokens a minute", text: rate(tokensPerMinute) },
     { label: "What is said in calls", text: rules.contentCapture ? "Kept" : "Not kept" },
     { label: "Days it is kept", text: String(rules.contentRetentionDays) },
-    { label: "What providers charge", text: rules.providerCostVisible ? "Shown to members" : "Hidden from members" },
+    {
+      label: "What providers charge for calls",
+      text: rules.providerCostVisible ? "Shown to members" : "Hidden from members, but for imported costs and invoices",
+    },
   ];
 }
 

@@ -18,8 +18,6 @@ export interface ColumnChartProps {
   formatMark: (value: number) => string;
   /** Values are counts, which have no halves. */
   whole?: boolean;
-  /** A value that must not be passed, such as a budget. */
-  limit?: { value: number; label: string };
 }
 
 /** The inner units of the drawing, which is stretched to its place. */
@@ -30,8 +28,8 @@ const slot = 10;
  * Columns over time, drawn by the server: it needs no script, and nothing moves when the page comes alive. Without
  * attributes of style, which the pages' policy forbids.
  */
-export function ColumnChart({ label, columns, formatMark, whole = false, limit }: ColumnChartProps) {
-  const largest = Math.max(0, limit?.value ?? 0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
+export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
+  const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
   const marks = axisMarks(largest, { whole });
   const top = marks.at(-1) ?? 1;
   const heightOf = (value: number) => (Math.max(0, value) / top) * heightUnits;
@@ -92,20 +90,6 @@ export function ColumnChart({ label, columns, formatMark, whole = false, limit }
               />
             </g>
           ))}
-          {limit ? (
-            <line
-              x1={0}
-              x2="100%"
-              y1={heightUnits - heightOf(limit.value)}
-              y2={heightUnits - heightOf(limit.value)}
-              vectorEffect="non-scaling-stroke"
-              strokeWidth={1.5}
-              strokeDasharray="4 4"
-              className="stroke-bad"
-            >
-              <title>{limit.label}</title>
-            </line>
-          ) : null}
         </svg>
         <ol aria-hidden="true" className="col-start-2 flex justify-between gap-2 pt-1 text-muted text-small">
           {labelledIndexes(columns.length, 3).map((index) => (
@@ -115,15 +99,10 @@ export function ColumnChart({ label, columns, formatMark, whole = false, limit }
           ))}
         </ol>
       </div>
-      {compared || limit ? (
+      {compared ? (
         <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
-          {compared ? (
-            <>
-              <Swatch look="fill-accent" label="This range" />
-              <Swatch look="fill-line" label="The previous range" />
-            </>
-          ) : null}
-          {limit ? <Swatch look="fill-bad" label={limit.label} /> : null}
+          <Swatch look="fill-accent" label="This range" />
+          <Swatch look="fill-line" label="The previous range" />
         </figcaption>
       ) : null}
     </figure>

@@ -5,14 +5,10 @@ import { readStudio, type StudioReader } from "./studio-reader.ts";
 
 type Member = Extract<StudioReader, { kind: "member" }>;
 
-const bytes = z.number().int().nullable();
 const none = z.object({ outcome: z.literal("none") });
 const described = z.object({
   outcome: z.literal("kept"),
   deletedFrom: z.string(),
-  promptBytes: bytes,
-  toolsBytes: bytes,
-  answerBytes: bytes,
 });
 export type KeptContentFacts = z.output<typeof described>;
 const opened = z.object({

@@ -40,10 +40,7 @@ begin
   end if;
   select jsonb_build_object(
     'outcome', 'kept',
-    'deletedFrom', ai.exact_text(r.deleted_from),
-    'promptBytes', octet_length((r.content).prompt),
-    'toolsBytes', octet_length((r.content).tools),
-    'answerBytes', octet_length((r.content).answer)
+    'deletedFrom', ai.exact_text(r.deleted_from)
   )
   into answer
   from ai.readable_content(workspace, describe_run_content.run_id) r;
@@ -52,7 +49,7 @@ end
 $$;
 comment on function ai.describe_run_content(uuid, uuid, uuid) is
   'Whether what was said in a run is kept, for a member with manage_ai_policy, without a word of it: '
-  '{ outcome: kept, deletedFrom, promptBytes, toolsBytes, answerBytes }, none or not_allowed.';
+  '{ outcome: kept, deletedFrom }, none or not_allowed.';
 revoke execute on function ai.describe_run_content(uuid, uuid, uuid) from public, anon, authenticated;
 grant execute on function ai.describe_run_content(uuid, uuid, uuid) to service_role;
 

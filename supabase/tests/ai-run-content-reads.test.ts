@@ -43,9 +43,6 @@ describe("what was said in a run", () => {
     expect(kept).toEqual({
       outcome: "kept",
       deletedFrom: expect.stringMatching(/Z$/),
-      promptBytes: 19,
-      toolsBytes: null,
-      answerBytes: null,
     });
     expect(await readings(db, tenant)).toEqual([]);
     const opened = {

@@ -41,7 +41,11 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expect(page.getByRole("alert")).toContainText("at least 1");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
+  await expect(page.getByRole("alert")).toBeFocused();
   await page.getByLabel("Name").fill("Nightly report");
+  await page.getByRole("button", { name: "Create key" }).click();
+  await expect(page.getByRole("alert")).not.toContainText("Enter a name");
+  await expect(page.getByRole("alert")).toBeFocused();
   await page.getByLabel("Requests a minute").fill("50");
   await page.getByRole("button", { name: "Create key" }).click();
   const shown = page.getByRole("figure").filter({ hasText: "Key" }).first();

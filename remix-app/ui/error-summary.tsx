@@ -1,3 +1,4 @@
+import { useActionData } from "@remix-run/react";
 import { CircleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
 
@@ -6,15 +7,17 @@ export interface FieldError {
   message: string;
 }
 
-/** What is wrong with a form, above it. Takes the focus when the page arrives, and each line leads to its field. */
+/** What is wrong with a form, above it. Takes the focus with each answer to it, and each line leads to its field. */
 export function ErrorSummary({ id, form, fields }: { id: string; form: string[] | undefined; fields: FieldError[] }) {
   const formErrors = form ?? [];
   const summary = useRef<HTMLDivElement>(null);
   const failed = formErrors.length + fields.length > 0;
   // Where a script shows it: browsers heed autofocus on pages that arrive, and React on fields alone.
+  const answer = useActionData<unknown>();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a second failure looks the same, but for being another answer
   useEffect(() => {
     if (failed) summary.current?.focus();
-  }, [failed]);
+  }, [failed, answer]);
   if (!failed) return null;
   return (
     <div

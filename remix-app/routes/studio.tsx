@@ -44,7 +44,7 @@ export default function StudioOverview() {
   if (!overview.everUsed) {
     return (
       <StudioPage user={user} workspace={workspace} title="Overview">
-        <Beginning base={base} />
+        <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
       </StudioPage>
     );
   }
@@ -90,21 +90,24 @@ export default function StudioOverview() {
   );
 }
 
-/** What the page is for, and how to begin. */
-function Beginning({ base }: { base: string }) {
+/** What the page is for, and how to begin; with a key for those who may make one. */
+function Beginning({ base, keys }: { base: string; keys: boolean }) {
   return (
     <Panel>
       <div className="max-w-prose space-y-4 py-2">
         <p className="font-medium text-large">No call yet</p>
         <p className="text-muted">
           Here you will see what your models are asked, by whom, how fast they answer and what it costs. Try a model in
-          the playground, or make a key and call the gateway from your own program.
+          the playground, or {keys ? "make a key and call" : "ask who manages keys for one, and call"} the gateway from
+          your own program.
         </p>
         <div className="flex flex-wrap gap-3">
-          <Link to={`${base}/keys`} className={buttonClass("primary")}>
-            Create a key
-          </Link>
-          <Link to={`${base}/playground`} className={buttonClass("secondary")}>
+          {keys ? (
+            <Link to={`${base}/keys`} className={buttonClass("primary")}>
+              Create a key
+            </Link>
+          ) : null}
+          <Link to={`${base}/playground`} className={buttonClass(keys ? "secondary" : "primary")}>
             Open the playground
           </Link>
         </div>

@@ -46,8 +46,28 @@ async function linesOf(page: string): Promise<Record<string, string>[]> {
 test("a workspace without a call is told how to begin; others see none of it", async () => {
   const page = await member.browser.get(at(""));
   expect(page.words).toContain("No call yet");
-  expect(page.text).toContain(at("/keys"));
   expect(page.text).toContain(at("/playground"));
+  // Keys are for those who may manage them, in the sections as on the page.
+  expect(page.text).not.toContain(at("/keys"));
+  expect((await member.browser.get(at("/keys"))).status).toBe(403);
+  const [role] = await db.query(
+    "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Keys', '{use_ai_studio,manage_ai_keys}') returning id",
+    [tenant.workspaceId],
+  );
+  const be = (roleId: string) =>
+    db.query(
+      "update public.workspace_members set role_id = $3 where workspace_id = $1 and user_id = $2 returning role_id",
+      [tenant.workspaceId, member.id, roleId],
+    );
+  const [before] = await db.query(
+    "select role_id from public.workspace_members where workspace_id = $1 and user_id = $2",
+    [tenant.workspaceId, member.id],
+  );
+  await be(role?.id);
+  const shown = (await member.browser.get(at(""))).text.split(at("/keys")).length - 1;
+  expect(shown).toBe(2);
+  expect((await member.browser.get(at("/keys"))).status).toBe(200);
+  await be(before?.role_id);
   for (const path of ["", "/usage.csv", "/runs", "/runs.csv"]) {
     expect((await stranger.browser.get(at(path))).status, path).toBe(404);
     expect((await member.browser.get(at(path))).status, path).toBe(200);

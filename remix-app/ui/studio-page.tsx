@@ -3,16 +3,18 @@ import type { ReactNode } from "react";
 import { WorkspacePage, type WorkspacePageProps } from "./workspace-page.tsx";
 
 export interface StudioPageProps extends WorkspacePageProps {
+  workspace: WorkspacePageProps["workspace"] & { permissions: readonly string[] };
   title: string;
   lead?: ReactNode;
   /** What can be done with all of the page, such as its CSV. */
   actions?: ReactNode;
 }
 
-const sections = [
+/** What takes more than use_ai_studio to be seen says so. */
+const sections: readonly { path: string; label: string; permission?: string }[] = [
   { path: "", label: "Overview" },
   { path: "/runs", label: "Runs" },
-  { path: "/keys", label: "Keys" },
+  { path: "/keys", label: "Keys", permission: "manage_ai_keys" },
   { path: "/playground", label: "Playground" },
   { path: "/budgets", label: "Budgets" },
   { path: "/policy", label: "Policy" },
@@ -20,15 +22,16 @@ const sections = [
   { path: "/costs", label: "Costs" },
   { path: "/invoices", label: "Invoices" },
   { path: "/reconciliation", label: "Reconciliation" },
-] as const;
+];
 
 /** The frame of a workspace's AI studio: its own sections below the workspace's, and what the page is about. */
 export function StudioPage({ user, workspace, title, lead, actions, children }: StudioPageProps) {
   const base = `/workspaces/${workspace.id}/ai`;
+  const shown = sections.filter(({ permission }) => !permission || workspace.permissions.includes(permission));
   return (
     <WorkspacePage user={user} workspace={workspace}>
       <nav aria-label="AI studio" className="-mt-4 flex flex-wrap gap-x-1 border-line border-b pb-2">
-        {sections.map(({ path, label }) => (
+        {shown.map(({ path, label }) => (
           <NavLink
             key={path}
             to={`${base}${path}`}

@@ -71,7 +71,12 @@ test("the studio shows what is used, in a range of the address, with scripts and
   await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(11);
   await page.getByLabel("Status").selectOption("failed");
   await page.getByRole("button", { name: "Filter" }).click();
-  await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(10);
+  const rows = page.getByRole("table", { name: "Runs" }).getByRole("row");
+  await expect(page.getByRole("link", { name: "30 days" })).toHaveAttribute("aria-current", "true");
+  await expect(rows).toHaveCount(5);
+  await page.getByRole("link", { name: "All time" }).click();
+  await expect(page.getByRole("link", { name: "All time" })).toHaveAttribute("aria-current", "true");
+  await expect(rows).toHaveCount(10);
   await page.getByRole("link", { name: "a-model-with-a-rather-long-name" }).first().click();
   await expect(page.getByRole("heading", { level: 2, name: "Run" })).toBeVisible();
   await expectAccessible(page);

@@ -24,19 +24,17 @@ describe("a cursor of a position", () => {
   const id = "0199c5b8-0000-7000-8000-000000000000";
   const read = (createdAt: string) => readCursor(writeCursor({ createdAt, id }));
 
-  test.each(["2000-01-01T00:00:00Z", "2999-12-31T23:59:59.999999Z", "2026-10-07T12:00:00.123456+14:00"])(
+  test.each(["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00", "2026-10-07T12:00:00.123456+14:00"])(
     "may be %s",
     (at) => {
       expect(read(at)).toEqual({ createdAt: at, id });
     },
   );
 
-  test.each([
-    "0000-01-01T00:00:00Z",
-    "1999-12-31T23:59:59Z",
-    "2026-10-07T12:00:00+15:00",
-    `2026-10-07T12:00:00.${"1".repeat(10)}Z`,
-  ])("is none of ours at %s", (at) => {
-    expect(read(at)).toBeNull();
-  });
+  test.each(["0000-01-01T00:00:00Z", "2026-10-07T12:00:00+15:00", `2026-10-07T12:00:00.${"1".repeat(10)}Z`])(
+    "is none of ours at %s",
+    (at) => {
+      expect(read(at)).toBeNull();
+    },
+  );
 });

@@ -147,11 +147,17 @@ describe("with calls", () => {
       ...[
         "model=%00",
         "feature=%00",
-        "from=0001-01-01",
+        "from=0000-01-01",
         "to=0000-01-01T00:00:00Z",
         "from=2026-01-01T00:00:00%2B23:00",
       ].map((query) => [api(`runs?${query}`), 400] as const),
       [api(`runs?cursor=${early}`), 400] as const,
+      ...["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"].flatMap((createdAt) =>
+        ["runs", "provider-costs", "provider-invoices"].map(
+          (list) => [api(`${list}?cursor=${position({ createdAt, id: run.run_id })}`), 200] as const,
+        ),
+      ),
+      ...["0001-01-01", "9999-12-31"].map((day) => [api(`runs?from=${day}&to=${day}`), 200] as const),
       [api(`usage?cursor=${position(Array(7).fill("\0"))}`), 400] as const,
       [api(`usage?cursor=${position(Array(7).fill("\ud800"))}`), 400] as const,
       [api(`reconciliation?cursor=${position(["2026-01", "\0"])}`), 400] as const,

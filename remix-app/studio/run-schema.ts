@@ -54,7 +54,7 @@ export type RunStep = z.infer<typeof runStep>;
 export const runPage = z.object({ runs: z.array(runSummary), nextCursor: z.string().nullable() });
 export const runWithSteps = runSummary.extend({ steps: z.array(runStep) });
 
-const day = z.iso.date().refine((text) => text.startsWith("2"));
+const day = z.iso.date().refine((text) => !text.startsWith("0000"));
 const moment = z.union([offsetTime, day.transform((text) => `${text}T00:00:00Z`)]);
 /** A name that the database can hold. */
 const name = z

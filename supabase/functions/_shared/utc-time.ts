@@ -9,9 +9,9 @@ export const utcTime = z.iso
   .regex(exact, { error: "Times are in UTC with Z, to the microsecond at most." });
 
 /** What databases read of RFC 3339 too: offsets that clocks have, and no more digits than anyone means. */
-const readable = /^2\d{3}-[^.]*(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):\d{2})$/;
+const readable = /^(?!0000)\d{4}-[^.]*(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):\d{2})$/;
 
-/** A moment of the years 2000 to 2999, with any offset. */
+/** A moment with any offset, as the database reads it. */
 export const offsetTime = z.iso.datetime({ offset: true }).refine((text) => readable.test(text));
 
 /** A UTC day. */

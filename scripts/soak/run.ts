@@ -11,6 +11,8 @@ import type { SoakStack } from "./stack.ts";
 import { followTruth } from "./truth.ts";
 
 const progressMs = 10_000;
+/** How much longer than planned there is traffic, where a busy machine has put faults off. */
+const overrunMs = 20_000;
 /** Nobody is given up on before: the longest that an importer tries again. */
 const farewellLimitMs = 30_000;
 
@@ -31,7 +33,8 @@ export async function runSoak(
   const spans: Span[] = [];
   const sampler = startSampler(stack);
   const truth = followTruth(world.stack.provider);
-  const over = AbortSignal.any([stopping, AbortSignal.timeout(options.trafficMs)]);
+  const enough = new AbortController();
+  const over = AbortSignal.any([stopping, enough.signal]);
   const startedAt = Date.now();
   const traffic = startTraffic({ world, journal, random, ended: over });
   const progress = setInterval(
@@ -42,11 +45,20 @@ export async function runSoak(
   const faults = injectFaults(planned, { stack, spans, ended: over, startedAt, say }).catch((error: unknown) => {
     journal.find("faults", error instanceof Error ? error.message : String(error));
   });
+  sleep(options.trafficMs)
+    .then(() => Promise.race([faults, sleep(overrunMs)]))
+    .then(() => enough.abort());
+  const ended = untilAborted(over).then(() => Date.now() - startedAt);
   await Promise.all([faults, traffic.done.then(() => undefined), untilAborted(over)].map((one) => orLate(one, over)));
   clearInterval(progress);
+  const trafficMs = await ended;
   say(progressLine(journal, { elapsedMs: Date.now() - startedAt, spans }));
 
-  const verdicts = await audit({ stack, world, traffic, journal, spans, truth, sampler });
+  const verdicts = await audit({
+    ...{ stack, world, traffic, journal, spans, truth, sampler, trafficMs },
+    // Whoever ends it early does not get to all of them.
+    planned: stopping.aborted ? [] : planned,
+  });
   sampler.stop();
   const seconds = Math.round((Date.now() - begun) / 1_000);
   const file = await writeReport(options.reportDir, { seed: options.seed, seconds, verdicts, spans, journal, sampler });

@@ -4,15 +4,20 @@ import type { SoakStack } from "./stack.ts";
 
 /** What a service held at a moment. */
 export type Sample = { at: number; service: string; pid: number; rssMb: number; files: number };
+/** By which process a service was found to run at a moment. */
+export type ProcessId = Pick<Sample, "at" | "service" | "pid">;
 /** Connections of Postgres at a moment, by login role. */
 export type ConnectionSample = { at: number; role: string; connections: number; idleInTransaction: number };
 
 const sampleIntervalMs = 2_000;
 const pageBytes = 4_096;
-const sampled = ["web", "functions", "identity", "gateway", "notes"];
+/** Services whose memory and files are watched. */
+export const sampled = ["web", "functions", "identity", "gateway", "notes"];
 
 export interface Sampler {
   samples: Sample[];
+  /** Of every service of the stack. */
+  pids: ProcessId[];
   connections: ConnectionSample[];
   /** Takes one more of the connections. */
   takeConnections(): Promise<void>;
@@ -22,11 +27,13 @@ export interface Sampler {
 /** Looks at the stack's processes and connections every two seconds. */
 export function startSampler(stack: SoakStack): Sampler {
   const samples: Sample[] = [];
+  const pids: ProcessId[] = [];
   const connections: ConnectionSample[] = [];
 
   function takeProcesses(): void {
     const at = Date.now();
     for (const { name, pid } of stack.read().services) {
+      if (pid) pids.push({ at, service: name, pid });
       if (!sampled.includes(name)) continue;
       try {
         const resident = Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
@@ -72,5 +79,5 @@ export function startSampler(stack: SoakStack): Sampler {
       underWay = false;
     });
   }, sampleIntervalMs);
-  return { samples, connections, takeConnections, stop: () => clearInterval(timer) };
+  return { samples, pids, connections, takeConnections, stop: () => clearInterval(timer) };
 }

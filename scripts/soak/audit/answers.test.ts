@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import type { PlannedFault } from "../faults/plan.ts";
 import { recoveryMs, type Span } from "../faults/spans.ts";
 import type { Answered } from "../journal.ts";
-import { judgeAnswers, judgeFaults, judgeFindings } from "./answers.ts";
+import { judgeAnswers, judgeFaults, judgeFindings, mostOfSlowness } from "./answers.ts";
 
 const answer: Answered = {
   actor: "browser 1",
@@ -70,6 +71,46 @@ test("what went well is no failure", () => {
 test("a finding fails, and so does a fault that was never over", () => {
   expect(judgeFindings([]).ok).toBe(true);
   expect(judgeFindings([{ at: 0, actor: "browser 1", text: "odd" }]).ok).toBe(false);
-  expect(judgeFaults([span]).ok).toBe(true);
-  expect(judgeFaults([{ ...span, until: null }]).ok).toBe(false);
+  expect(judgeFaults([span], []).ok).toBe(true);
+  expect(judgeFaults([{ ...span, until: null }], []).ok).toBe(false);
+});
+
+test("a fault that was planned and did not happen fails", () => {
+  const planned: PlannedFault[] = [
+    { kind: "postgres SIGKILL", atMs: 1_000, forMs: 0 },
+    { kind: "slow disk", atMs: 2_000, forMs: 1_000 },
+  ];
+  const slow = { ...span, kind: "slow disk" };
+  expect(judgeFaults([span, slow], planned).ok).toBe(true);
+  expect(judgeFaults([span], planned).failures).toEqual([expect.stringContaining("slow disk")]);
+  expect(judgeFaults([], planned).failures).toHaveLength(2);
+});
+
+describe("slowness", () => {
+  const slow: Span = { ...span, kind: "slow disk" };
+  const judgedAll = (answers: Answered[], spans: Span[]) => judgeAnswers(answers, spans).ok;
+  const many = (count: number) => Array.from({ length: count }, () => answer);
+
+  test("excuses a few that are refused with a reason, and no more", () => {
+    expect(judgedAll(many(mostOfSlowness), [slow])).toBe(true);
+    expect(judgedAll(many(mostOfSlowness + 1), [slow])).toBe(false);
+    expect(judgedAll(many(mostOfSlowness + 1), [slow, span])).toBe(true);
+  });
+
+  test.each<[string, Partial<Answered>]>([
+    ["a 503 without a reason", { code: null }],
+    ["a 502", { status: 502 }],
+    ["a 504", { status: 504 }],
+    ["no answer", { status: null }],
+  ])("does not excuse %s", (_, change) => {
+    expect(judged(change, [slow])).toBe(false);
+    expect(judged(change, [{ ...slow, kind: "network delay" }])).toBe(false);
+    expect(judged(change, [slow, span])).toBe(true);
+  });
+});
+
+test("answers that a key was used are told of", () => {
+  expect(judgeAnswers([{ ...answer, status: 409, code: "idempotency_key_used" }], []).figures).toContain(
+    "1 told idempotency_key_used",
+  );
 });

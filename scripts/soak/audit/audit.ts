@@ -1,13 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import type { PlannedFault } from "../faults/plan.ts";
 import type { Span } from "../faults/spans.ts";
 import type { Journal } from "../journal.ts";
-import type { Sampler } from "../samples.ts";
+import { type Sampler, sampled } from "../samples.ts";
 import type { SoakStack } from "../stack.ts";
 import type { Traffic } from "../traffic/traffic.ts";
 import type { TruthReader } from "../truth.ts";
 import type { World } from "../world.ts";
 import { judgeAccounts, judgeEnded } from "./accounts.ts";
+import { type Amount, judgeAmounts } from "./amounts.ts";
 import { judgeAnswers, judgeFaults, judgeFindings } from "./answers.ts";
 import { judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
 import { readBooks, readImports, readReports, readRuns, waitUntilSettled } from "./collect.ts";
@@ -16,6 +18,7 @@ import { probeAll } from "./collect-probes.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
 import { judgeProbes } from "./probes.ts";
+import { judgeProcesses } from "./processes.ts";
 import { judgeConnections, judgeMemory } from "./resources.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
@@ -27,6 +30,10 @@ export type Audited = {
   spans: Span[];
   truth: TruthReader;
   sampler: Sampler;
+  /** Faults that should have happened. */
+  planned: readonly PlannedFault[];
+  /** How long there was traffic. */
+  trafficMs: number;
 };
 
 /** 45 s without a sign of life, the sweeper's 15 s, and time to come. */
@@ -34,8 +41,13 @@ const settleLimitMs = 75_000;
 const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider"];
 
 /** Judges everything once the traffic has ended. A fact that cannot be had is a failure of its check. */
-export async function audit({ stack, world, traffic, journal, spans, truth, sampler }: Audited): Promise<Verdict[]> {
+export async function audit(audited: Audited): Promise<Verdict[]> {
+  const { stack, world, traffic, journal, spans, truth, sampler, planned, trafficMs } = audited;
   const verdicts: Verdict[] = [];
+  const amounts: Amount[] = [];
+  /** The least is of 50 s. */
+  const grows = (what: string, count: number, least: number) => amounts.push({ what, count, least, grows: true });
+  const stays = (what: string, count: number, least: number) => amounts.push({ what, count, least, grows: false });
   async function check(name: string, judge: () => Promise<Verdict | Verdict[]>): Promise<void> {
     try {
       verdicts.push(...[await judge()].flat());
@@ -48,30 +60,55 @@ export async function audit({ stack, world, traffic, journal, spans, truth, samp
     await waitUntilSettled(world, { limitMs: settleLimitMs });
     return judgeBooks(await readBooks(world));
   });
-  await check("charges", async () =>
-    judgeCharges({ runs: await readRuns(world), calls: await truth.finish(), asks: traffic.asks, spans }),
-  );
+  await check("charges", async () => {
+    const [runs, calls] = [await readRuns(world), await truth.finish()];
+    grows("runs", runs.length, 60);
+    grows("runs with the provider's counts", runs.filter(({ usageSource }) => usageSource === "provider").length, 30);
+    grows("provider calls", calls.length, 60);
+    return judgeCharges({ runs, calls, asks: traffic.asks, spans });
+  });
   await check("reports", async () => judgeReports(await readReports(world)));
   await check("imports", async () => {
     const { costs, invoices } = traffic.importer;
+    grows("costs", costs.filter(({ observations }) => observations.some(({ accepted }) => accepted)).length, 3);
+    stays("invoices", invoices.length, 1);
     return judgeImports({ costs, invoices, ...(await readImports(world)) });
   });
-  await check("accounts", async () => judgeAccounts(await openAccounts(world, traffic.households)));
-  await check("ended sessions", async () => judgeEnded(await probeEnded(world, traffic)));
-  await check("answers", async () => [
-    judgeAnswers(journal.answers, spans),
-    judgeFindings(journal.findings),
-    judgeFaults(spans),
-  ]);
-  await check("memory", async () => judgeMemory(sampler.samples));
+  await check("accounts", async () => {
+    const accounts = await openAccounts(world, traffic.households);
+    stays("accounts opened", accounts.filter(({ opened }) => opened).length, 3);
+    return judgeAccounts(accounts);
+  });
+  await check("ended sessions", async () => {
+    const ended = await probeEnded(world, traffic);
+    stays("ended sessions", ended.length, 2);
+    return judgeEnded(ended);
+  });
+  await check("answers", async () => {
+    const { answers, findings } = journal;
+    grows("answers", answers.filter(({ status }) => status !== null).length, 200);
+    return [judgeAnswers(answers, spans), judgeFindings(findings), judgeFaults(spans, planned)];
+  });
+  await check("processes", async () => judgeProcesses(sampler.pids, spans));
+  await check("memory", async () => {
+    const { samples } = sampler;
+    for (const name of sampled)
+      grows(`samples of ${name}`, samples.filter(({ service }) => service === name).length, 8);
+    return judgeMemory(samples);
+  });
   await check("connections", async () => {
     const before = sampler.connections.length;
     await sampler.takeConnections();
     const { connections, samples } = sampler;
     return judgeConnections({ connections, samples, atRest: connections.slice(before) });
   });
-  await check("logs", async () => judgeLogs(readLogs(path.join(stack.dataDir, "logs")), spans));
+  await check("logs", async () => {
+    const lines = readLogs(path.join(stack.dataDir, "logs"));
+    grows("log lines", lines.length, 100);
+    return judgeLogs(lines, spans);
+  });
   await check("works after all of it", async () => judgeProbes(await probeAll(world)));
+  verdicts.push(judgeAmounts(amounts, trafficMs));
   return verdicts;
 }
 

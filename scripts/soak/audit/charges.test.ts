@@ -113,6 +113,23 @@ describe("a lost charge is found where", () => {
   });
 });
 
+describe("a run that was left open without a provider call", () => {
+  const orphan = { ...run, ...swept, id: "run-2", requestId: "request-2", idempotencyKey: null };
+  const ended: Span = { ...kill, kind: "postgres SIGKILL", part: "postgres" };
+
+  test("is found, where nobody had killed the functions in its time", () => {
+    expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
+    expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
+    expect(failing({ runs: [run, { ...orphan, createdAt: 1_501 }], spans: [kill] })).toEqual(["no lost charge"]);
+  });
+
+  test("is what Postgres had no time to tell of, as it ended, and not otherwise", () => {
+    expect(failing({ runs: [run, orphan], spans: [ended] })).toEqual([]);
+    expect(failing({ runs: [run, { ...orphan, createdAt: 3_301 }], spans: [ended] })).toEqual(["no lost charge"]);
+    expect(failing({ runs: [run, orphan], spans: [{ ...ended, kind: "slow disk" }] })).toEqual(["no lost charge"]);
+  });
+});
+
 test("a run whose functions were killed in its middle is no lost charge: it says that it is not known", () => {
   expect(failing({ runs: [{ ...run, ...swept }], spans: [kill] })).toEqual([]);
 });

@@ -13,6 +13,8 @@ export type ChargeFacts = {
   spans: readonly Span[];
 };
 
+/** How long the gateway waits to hear that a run is open. */
+const openingMs = 1_500;
 const same = (one: string, other: string) => digits(one) === digits(other);
 const digits = (amount: string) => formatDecimal(parseDecimal(amount));
 const isZero = (amount: string) => parseDecimal(amount).units === 0n;
@@ -28,6 +30,16 @@ function diedWithFunctions(run: RunFact, spans: readonly Span[]): boolean {
       ({ part, killed, from }) =>
         part === "functions" && killed && from >= run.createdAt && from <= (run.settledAt ?? Number.POSITIVE_INFINITY),
     )
+  );
+}
+
+/** Whether Postgres ended when a run was opened: that it was may then be news which never came. */
+function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
+  return spans.some(
+    ({ kind, from, until }) =>
+      kind.startsWith("postgres SIG") &&
+      createdAt >= from - openingMs &&
+      createdAt <= (until ?? Number.POSITIVE_INFINITY) + openingMs,
   );
 }
 
@@ -70,6 +82,12 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
   const byRequest = Map.groupBy(runs, ({ requestId }) => requestId);
   const attempts = attemptsOf(asks);
   let unmetered = 0;
+  let unheard = 0;
+  const called = new Set(calls.map(({ requestId }) => requestId));
+  for (const run of runs.filter((one) => one.swept && !called.has(one.requestId) && !diedWithFunctions(one, spans))) {
+    if (openedAsPostgresEnded(run, spans)) unheard += 1;
+    else failures.push(`run ${run.id} was left open without a provider call, and its functions were never killed`);
+  }
   for (const call of calls) {
     const [run, ...more] = byRequest.get(call.requestId ?? "") ?? [];
     if (!run || more.length > 0) {
@@ -89,7 +107,7 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
       );
     }
   }
-  const figures = `${calls.length} provider calls; ${unmetered} of runs that died with killed functions, closed by the sweeper`;
+  const figures = `${calls.length} provider calls; ${unmetered} of runs that died with killed functions, closed by the sweeper; ${unheard} opened as Postgres ended`;
   return verdict("no lost charge", { figures, failures });
 }
 

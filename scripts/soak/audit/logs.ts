@@ -10,6 +10,8 @@ const defects =
   /\b(TypeError|ReferenceError|RangeError|SyntaxError|AssertionError|uncaught\w*|unhandled\w*|panicked|PANIC|deadlock detected|heap out of memory)\b/i;
 /** How Node says that nobody answered. */
 const noAnswer = /TypeError: fetch failed/g;
+/** Nobody had thought of it, whatever it was that was said. */
+const unthoughtOf = /\b(uncaught|unhandled)/i;
 /** What may only be said of an outage: that, a stack trace, or an error. */
 const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b|fetch failed/;
 /** The database tells whoever comes while it starts or ends, and of those who are thrown out by its end. */
@@ -23,7 +25,7 @@ export function judgeLogs(lines: readonly LogLine[], spans: readonly Span[]): Ve
     const during = spans.some(
       ({ from, until }) => at >= from && at <= (until ?? Number.POSITIVE_INFINITY) + recoveryMs,
     );
-    const isDefect = defects.test(text.replaceAll(noAnswer, "")) && !ownEnd.test(text);
+    const isDefect = unthoughtOf.test(text) || (defects.test(text.replaceAll(noAnswer, "")) && !ownEnd.test(text));
     if (isDefect || (alarms.test(text) && !during && !ownEnd.test(text))) {
       failures.push(`${service} ${new Date(at).toISOString()} ${text.slice(0, 300)}`);
     }

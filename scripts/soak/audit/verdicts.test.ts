@@ -69,6 +69,8 @@ describe("logs", () => {
       "TypeError: x is not a function",
       "Uncaught (in promise) Error",
       "unhandledRejection",
+      "Uncaught error: terminating connection due to administrator command",
+      "unhandled rejection: could not receive data from client",
       "ERROR:  deadlock detected",
     ]) {
       expect(judged(line, 10_000)).toBe(false);

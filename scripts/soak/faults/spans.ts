@@ -17,6 +17,9 @@ export type Span = {
 /** How long after a part's health has come back others may still find broken connections. */
 export const recoveryMs = 5_000;
 
+/** Only slow, by milliseconds and not by seconds: what answers late is no excuse for those who give up. */
+export const isSlowness = ({ kind }: Span): boolean => kind === "slow disk" || kind === "network delay";
+
 const needs: Record<Target, readonly Part[]> = {
   web: ["web", "gateway", "identity", "postgres"],
   // A satellite asks the platform; its own process is never touched.

@@ -1,0 +1,30 @@
+import type { Span } from "../faults/spans.ts";
+import { recoveryMs } from "../faults/spans.ts";
+import type { ProcessId } from "../samples.ts";
+import { type Verdict, verdict } from "./verdict.ts";
+
+/** No service was started again but by a fault that had ended it. */
+export function judgeProcesses(pids: readonly ProcessId[], spans: readonly Span[]): Verdict {
+  const failures: string[] = [];
+  let restarts = 0;
+  const byService = Map.groupBy(pids, ({ service }) => service);
+  for (const [service, seen] of byService) {
+    for (const [index, { at, pid }] of seen.entries()) {
+      const before = seen[index - 1];
+      if (!before || before.pid === pid) continue;
+      restarts += 1;
+      const ended = spans.some(
+        ({ part, kind, from, until }) =>
+          part === service &&
+          kind.includes("SIG") &&
+          from <= at &&
+          (until ?? Number.POSITIVE_INFINITY) + recoveryMs >= before.at,
+      );
+      if (!ended) failures.push(`${service} was another process at ${new Date(at).toISOString()}, and nobody ended it`);
+    }
+  }
+  return verdict("no service died by itself", {
+    figures: `${byService.size} services, ${restarts} restarts`,
+    failures,
+  });
+}

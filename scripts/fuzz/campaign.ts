@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
+import { createCoverage } from "./coverage.ts";
 import { type Cast, type Credential, castOf } from "./credentials.ts";
+import { changesOf, digestTables, readMoment } from "./guarded.ts";
 import { createJudge } from "./judge.ts";
 import { requestsOf } from "./requests.ts";
 import { closeConnections, send } from "./send.ts";
 import { everyTarget, formWords, type Target } from "./targets.ts";
-import { madeUpDomain } from "./values.ts";
 
 /** What a campaign came to. */
 export interface Report {
@@ -19,10 +19,16 @@ export interface Report {
   faults: readonly string[];
   /** Tables that requests without a good credential have changed. */
   changed: readonly string[];
+  /** Who has not asked what, and good credentials that got nothing. */
+  gaps: readonly string[];
+  /** Services that ended meanwhile. */
+  ended: readonly string[];
 }
 
 const lanes = 12;
 const renewEvery = 400;
+/** Beyond the time, for what is asked in any case, on a busy machine. */
+const longerSeconds = 15;
 const mostFaults = 40;
 
 /**
@@ -40,6 +46,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
   const arbitraries = new Map(targets.map((target) => [target, requestsOf(target, { ids: cast.ids, words })]));
   const counts = new Map<string, Map<string, number>>();
   const faults: string[] = [];
+  const coverage = createCoverage(targets, cast.credentials);
   let requests = 0;
 
   async function ask(target: Target, credential: Credential): Promise<void> {
@@ -54,6 +61,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
       ...credential.headers(ending.test(target.path)),
     };
     const answer = await send(origins[target.at], { ...made, headers });
+    coverage.note({ target, credential, status: answer?.status });
     const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
     const found = judge({ surface: target.surface, method: made.method, sent, ...(answer ? { answer } : {}) });
     const of = counts.get(target.name) ?? new Map<string, number>();
@@ -87,17 +95,37 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const end = started + seconds * 1_000;
     const strangers = cast.credentials.filter(({ good }) => !good);
     const members = cast.credentials.filter(({ good }) => good);
-    const before = await countRows();
-    await askAll(strangersOf(targets, strangers, seed), Number.POSITIVE_INFINITY);
-    const after = await countRows();
-    const changed = Object.keys(before).filter((table) => before[table] !== after[table]);
+    const late = end + longerSeconds * 1_000;
+    const running = processes();
+    const since = await readMoment();
+    const before = await digestTables(since);
+    await askAll(strangersOf(targets, strangers, seed), late);
+    const changed = changesOf(before, await digestTables(since));
+    await askAll(oncePerTarget(targets, members), late);
     await askAll(shuffled(fittingOf(targets, members), seed), end);
     await askAll(shuffled(pairsOf(targets, members), seed), end);
     await askAll(forEver(targets, members), end);
-    return { seed, requests, seconds: (performance.now() - started) / 1_000, counts, faults, changed };
+    const now = processes();
+    const ended = Object.keys(running).filter((name) => running[name] !== now[name]);
+    const took = (performance.now() - started) / 1_000;
+    return { seed, requests, seconds: took, counts, faults, changed, gaps: coverage.gaps(), ended };
   } finally {
     closeConnections();
     await cast.close();
+  }
+}
+
+/** The pid of each service: who ended and was started again has another. */
+function processes(): Record<string, number> {
+  return Object.fromEntries(readStack().services.map(({ name, pid }) => [name, pid]));
+}
+
+/** Each operation by all whom it is for, and each page by one of them in turn. */
+function* oncePerTarget(targets: readonly Target[], members: Cast["credentials"]): Generator<[Target, Credential]> {
+  for (const [index, target] of targets.entries()) {
+    const fit = members.filter(({ name }) => fitting(target).includes(name));
+    const asking = target.surface === "page" ? fit.slice(index % fit.length).slice(0, 1) : fit;
+    for (const credential of asking) yield [target, credential];
   }
 }
 
@@ -147,45 +175,6 @@ function* forEver(targets: readonly Target[], credentials: Cast["credentials"]):
   }
 }
 
-/** What nobody may change who is nobody; accounts that were signed up on the way are not counted. */
-const guarded: Record<string, string> = {
-  accounts: "select count(*) from auth.users where email not like $1",
-  sessions: "select count(*) from auth.sessions s join auth.users u on u.id = s.user_id where u.email not like $1",
-  factors: "select count(*) from auth.mfa_factors",
-  workspaces:
-    "select count(*) from public.workspaces w join auth.users u on u.id = w.created_by where u.email not like $1",
-  members:
-    "select count(*) from public.workspace_members m join auth.users u on u.id = m.user_id where u.email not like $1",
-  ...Object.fromEntries(
-    [
-      "public.workspace_invitations",
-      "private.apps",
-      "private.app_secrets",
-      "private.app_sessions",
-      "private.cross_app_tokens",
-      "private.login_challenges",
-      "private.recovery_overrides",
-      "private.infrastructure_admins",
-      "ai.keys",
-      "ai.app_tokens",
-      "ai.runs",
-      "ai.credit_ledger",
-      "ai.budgets",
-      "ai.workspace_policies",
-      "ai.external_provider_costs",
-      "ai.external_provider_invoices",
-    ].map((table) => [table, `select count(*) from ${table} where $1 <> ''`]),
-  ),
-};
-
-async function countRows(): Promise<Record<string, string>> {
-  const statement = `select ${Object.values(guarded)
-    .map((sql, index) => `(${sql})::text as "${index}"`)
-    .join(", ")}`;
-  const [row] = await query<Record<string, string>>(statement, [`%@${madeUpDomain}`]);
-  return Object.fromEntries(Object.keys(guarded).map((name, index) => [name, row?.[index] ?? ""]));
-}
-
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path);
@@ -195,7 +184,7 @@ function decoded(path: string): string {
 }
 
 /** A report for people: a line for each route, then the sums. */
-export function printReport({ seed, requests, seconds, counts, faults, changed }: Report): string {
+export function printReport({ seed, requests, seconds, counts, faults, changed, gaps, ended }: Report): string {
   const lines = [...counts].map(([name, of]) => {
     const outcomes = [...of].sort(([a], [b]) => (a < b ? -1 : 1)).map(([status, count]) => `${status}×${count}`);
     return `  ${name.padEnd(78)} ${outcomes.join(" ")}`;
@@ -209,6 +198,8 @@ export function printReport({ seed, requests, seconds, counts, faults, changed }
     `fuzz: ${requests} requests at ${counts.size} routes and operations in ${seconds.toFixed(0)} s, seed ${seed}`,
     `outcomes: ${sums.join(" ")}`,
     ...(changed.length > 0 ? [`changed without a credential: ${changed.join(", ")}`] : []),
+    ...gaps.map((gap) => `GAP ${gap}`),
+    ...(ended.length > 0 ? [`ended meanwhile: ${ended.join(", ")}`] : []),
     ...faults.map((fault) => `FAULT ${fault}`),
   ].join("\n");
 }

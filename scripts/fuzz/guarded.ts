@@ -1,0 +1,86 @@
+import { query } from "../test/people.ts";
+import { madeUpDomain } from "./values.ts";
+
+/** A table that nobody may change who is nobody. */
+interface Guarded {
+  /** The rows that count, and the one that is looked at as `t`. Accounts that were signed up on the way do not. */
+  from: string;
+  /** Columns that move by themselves: by a sign-in, by use, or by the clock. */
+  moving?: readonly string[];
+  /** What stands for a row, in place of all its columns. */
+  row?: string;
+}
+
+const oldAccount = `email not like '%@${madeUpDomain}'`;
+const whole = (table: string, moving: readonly string[] = []): [string, Guarded] => [
+  table,
+  { from: `${table} t`, moving },
+];
+
+const guarded: Record<string, Guarded> = {
+  "auth.users": { from: `auth.users t where ${oldAccount}`, moving: ["last_sign_in_at", "updated_at"] },
+  "auth.sessions": {
+    from: `auth.sessions t join auth.users u on u.id = t.user_id where u.${oldAccount}`,
+    moving: ["updated_at", "refreshed_at"],
+  },
+  "auth.mfa_factors": { from: "auth.mfa_factors t", moving: ["updated_at", "last_challenged_at"] },
+  "public.workspaces": {
+    from: `public.workspaces t join auth.users u on u.id = t.created_by where u.${oldAccount}`,
+  },
+  "public.workspace_members": {
+    from: `public.workspace_members t join auth.users u on u.id = t.user_id where u.${oldAccount}`,
+  },
+  // What the sweeper closes meanwhile was open at the start: of such a run its key counts alone.
+  "ai.runs": {
+    from: "ai.runs t",
+    row: `case when t.settled_at < $1::timestamptz then to_jsonb(t)::text else t.id::text end`,
+  },
+  ...Object.fromEntries([
+    whole("public.workspace_invitations"),
+    whole("private.apps"),
+    whole("private.app_secrets"),
+    whole("private.app_sessions"),
+    whole("private.cross_app_tokens"),
+    whole("private.login_challenges"),
+    whole("private.recovery_overrides"),
+    whole("private.infrastructure_admins"),
+    whole("ai.keys", ["last_used_at"]),
+    whole("ai.app_tokens"),
+    whole("ai.credit_ledger"),
+    whole("ai.budgets"),
+    whole("ai.workspace_policies"),
+    whole("ai.external_provider_costs"),
+    whole("ai.external_provider_invoices"),
+  ]),
+};
+
+/** The database's own moment. */
+export async function readMoment(): Promise<string> {
+  const [row] = await query<{ now: string }>("select now()::text as now", []);
+  if (!row) throw new Error("no moment");
+  return row.now;
+}
+
+/**
+ * A digest of every guarded table's rows, in an order of their own.
+ * @param since what is taken before the first digest, by readMoment; the same for those that are compared
+ */
+export async function digestTables(since: string): Promise<Record<string, string>> {
+  const digests = Object.values(guarded).map(({ from, moving = [], row }, index) => {
+    const columns = `array[${moving.map((column) => `'${column}'`).join(", ")}]::text[]`;
+    const text = row ?? `(to_jsonb(t) - ${columns})::text`;
+    return `(select count(*) || ' ' || md5(coalesce(string_agg(r.text, E'\\n' order by r.text), ''))
+      from (select ${text} as text from ${from}) as r) as "${index}"`;
+  });
+  const statement = `select $1::timestamptz as since, ${digests.join(", ")}`;
+  const [row] = await query<Record<string, string>>(statement, [since]);
+  return Object.fromEntries(Object.keys(guarded).map((name, index) => [name, row?.[index] ?? ""]));
+}
+
+/** The tables whose digests differ, each with how many rows it had and has. */
+export function changesOf(before: Record<string, string>, after: Record<string, string>): string[] {
+  const rows = (digest = "") => digest.split(" ")[0];
+  return Object.keys(before)
+    .filter((table) => before[table] !== after[table])
+    .map((table) => `${table} (${rows(before[table])} rows, then ${rows(after[table])})`);
+}

@@ -7,6 +7,7 @@ class Undone extends Error {}
 function open(fails: (requests: readonly number[]) => Error | undefined = () => undefined) {
   const asked: (readonly number[])[] = [];
   const answering: (() => void)[] = [];
+  const clock = { now: 0 };
   const answer = async (requests: readonly number[]) => {
     asked.push(requests);
     await new Promise<void>((resolve) => answering.push(resolve));
@@ -18,12 +19,14 @@ function open(fails: (requests: readonly number[]) => Error | undefined = () => 
     askAlone: async (request) => (await answer([request]))[0] ?? 0,
     askTogether: answer,
     wasUndone: (error) => error instanceof Undone,
+    isApart: (request) => request < 0,
+    now: () => clock.now,
   });
   const go = async () => {
     for (const each of answering.splice(0)) each();
     await new Promise((resolve) => setTimeout(resolve));
   };
-  return { admit, asked, go };
+  return { admit, asked, go, clock };
 }
 
 describe("admissions", () => {
@@ -90,5 +93,50 @@ describe("admissions", () => {
     expect(asked.at(-1)).toEqual([9]);
     await go();
     expect(await Promise.all([answers, late])).toEqual([[2, 4, 6, 8], 18]);
+  });
+
+  test("ask about four alone at most at once, whose answers no other call waits for", async () => {
+    const { admit, asked, go } = open();
+    const answers = Promise.all([-1, -2, -3, -4, -5, 6].map(admit));
+    expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
+    await go();
+    expect(asked.slice(5)).toEqual([[-5]]);
+    await go();
+    expect(await answers).toEqual([-2, -4, -6, -8, -10, 12]);
+  });
+
+  test("ask about four alone at most at once of a batch that was undone, too", async () => {
+    const { admit, asked, go } = open((requests) => (requests.length > 1 ? new Undone() : undefined));
+    const answers = Promise.all(Array.from({ length: 8 }, (_, place) => admit(place)));
+    await go();
+    await go();
+    expect(asked.slice(3)).toEqual([[2], [3], [4], [5]]);
+    await go();
+    expect(asked.slice(7)).toEqual([[6], [7]]);
+    await go();
+    await answers;
+  });
+
+  test.for([
+    [500, 0],
+    [501, 1],
+  ])("let 500 wait for being asked about alone at most: %i", async ([more = 0, refused]) => {
+    const { admit, go } = open();
+    const answers = Promise.allSettled(Array.from({ length: 4 + more }, (_, place) => admit(-1 - place)));
+    for (let round = 0; round < 130; round++) await go();
+    expect((await answers).filter(({ status }) => status === "rejected")).toHaveLength(refused ?? 0);
+  });
+
+  test.for([
+    [2_000, "fulfilled"],
+    [2_001, "rejected"],
+  ] as const)("ask about nobody alone who has waited longer than two seconds: %i ms", async ([waited, status]) => {
+    const { admit, asked, go, clock } = open();
+    const answers = Promise.allSettled([-1, -2, -3, -4, -5].map(admit));
+    clock.now = waited;
+    await go();
+    await go();
+    expect((await answers).at(-1)).toMatchObject({ status });
+    expect(asked).toHaveLength(status === "fulfilled" ? 5 : 4);
   });
 });

@@ -3,11 +3,16 @@ import { GatewayError } from "./errors.ts";
 /** Batches under way at once, and calls in one. */
 const maxUnderWay = 2;
 const maxTogether = 32;
+/** Calls that are asked about each alone, at once: settlements and batches need connections too. */
+const maxAlone = 4;
+/** Whoever has waited longer is not asked about alone any more. */
+const aloneWithinMs = 2_000;
 /** Calls that may wait before further ones are turned away. */
 const maxWaiting = 500;
 
 type Waiting<Request, Answer> = {
   request: Request;
+  since: number;
   resolve: (answer: Answer | Promise<Answer>) => void;
   reject: (error: unknown) => void;
 };
@@ -16,15 +21,21 @@ type Waiting<Request, Answer> = {
  * Asks about calls: one by itself while nobody else asks, and those that come meanwhile together, so that at any load
  * each waits for at most two others' answers. One that cannot be asked about takes none of the others with it.
  * @param options.wasUndone whether an error of `askTogether` says that nothing was done: then each is asked about alone
- * @throws GatewayError `service_unavailable` where too many wait
+ * @param options.isApart whether a request is asked about alone, since it may wait for its like and nobody else shall
+ * @throws GatewayError `service_unavailable` where too many wait, or one waited too long
  */
 export function createAdmissions<Request, Answer>(options: {
   askAlone: (request: Request) => Promise<Answer>;
   askTogether: (requests: readonly Request[]) => Promise<readonly Answer[]>;
   wasUndone: (error: unknown) => boolean;
+  isApart?: (request: Request) => boolean;
+  now?: () => number;
 }): (request: Request) => Promise<Answer> {
+  const { isApart = () => false, now = () => performance.now() } = options;
   const waiting: Waiting<Request, Answer>[] = [];
+  const apart: Waiting<Request, Answer>[] = [];
   let underWay = 0;
+  let alone = 0;
 
   function next(): void {
     while (underWay < maxUnderWay && waiting.length > 0) {
@@ -36,6 +47,23 @@ export function createAdmissions<Request, Answer>(options: {
     }
   }
 
+  function nextAlone(): void {
+    while (alone < maxAlone) {
+      const each = apart.shift();
+      if (!each) return;
+      if (now() - each.since > aloneWithinMs) {
+        each.reject(new GatewayError("service_unavailable"));
+        continue;
+      }
+      alone += 1;
+      const answered = options.askAlone(each.request).finally(() => {
+        alone -= 1;
+        nextAlone();
+      });
+      each.resolve(answered);
+    }
+  }
+
   /** Never rejects. */
   async function ask(batch: readonly Waiting<Request, Answer>[]): Promise<void> {
     const [first] = batch;
@@ -44,20 +72,21 @@ export function createAdmissions<Request, Answer>(options: {
       const answers = await options.askTogether(batch.map(({ request }) => request));
       for (const [place, { resolve }] of batch.entries()) resolve(answers[place] as Answer);
     } catch (error) {
-      const again = batch.length > 1 && options.wasUndone(error);
-      for (const { request, resolve, reject } of batch) {
+      if (batch.length > 1 && options.wasUndone(error)) {
         // Whoever waits for a lock of its own does so beside the others.
-        if (again) resolve(options.askAlone(request));
-        else reject(error);
-      }
+        apart.push(...batch);
+        nextAlone();
+      } else for (const { reject } of batch) reject(error);
     }
   }
 
   return (request) => {
-    if (waiting.length >= maxWaiting) return Promise.reject(new GatewayError("service_unavailable"));
+    const queue = isApart(request) ? apart : waiting;
+    if (queue.length >= maxWaiting) return Promise.reject(new GatewayError("service_unavailable"));
     return new Promise((resolve, reject) => {
-      waiting.push({ request, resolve, reject });
-      next();
+      queue.push({ request, since: now(), resolve, reject });
+      if (queue === apart) nextAlone();
+      else next();
     });
   };
 }

@@ -48,6 +48,8 @@ $$;
 alter role gateway with login noinherit nocreatedb nocreaterole;
 alter role gateway set statement_timeout = '10s';
 alter role gateway set lock_timeout = '5s';
+-- A statement whose gateway has given up on it ends, whatever it waits for.
+alter role gateway set client_connection_check_interval = '250ms';
 alter role gateway set idle_in_transaction_session_timeout = '10s';
 comment on role gateway is
   'Login of the gateway''s functions: under row-level security, owns nothing, executes named functions of ai only.';

@@ -1,6 +1,48 @@
 -- Admitting a call: everything that decides about it is asked of the rows of this moment, in one statement. Refusals
 -- are returned, never raised. Locks are taken in this order everywhere: idempotency key, key, app, workspace, balance.
 
+create function ai.new_run_id(call jsonb) returns uuid
+  language sql
+  volatile
+  security invoker
+as $$
+  select case
+    when call ? 'run_tail' then (left(ai.run_id(now())::text, 19) || (call ->> 'run_tail'))::uuid
+    else ai.run_id(now())
+  end
+$$;
+comment on function ai.new_run_id(jsonb) is
+  'The id of a run that begins now. Of its random part the gateway may choose the end, by which it finds the run of a '
+  'begin whose answer never came.';
+revoke execute on function ai.new_run_id(jsonb) from public, anon, authenticated;
+
+create function ai.note_begin(call jsonb) returns void
+  language sql
+  volatile
+  security invoker
+as $$
+  select pg_advisory_xact_lock(hashtextextended(call ->> 'run_tail', 1))
+$$;
+comment on function ai.note_begin(jsonb) is
+  'Holds, until it is known whether a run begins, what give_back_runs asks for. Before any other lock; nobody waits for it.';
+revoke execute on function ai.note_begin(jsonb) from public, anon, authenticated;
+
+create function ai.begin_in_time() returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  if clock_timestamp() - statement_timestamp() > interval '1.2 seconds' then
+    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
+  end if;
+end
+$$;
+comment on function ai.begin_in_time() is
+  'Undoes a statement that waited, for whatever and however often, until its caller was about to be turned away (the '
+  'gateway waits for 1.5 s).';
+revoke execute on function ai.begin_in_time() from public, anon, authenticated;
+
 create function ai.admit(call jsonb, caller ai.caller) returns jsonb
   language plpgsql
   volatile
@@ -23,7 +65,7 @@ declare
   held text[] := '{}';
   refused text;
   account uuid;
-  new_run_id uuid := ai.run_id(now());
+  new_run_id uuid := ai.new_run_id(call);
 begin
   if caller.source is null then
     return ai.refusal('invalid_api_key');
@@ -198,11 +240,16 @@ create function ai.begin_run(call jsonb) returns jsonb
   set search_path = ''
   -- The plans do not depend on the call, and making them would cost more than running them.
   set plan_cache_mode = force_generic_plan
-  -- The gateway has turned the caller away by then: nothing shall begin afterwards.
+  -- For each lock; begin_in_time looks at all of them together.
   set lock_timeout = '1s'
 as $$
+declare
+  answer jsonb;
 begin
-  return ai.admit(call, ai.credential_of(call));
+  perform ai.note_begin(call);
+  answer := ai.admit(call, ai.credential_of(call));
+  perform ai.begin_in_time();
+  return answer;
 end
 $$;
 comment on function ai.begin_run(jsonb) is

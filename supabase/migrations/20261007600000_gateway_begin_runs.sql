@@ -177,12 +177,14 @@ begin
     if calls -> place ? 'idempotency_key' then
       raise exception 'a call with an idempotency key waits for its like, and is asked about alone' using errcode = 'feature_not_supported';
     end if;
+    perform ai.note_begin(calls -> place);
     callers := array_append(callers, ai.credential_of(calls -> place));
   end loop;
   perform ai.lock_for(callers);
   for place in 0..jsonb_array_length(calls) - 1 loop
     answers := array_append(answers, ai.admit(calls -> place, callers[place + 1]));
   end loop;
+  perform ai.begin_in_time();
   return to_jsonb(answers);
 end
 $$;
@@ -191,3 +193,53 @@ comment on function ai.begin_runs(jsonb) is
   'where it raises, nothing was held and nothing begun.';
 revoke execute on function ai.begin_runs(jsonb) from public, anon, authenticated;
 grant execute on function ai.begin_runs(jsonb) to gateway;
+
+-- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
+create function ai.give_back_runs(tails jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  tail text;
+  decided text[] := '{}';
+  under_way text[] := '{}';
+  outcomes jsonb;
+begin
+  for tail in select t.value from jsonb_array_elements_text(tails) as t order by t.value loop
+    if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
+      decided := array_append(decided, tail);
+    else
+      under_way := array_append(under_way, tail);
+    end if;
+  end loop;
+  -- Nobody has touched them since they began.
+  select jsonb_agg(jsonb_build_object(
+    'created_at', r.created_at,
+    'id', r.id,
+    'status', 'failed',
+    'http_status', 503,
+    'error_code', 'service_unavailable',
+    'usage_source', 'unavailable',
+    'calls', '[]'::jsonb,
+    'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
+    'steps', '[]'::jsonb,
+    'key_unused', true
+  )) into outcomes
+  from ai.runs r
+  where r.status = 'running'
+    and r.touched_at > now() - interval '2 minutes'
+    and r.created_at > now() - interval '2 minutes'
+    and right(r.id::text, 17) = any (decided);
+  if outcomes is not null then
+    perform ai.end_bookable_runs(outcomes);
+  end if;
+  return to_jsonb(under_way);
+end
+$$;
+comment on function ai.give_back_runs(jsonb) is
+  'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
+  'begin ends at nothing, and its idempotency key is free. Returns those about which nothing is decided yet.';
+revoke execute on function ai.give_back_runs(jsonb) from public, anon, authenticated;
+grant execute on function ai.give_back_runs(jsonb) to gateway;

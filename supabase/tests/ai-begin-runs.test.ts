@@ -144,6 +144,34 @@ describe("ai.begin_runs", () => {
     await batch;
   });
 
+  test.for([
+    ["alone", (call: object) => begin(db, call)],
+    ["together", (call: object) => beginAll([call])],
+  ] as const)("begins nothing after 1.2 seconds, of whatever waits: %s", async ([way, ask]) => {
+    const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
+    // The locks of the key's budget and then of the balance, neither for as long as begin_run waits for one.
+    const hold = (table: string, seconds: number) =>
+      db.query(
+        `do $$ begin
+           perform from ai.${table} where workspace_id = '${tenant.workspaceId}' for update;
+           perform pg_sleep(${seconds});
+         end $$`,
+      );
+    // begin_runs waits too briefly for locks to be late by them: a slow disk, or a slow machine.
+    if (way === "together") {
+      const late = "select ai.begin_runs($1) as answer from (select pg_sleep(1.25)) as slow";
+      await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
+    } else {
+      const holders = [hold("budgets", 0.75), hold("credit_accounts", 1.5)];
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await expect(ask(chatCall(tenant))).rejects.toMatchObject({ code: "57014" });
+      await Promise.all(holders);
+    }
+    expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+    await ask(chatCall(tenant));
+    expect(await books(db, tenant)).toMatchObject({ open: 1 });
+  });
+
   test("locks in one order with single calls and settlements, so that 52 at once on the same rows all get through", async () => {
     const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
     const tenants = await Promise.all(
@@ -187,5 +215,46 @@ describe("ai.begin_runs", () => {
       const { balance, ledger, reserved, open } = await books(db, tenant);
       expect([reserved, open, balance]).toEqual(["0.00000000", 0, ledger]);
     }
+  });
+});
+
+describe("ai.give_back_runs", () => {
+  const tailOf = () => randomUUID().slice(-17);
+  const giveBack = async (tails: string[]) =>
+    (await db.query<{ left: string[] }>("select ai.give_back_runs($1) as left", [JSON.stringify(tails)]))[0]?.left;
+
+  test("ends at nothing what began unheard, once, and frees its idempotency key", async () => {
+    const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
+    const [alone, together] = [tailOf(), tailOf()];
+    const key = { idempotency_key: randomUUID(), fingerprint: "00".repeat(32) };
+    expect((await begin(db, chatCall(tenant, { ...key, run_tail: alone }))).run_id.slice(-17)).toBe(alone);
+    const others = await beginAll([chatCall(tenant, { run_tail: together }), chatCall(tenant)]);
+    expect(others[0]?.run_id.slice(-17)).toBe(together);
+    const tails = [alone, together, tailOf()];
+    const looks = await Promise.all(Array.from({ length: 50 }, () => giveBack(tails)));
+    expect(looks.some((left) => left?.length === 0)).toBe(true);
+    // The third goes on.
+    expect(await books(db, tenant)).toMatchObject({ balance: "10.00000000", open: 1 });
+    const sql = "select status, http_status, billed_credits from ai.runs where right(id::text, 17) = any ($1)";
+    const ended = { status: "failed", http_status: 503, billed_credits: "0.00000000" };
+    expect(await db.query(sql, [[alone, together]])).toEqual([ended, ended]);
+    expect((await begin(db, chatCall(tenant, key))).refused).toBeUndefined();
+  });
+
+  test("says which are not decided about yet", async () => {
+    const tenant = await createTenant(db, { credits: "10" });
+    const tail = tailOf();
+    const holder = db.query(
+      `do $$ begin
+         perform from ai.credit_accounts where workspace_id = '${tenant.workspaceId}' for update;
+         perform pg_sleep(0.5);
+       end $$`,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const begun = begin(db, chatCall(tenant, { run_tail: tail }));
+    await expect.poll(() => giveBack([tail]), { interval: 20 }).toEqual([tail]);
+    await Promise.all([holder, begun]);
+    expect(await giveBack([tail])).toEqual([]);
+    expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 });

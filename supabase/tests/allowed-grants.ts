@@ -46,6 +46,7 @@ export const allowedGrants: readonly string[] = [
   "gateway: execute on ai.check_credential(jsonb)",
   "gateway: execute on ai.describe_credential(jsonb)",
   "gateway: execute on ai.extend_run(jsonb)",
+  "gateway: execute on ai.give_back_runs(jsonb)",
   "gateway: execute on ai.import_provider_costs(jsonb)",
   "gateway: execute on ai.import_provider_invoice(jsonb)",
   "gateway: execute on ai.keep_content(jsonb)",

@@ -1,4 +1,5 @@
 import { createClaimsVerifier } from "../_shared/claims.ts";
+import { createBegin } from "./begin-runs.ts";
 import { createBodyReader } from "./body.ts";
 import { callerAddress } from "./caller-address.ts";
 import { createCredentialReader } from "./credentials.ts";
@@ -41,6 +42,7 @@ export function assembleGateway(
   });
   return {
     database,
+    beginRun: createBegin({ database, waitUntil }),
     providers,
     limits: { ...defaultTimeLimits, totalMs: totalLimitMs },
     readBody: createBodyReader(),

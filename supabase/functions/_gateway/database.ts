@@ -49,6 +49,7 @@ const begunRun = z.object({
 const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
+const undecided = z.array(z.string());
 const storedRecord = z.object({
   outcome: z.enum(["stored", "corrected", "unchanged", "stale"]).optional(),
   refused: z.string().optional(),
@@ -78,6 +79,8 @@ export type RunRequest = Caller & {
   request_id: string;
   feature: string;
   entity_id?: string;
+  /** The last 17 characters of the run's id, if it begins: the caller's own, and random. */
+  run_tail?: string;
   idempotency_key?: string;
   fingerprint?: string;
   kind: ModelKind;
@@ -104,6 +107,11 @@ export type RunContent = { created_at: string; id: string; prompt?: string; tool
 /** The gateway's database: one statement a method, each one network flight. */
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
+  /**
+   * Ends at nothing the runs that began though nobody was told, by the tails of their ids.
+   * @returns the tails about which nothing is decided yet
+   */
+  giveBackRuns: (tails: readonly string[]) => Promise<string[]>;
   /** Reserves a further provider call of a run. @throws GatewayError where it is refused */
   extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
   /** Keeps what was said in a run, where its workspace captures content. */
@@ -132,7 +140,10 @@ export type GatewayDatabase = {
 /** Statements that may wait for a connection before further ones are turned away. */
 const maxWaiting = 500;
 const connectTimeoutMs = 1_000;
-/** Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. */
+/**
+ * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.begin_in_time`
+ * undoes a little earlier what took so long.
+ */
 const beginTimeoutMs = 1_500;
 /** Characters. */
 const longestRefusal = 4_096;
@@ -166,22 +177,23 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   }
 
   const begin = async (text: string, argument: object) => JSON.parse(await call(text, argument, beginTimeoutMs));
-  const beginAlone = (request: RunRequest) => begin("select ai.begin_run($1)::text as answer", request);
   const admit = createAdmissions<RunRequest, unknown>({
-    askAlone: beginAlone,
+    askAlone: (request) => begin("select ai.begin_run($1)::text as answer", request),
     askTogether: (requests) => begin("select ai.begin_runs($1)::text as answer", requests),
-    // What Postgres itself has to say about a statement it says of one that it has rolled back.
-    wasUndone: (error) => error instanceof GatewayError && error.cause instanceof pg.DatabaseError,
+    wasUndone,
+    isApart: ({ idempotency_key }) => idempotency_key !== undefined,
   });
 
   return {
     async beginRun(request) {
-      // One with an idempotency key may wait for its like, and nobody else shall.
-      const answer: unknown = await (request.idempotency_key === undefined ? admit(request) : beginAlone(request));
+      const answer = await admit(request);
       if (!isRefusal(answer)) return begunRun.parse(answer);
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };
       throw refusalError(answer);
+    },
+    async giveBackRuns(tails) {
+      return undecided.parse(JSON.parse(await call("select ai.give_back_runs($1)::text as answer", tails)));
     },
     async extendRun(step) {
       return extendedRun.parse(admitted(JSON.parse(await call("select ai.extend_run($1)::text as answer", step))));
@@ -229,6 +241,16 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     },
     close: () => pool.end(),
   };
+}
+
+/** Whether a statement surely did nothing: what Postgres says about one, it says of one that it has rolled back. */
+function wasUndone(error: unknown): boolean {
+  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError;
+}
+
+/** Whether nobody knows what became of a statement that was sent: no answer came. */
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
 }
 
 /** @throws GatewayError where the database answered with a refusal */

@@ -1,3 +1,4 @@
+import type { createBegin } from "./begin-runs.ts";
 import type { BodyReader } from "./body.ts";
 import type { CredentialReader } from "./credentials.ts";
 import type { GatewayDatabase } from "./database.ts";
@@ -10,6 +11,8 @@ import type { Telemetry } from "./telemetry/ended-run.ts";
 /** What the gateway's handlers work with. */
 export type Gateway = {
   database: GatewayDatabase;
+  /** In place of the database's own: what begins unheard is given back. */
+  beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;
   limits: TimeLimits;
   readBody: BodyReader;

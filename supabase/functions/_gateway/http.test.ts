@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createAiKey } from "../_shared/ai-key.ts";
 import { createHandler as createChat } from "../chat/handler.ts";
 import { createHandler as createModels } from "../models/handler.ts";
+import { createBegin } from "./begin-runs.ts";
 import { createBodyReader } from "./body.ts";
 import { createCredentialReader } from "./credentials.ts";
 import { createDatabase } from "./database.ts";
@@ -16,6 +17,7 @@ function gateway(): Gateway {
   const now = () => performance.now();
   return {
     database,
+    beginRun: createBegin({ database, waitUntil }),
     providers: new Map(),
     limits: { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
     readBody: createBodyReader(),

@@ -39,7 +39,7 @@ async function admit<Request extends Asked>(
     labels: readLabels(request),
     asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength),
   }));
-  const begun = await gateway.database.beginRun({
+  const begun = await gateway.beginRun({
     ...caller,
     request_id: requestId,
     feature: labels.operation ?? surface.feature,

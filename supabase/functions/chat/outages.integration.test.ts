@@ -76,23 +76,43 @@ describe("Postgres that is gone", () => {
     expect(await tenant.db.query("select id from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("as it says yes is 503; what it holds is given back by the sweeper, and nothing is charged", async () => {
+  test("as it says yes is 503; what it holds is given back once it is there, and the idempotency key is free", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     gateway.line.cutAt("begin_run", "before its answer");
     await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });
-    gateway.line.mend();
     expect((await tenant.books()).reserved).not.toBe("0.00000000");
-    await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({
-      code: "request_in_progress",
-    });
-    await sweep(headers["x-request-id"]);
+    gateway.line.mend();
+    await gateway.settled();
+    expect((await tenant.books()).reserved).toBe("0.00000000");
     const { run, charged } = await tenant.accountOf(headers["x-request-id"]);
-    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", error_code: "abandoned" });
+    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", error_code: "service_unavailable" });
     expect([charged, await providerCalls(headers["x-request-id"])]).toEqual(["0.00000000", 0]);
-    // Whether a provider was asked is not known any more, so that the key stays used.
-    await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({
-      code: "idempotency_key_used",
-    });
+    const again = { ...headers, "x-request-id": randomUUID() };
+    expect((await client.chat.completions.create(chat(), { headers: again })).choices).toHaveLength(1);
+    expect(await providerCalls(again["x-request-id"])).toBe(1);
+  });
+
+  test("that waits for one row after another is 503 and begins nothing; the retry is served", async () => {
+    const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
+    await client.chat.completions.create(chat());
+    await gateway.settled();
+    await tenant.db.query("update ai.keys set last_used_at = null where workspace_id = $1", [tenant.workspaceId]);
+    const hold = (table: string, seconds: number) =>
+      tenant.db.query(
+        `do $$ begin
+           perform from ai.${table} where workspace_id = '${tenant.workspaceId}' for update;
+           perform pg_sleep(${seconds});
+         end $$`,
+      );
+    const holders = [hold("keys", 0.8), hold("credit_accounts", 1.6)];
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });
+    await Promise.all(holders);
+    await gateway.settled();
+    expect((await tenant.books()).reserved).toBe("0.00000000");
+    const sql = "select status from ai.runs where request_id = $1 and status <> 'failed'";
+    expect(await tenant.db.query(sql, [headers["x-request-id"]])).toEqual([]);
+    expect((await client.chat.completions.create(chat(), { headers })).choices).toHaveLength(1);
   });
 
   test.for([false, true])(

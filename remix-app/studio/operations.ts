@@ -168,7 +168,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
         reviewedAt: "2026-10-02T09:30:00Z",
         amountUsd: 1234.56,
         periodStart: "2026-09-01",
-        periodEnd: "2026-10-01",
+        periodEnd: "2026-09-30",
       },
     },
     answers: [{ status: 200, description: "It is kept.", schema: invoiceReceipt }],

@@ -90,7 +90,7 @@ export function OverviewTable({
       />
       {leftOut > 0 ? (
         <p className="pt-3 text-muted text-small">
-          {formatCount(leftOut)} more are in the CSV, and in the totals above.
+          {formatCount(leftOut)} more are in the totals above, and up to 10,000 rows in the CSV.
         </p>
       ) : null}
       {otherwise && by !== "day" ? (

@@ -65,9 +65,16 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
     grows("runs", runs.length, 60);
     grows("runs with the provider's counts", runs.filter(({ usageSource }) => usageSource === "provider").length, 30);
     grows("provider calls", calls.length, 60);
+    const attempts = traffic.asks.flatMap((ask) => ask.attempts);
+    grows("answers that tell of their run", attempts.filter(({ told }) => told !== null).length, 50);
+    grows("idempotency keys", traffic.asks.filter(({ idempotencyKey }) => idempotencyKey !== null).length, 50);
     return judgeCharges({ runs, calls, asks: traffic.asks, spans });
   });
-  await check("reports", async () => judgeReports(await readReports(world)));
+  await check("reports", async () => {
+    const reports = await readReports(world);
+    stays("reports with requests", reports.filter(({ said }) => said.requests > 0).length, 2);
+    return judgeReports(reports);
+  });
   await check("imports", async () => {
     const { costs, invoices } = traffic.importer;
     grows("costs", costs.filter(({ observations }) => observations.some(({ accepted }) => accepted)).length, 3);
@@ -107,7 +114,11 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
     grows("log lines", lines.length, 100);
     return judgeLogs(lines, spans);
   });
-  await check("works after all of it", async () => judgeProbes(await probeAll(world)));
+  await check("works after all of it", async () => {
+    const probes = await probeAll(world);
+    stays("things tried afterwards", probes.length, 7);
+    return judgeProbes(probes);
+  });
   verdicts.push(judgeAmounts(amounts, trafficMs));
   return verdicts;
 }

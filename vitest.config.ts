@@ -41,9 +41,9 @@ export default defineConfig({
           globalSetup,
           testTimeout: 30_000,
           hookTimeout: 30_000,
-          // As the contract's; and they wait for the stack more than they work.
-          isolate: false,
-          maxWorkers: 4,
+          // They wait for the stack more than they work. Each file has connections of its own: one file's refused uploads
+          // leave some behind that the next one could not use.
+          maxWorkers: 3,
         },
       },
       { test: { name: "fuzz", include: [fuzz], exclude: generated, globalSetup } },

@@ -81,9 +81,14 @@ export async function signIn(page: Page, { email, password }: Person, { at = "/l
 
 /** Expects a page without any violation that axe can find, in light and in dark. axe needs the page to run scripts. */
 export async function expectAccessible(page: Page): Promise<void> {
+  // First, so that a change of colours is no transition any more when it comes.
+  await page.emulateMedia({ reducedMotion: "reduce" });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted))));
+    await page.evaluate(async () => {
+      await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
+      await Promise.allSettled(document.getAnimations().map(({ finished }) => finished));
+    });
     const { violations } = await new AxeBuilder({ page }).analyze();
     const found = violations.map(
       ({ id, nodes }) => `${id} (${colorScheme}): ${nodes.map((node) => node.html).join(" ")}`,

@@ -87,7 +87,8 @@ export async function expectAccessible(page: Page): Promise<void> {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await page.evaluate(async () => {
       await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
-      await Promise.allSettled(document.getAnimations().map(({ finished }) => finished));
+      const transitions = document.getAnimations().filter((animation) => animation instanceof CSSTransition);
+      await Promise.allSettled(transitions.map(({ finished }) => finished));
     });
     const { violations } = await new AxeBuilder({ page }).analyze();
     const found = violations.map(

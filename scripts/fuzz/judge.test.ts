@@ -57,7 +57,7 @@ test.each<[string, Outcome]>([
     { ...refused, surface: "page", answer: answered(200, "<p>sb_secret_0123456789") },
   ],
   ["a stack trace", { ...refused, answer: answered(404, { ...problem, detail: "at load (file.js:1:2)" }) }],
-  ["a path", { ...refused, answer: answered(404, { ...problem, detail: "/work/main/remix-app" }) }],
+  ["a path", { ...refused, answer: answered(404, { ...problem, detail: "/home/ada/gatehouse/remix-app" }) }],
   ["SQL", { ...refused, answer: answered(404, { ...problem, detail: 'relation "users" does not exist' }) }],
   ["a table", { ...refused, answer: answered(404, { ...problem, detail: "private.app_secrets" }) }],
   ["a refusal that is no problem", { ...refused, answer: answered(404, { error: "no" }) }],

@@ -11,7 +11,7 @@ export interface Outcome {
 /** Nothing that a caller is told may look like the inside of the server. */
 const insides: readonly [string, RegExp][] = [
   ["a stack trace", /\bat (?:async )?[\w.<>]+ \([^)\s]+:\d+:\d+\)|^\s+at .+:\d+:\d+$/m],
-  ["a path of the server", /node_modules|file:\/\/\/|\/(?:w|work|home|root|tmp)\/[\w.-]+\/|\.tsx?:\d+/],
+  ["a path of the server", /node_modules|file:\/\/\/|\/(?:home|opt|root|srv|tmp|Users)\/[\w.-]+\/|\.tsx?:\d+/],
   [
     "SQL",
     /\bsyntax error at or near\b|\bviolates (?:check|foreign|not-null|unique)\b|\brelation \\?"|\bSQLSTATE\b|\bPGRST\d{3}\b/i,

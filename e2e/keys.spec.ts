@@ -70,6 +70,11 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await page.getByRole("button", { name: "Revoke Nightly report" }).click();
   await expect(page.getByText("The key no longer works.")).toBeVisible();
   await expect(askWith(second)).rejects.toThrow(/401/);
+
+  const file = await (await page.request.get(`${new URL(page.url()).pathname}.csv`)).text();
+  expect(file.split("\r\n")[0]).toMatch(/^\ufeff?name,prefix,environment,created_at,/);
+  expect(file).toContain(",revoked,");
+  for (const secret of [first, second]) expect(file).not.toContain(secret);
 });
 
 test("without an approval keys are listed, and the page says whom to ask", async ({ page, member }) => {

@@ -76,11 +76,18 @@ export default function KeysPage() {
       title="Keys"
       lead="Your programs call the gateway with these. A key is shown once, when it is made."
       actions={
-        approval ? (
-          <Link to="new" className={buttonClass("primary")}>
-            New key
-          </Link>
-        ) : null
+        <>
+          {keys.length > 0 ? (
+            <a href={`/workspaces/${workspace.id}/ai/keys.csv`} className={buttonClass("secondary")} download>
+              CSV
+            </a>
+          ) : null}
+          {approval ? (
+            <Link to="new" className={buttonClass("primary")}>
+              New key
+            </Link>
+          ) : null}
+        </>
       }
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}

@@ -1,0 +1,23 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { csvFile } from "../http/csv.ts";
+import { allRecords } from "../studio/all-records.ts";
+import { keyColumns } from "../studio/key-columns.ts";
+import { listKeys } from "../studio/keys.ts";
+import { requireWorkspacePermission } from "../workspaces/permission.ts";
+
+const keysPerRead = 500;
+
+/** The workspace's keys as a file, all of them; never a secret. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "manage_ai_keys",
+  });
+  const manager = { userId: user.id, workspaceId: workspace.id };
+  const keys = await allRecords(async (cursor) => {
+    const { keys: records, nextCursor } = await listKeys(context, { ...manager, limit: keysPerRead, cursor });
+    return { records, nextCursor };
+  }, context);
+  return csvFile("keys", keyColumns, keys);
+}

@@ -7,7 +7,7 @@ import { finishSignIn, previewSignIn } from "../satellites/own/app-user.ts";
 import { stateMatches } from "../satellites/own/session-cookies.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
-import { useNonce } from "../ui/nonce.ts";
+import { InlineScript } from "../ui/inline-script.tsx";
 import verifyTokenScript from "../ui/verify-token.js?raw";
 
 export const handle: RouteHandle = { side: "satellite", hydrate: false };
@@ -38,7 +38,6 @@ export async function action({ request, context }: ActionFunctionArgs) {
 export default function VerifyTokenPage() {
   const { token, state, nextUrl, startedHere, person } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>()?.failed ?? false;
-  const nonce = useNonce();
   if (failed || (!startedHere && !person)) return <LinkIsOver />;
   const name = person ? (person.email ?? person.name) : null;
   return (
@@ -67,13 +66,7 @@ export default function VerifyTokenPage() {
           )}
         </form>
       </EntryPage>
-      <script
-        nonce={nonce}
-        type="module"
-        suppressHydrationWarning
-        // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
-        dangerouslySetInnerHTML={{ __html: verifyTokenScript }}
-      />
+      <InlineScript source={verifyTokenScript} />
     </>
   );
 }

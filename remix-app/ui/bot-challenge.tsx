@@ -1,7 +1,7 @@
 import type { BotChallengeSettings } from "../identity/bot-challenge.ts";
 import botChallengeScript from "./bot-challenge.js?raw";
 import { Button } from "./button.tsx";
-import { useNonce } from "./nonce.ts";
+import { InlineScript } from "./inline-script.tsx";
 
 /**
  * The bot challenge's widget, in the form that it protects: one to a page, whose loader called `showBotChallenge`.
@@ -18,7 +18,6 @@ import { useNonce } from "./nonce.ts";
  * A form that is sent too early waits for the token, and goes by itself.
  */
 export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | null }) {
-  const nonce = useNonce();
   if (!challenge) return null;
   return (
     <div data-bot-challenge data-site-key={challenge.siteKey} data-script={challenge.scriptUrl} className="space-y-2">
@@ -32,13 +31,7 @@ export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | 
       <Button type="button" variant="secondary" hidden data-bot-challenge-retry>
         Try the check again
       </Button>
-      <script
-        nonce={nonce}
-        type="module"
-        suppressHydrationWarning
-        // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
-        dangerouslySetInnerHTML={{ __html: botChallengeScript }}
-      />
+      <InlineScript source={botChallengeScript} />
     </div>
   );
 }

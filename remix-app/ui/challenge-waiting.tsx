@@ -1,7 +1,7 @@
 import { Form } from "@remix-run/react";
 import { Button } from "./button.tsx";
 import pollScript from "./challenge-poll.js?raw";
-import { useNonce } from "./nonce.ts";
+import { InlineScript } from "./inline-script.tsx";
 
 export interface ChallengeWaitingProps {
   status: "created" | "approved";
@@ -35,13 +35,7 @@ export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingPro
           {go}
         </noscript>
       )}
-      <script
-        nonce={useNonce()}
-        type="module"
-        suppressHydrationWarning
-        // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
-        dangerouslySetInnerHTML={{ __html: pollScript }}
-      />
+      <InlineScript source={pollScript} />
     </div>
   );
 }

@@ -5,6 +5,7 @@ import { TextArea } from "../../ui/text-area.tsx";
 import { type FieldErrors, maxTemperature, outputTokens } from "./chat-form.ts";
 import { Disclosure } from "./disclosure.tsx";
 import type { PlaygroundModel } from "./list-models.ts";
+import { ModelSelect } from "./model-select.tsx";
 
 const toolExample = '[{"type":"function","function":{"name":"weather","parameters":{"type":"object",…}}}]';
 
@@ -19,13 +20,7 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
   return (
     <fieldset className="min-w-0 space-y-4">
       <legend className="sr-only">Settings</legend>
-      <Select id="model" name="model" label="Model" defaultValue={typed.model}>
-        {models.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {name === id ? id : `${name} (${id})`}
-          </option>
-        ))}
-      </Select>
+      <ModelSelect models={models} chosen={typed.model} />
       <TextArea id="system" name="system" label="System prompt" defaultValue={typed.system} />
       <div className="grid grid-cols-1 gap-4 sm:grid-cols-2">
         <Field

@@ -1,5 +1,4 @@
 import type { FormEvent } from "react";
-import { Select } from "../../ui/select.tsx";
 import { TextArea } from "../../ui/text-area.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
@@ -8,6 +7,7 @@ import { cosine, readEmbedded } from "./embedded-answer.ts";
 import { FailureNotice } from "./failure-notice.tsx";
 import type { Embedded, EmbeddingsAnswered } from "./form-answer.ts";
 import { FormErrors } from "./form-errors.tsx";
+import { ModelSelect } from "./model-select.tsx";
 import { embeddingsCode } from "./request-code.ts";
 import { SendBar } from "./send-bar.tsx";
 import { draftEmbeddings, maxEmbeddedTexts, readEmbeddingsForm } from "./single-form.ts";
@@ -64,13 +64,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
         </div>
         <fieldset className="min-w-0 space-y-4">
           <legend className="sr-only">Settings</legend>
-          <Select id="model" name="model" label="Model" defaultValue={typed.model}>
-            {models.map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name} ({id})
-              </option>
-            ))}
-          </Select>
+          <ModelSelect models={models} chosen={typed.model} />
         </fieldset>
       </form>
       <CodeSamples samples={embeddingsCode(draftEmbeddings(formOf(typed)), gatewayUrl)} />

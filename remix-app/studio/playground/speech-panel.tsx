@@ -8,6 +8,7 @@ import { CodeSamples } from "./code-samples.tsx";
 import { FailureNotice } from "./failure-notice.tsx";
 import type { SpeechAnswered, Spoken } from "./form-answer.ts";
 import { FormErrors } from "./form-errors.tsx";
+import { ModelSelect } from "./model-select.tsx";
 import { wavHeader } from "./playable.ts";
 import { speechCode } from "./request-code.ts";
 import { factsOfHeaders } from "./run-facts.ts";
@@ -74,13 +75,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
         </div>
         <fieldset className="min-w-0 space-y-4">
           <legend className="sr-only">Settings</legend>
-          <Select id="model" name="model" label="Model" defaultValue={typed.model}>
-            {models.map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name} ({id})
-              </option>
-            ))}
-          </Select>
+          <ModelSelect models={models} chosen={typed.model} />
           <Select id="voice" name="voice" label="Voice" defaultValue={typed.voice}>
             {voices.map((voice) => (
               <option key={voice}>{voice}</option>

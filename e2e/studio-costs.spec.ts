@@ -46,6 +46,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   const base = `/workspaces/${place.workspaceId}/ai`;
   await signIn(page, member, { at: `/login?returnUrl=${base}/costs` });
   await expect(page.getByText("Nothing was imported for this range.")).toBeVisible();
+  await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
   await importCosts(place, [
@@ -90,12 +91,14 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await page.getByRole("button", { name: "Record invoice" }).dblclick();
   await expect(page.getByText("The invoice is recorded.")).toBeVisible();
   const receipt = page.url();
+  await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
   await page.goto(`${base}/reconciliation?${range}`);
   await expect(account).toContainText("Invoice differs");
   await account.getByRole("link", { name: "Invoices" }).click();
   await expect(page.getByRole("row")).toHaveCount(2);
+  await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
   // The same invoice once more, by a browser that runs no script, ends at the same receipt; another amount does not.

@@ -4,8 +4,8 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { budgetAmount } from "./budget-amount.ts";
-import type { KeyManager } from "./keys.ts";
 import { amountText } from "./provider-import-schema.ts";
+import type { StudioMember } from "./studio-reader.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
@@ -51,7 +51,7 @@ const answered = z.union([
 ]);
 
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
-export async function readAiPolicy(context: AppLoadContext, { userId, workspaceId }: KeyManager): Promise<AiPolicy> {
+export async function readAiPolicy(context: AppLoadContext, { userId, workspaceId }: StudioMember): Promise<AiPolicy> {
   const asked = { member_id: userId, workspace: workspaceId };
   const { data, error } = await database(context).rpc("read_workspace_policy", asked);
   return answerOf(context, { data, error }).policy;
@@ -60,7 +60,7 @@ export async function readAiPolicy(context: AppLoadContext, { userId, workspaceI
 /** @throws Response 400 INVALID_REQUEST for an app that is not linked, 403 FORBIDDEN, 503 UNAVAILABLE */
 export async function changeAiPolicy(
   context: AppLoadContext,
-  { userId, workspaceId, changes }: KeyManager & { changes: z.output<typeof policyChange> },
+  { userId, workspaceId, changes }: StudioMember & { changes: z.output<typeof policyChange> },
 ): Promise<AiPolicy> {
   const asked = { member_id: userId, workspace: workspaceId, changes };
   const { data, error } = await database(context).rpc("change_workspace_policy", asked);
@@ -74,7 +74,7 @@ export async function changeAiPolicy(
  */
 export async function changeReadPolicy(
   context: AppLoadContext,
-  options: KeyManager & { changes: z.output<typeof policyChange>; readAt: string | null },
+  options: StudioMember & { changes: z.output<typeof policyChange>; readAt: string | null },
 ): Promise<{ outcome: "changed" | "changed_meanwhile"; policy: AiPolicy }> {
   const { userId, workspaceId, changes, readAt } = options;
   const asked = { member_id: userId, workspace: workspaceId, changes: { ...changes, readAt } };

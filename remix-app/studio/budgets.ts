@@ -6,8 +6,8 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import type { WorkspacePermission } from "../workspaces/permission.ts";
 import { budgetAmount } from "./budget-amount.ts";
-import type { KeyManager } from "./keys.ts";
 import { amountText } from "./provider-import-schema.ts";
+import type { StudioMember } from "./studio-reader.ts";
 
 const budgetScope = z.enum(["workspace", "app", "key"]);
 export type BudgetScope = z.infer<typeof budgetScope>;
@@ -62,7 +62,7 @@ const changed = z.union([
  * Budgets of a workspace with what they have used this UTC month; those of keys for who manages keys or the policy.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
-export async function readBudgets(context: AppLoadContext, { userId, workspaceId }: KeyManager) {
+export async function readBudgets(context: AppLoadContext, { userId, workspaceId }: StudioMember) {
   const asked = { member_id: userId, workspace: workspaceId };
   const answered = await database(context).rpc("read_budgets", asked);
   const { outcome: _, ...budgets } = answerOf(context, { ...answered, schema: read });
@@ -94,7 +94,7 @@ export function readBudgetAmount(typed: string): string | null {
  */
 export async function changeBudget(
   context: AppLoadContext,
-  change: KeyManager & { scope: BudgetScope; subjectId: string; readUsd: string | null; limitUsd: string | null },
+  change: StudioMember & { scope: BudgetScope; subjectId: string; readUsd: string | null; limitUsd: string | null },
 ): Promise<{ outcome: "changed" | "unchanged" } | { outcome: "changed_meanwhile"; limitUsd: string | null }> {
   const answered = await database(context).rpc("change_budget", {
     member_id: change.userId,

@@ -6,11 +6,7 @@ import type { InvoiceErrors, TypedInvoice } from "./invoice-fields.ts";
 import { type DraftedInvoice, readInvoiceForm } from "./invoice-form.ts";
 import type { InvoiceRecord } from "./provider-import-schema.ts";
 import { keepInvoice } from "./record-invoice.ts";
-
-interface Member {
-  userId: string;
-  workspaceId: string;
-}
+import type { StudioMember } from "./studio-reader.ts";
 
 /** Where an entry stands after a step of it. */
 export type InvoiceEntry =
@@ -27,7 +23,7 @@ export type InvoiceEntry =
  */
 export async function enterInvoice(
   context: AppLoadContext,
-  { member, form }: { member: Member; form: FormData },
+  { member, form }: { member: StudioMember; form: FormData },
 ): Promise<InvoiceEntry> {
   const { typed, read } = readInvoiceForm(form);
   if ("errors" in read) return { at: "form", typed, errors: read.errors };
@@ -40,7 +36,7 @@ export async function enterInvoice(
     : review(context, entry);
 }
 
-type Entry = { member: Member; typed: TypedInvoice; draft: DraftedInvoice };
+type Entry = { member: StudioMember; typed: TypedInvoice; draft: DraftedInvoice };
 
 async function review(context: AppLoadContext, { member, typed, draft }: Entry): Promise<InvoiceEntry> {
   const answer = await reviewInvoice(context, { reader: { kind: "member", ...member }, draft });

@@ -3,9 +3,7 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import type { DraftedInvoice } from "./invoice-form.ts";
 import { amountText, invoiceRecord } from "./provider-import-schema.ts";
-import { readStudio, type StudioReader } from "./studio-reader.ts";
-
-type Member = Extract<StudioReader, { kind: "member" }>;
+import { type MemberReader, readStudio } from "./studio-reader.ts";
 
 const count = z.number().int();
 const day = z.string();
@@ -34,7 +32,7 @@ export type LinkedApp = z.output<typeof listedApps>["apps"][number];
  * The apps whose invoices a workspace may have.
  * @throws Response 403, 503 as readStudio
  */
-export async function listLinkedApps(context: AppLoadContext, reader: Member): Promise<LinkedApp[]> {
+export async function listLinkedApps(context: AppLoadContext, reader: MemberReader): Promise<LinkedApp[]> {
   const { apps } = await readStudio(context, { reader, name: "list_linked_apps", args: {}, schema: listedApps });
   return apps;
 }
@@ -57,7 +55,7 @@ export type InvoiceReview = z.output<typeof reviewed>;
  */
 export async function reviewInvoice(
   context: AppLoadContext,
-  { reader, draft: { appId, ...record } }: { reader: Member; draft: DraftedInvoice },
+  { reader, draft: { appId, ...record } }: { reader: MemberReader; draft: DraftedInvoice },
 ) {
   return readStudio(context, {
     reader,
@@ -78,7 +76,7 @@ const read = z.union([
  */
 export async function requireInvoice(
   context: AppLoadContext,
-  { reader, invoiceId }: { reader: Member; invoiceId: string },
+  { reader, invoiceId }: { reader: MemberReader; invoiceId: string },
 ) {
   const { requestId } = context;
   if (!z.uuid().safeParse(invoiceId).success) throw problem("NOT_FOUND", { requestId });

@@ -6,12 +6,7 @@ import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { type IssuedKey, type KeyPage, keyPage, keySummary, type NewKey } from "./key-schema.ts";
-
-/** Which member asks, in which workspace; both from a verified session. */
-export interface KeyManager {
-  userId: string;
-  workspaceId: string;
-}
+import type { StudioMember } from "./studio-reader.ts";
 
 const issued = z.union([
   z.object({ outcome: z.literal("issued"), key: keySummary }),
@@ -75,7 +70,7 @@ function readIssued(data: unknown, { context, text }: { context: AppLoadContext;
  */
 export async function createKey(
   context: AppLoadContext,
-  { userId, workspaceId, key }: KeyManager & { key: NewKey },
+  { userId, workspaceId, key }: StudioMember & { key: NewKey },
 ): Promise<IssuedKey> {
   const made = await createAiKey();
   const { data, error } = await database(context).rpc("issue_key", {
@@ -96,7 +91,7 @@ export async function createKey(
  */
 export async function rotateKey(
   context: AppLoadContext,
-  { userId, workspaceId, keyId, overlapSeconds }: KeyManager & { keyId: string; overlapSeconds: number },
+  { userId, workspaceId, keyId, overlapSeconds }: StudioMember & { keyId: string; overlapSeconds: number },
 ): Promise<IssuedKey> {
   requireKeyId(keyId, context);
   const made = await createAiKey();
@@ -115,7 +110,7 @@ export async function rotateKey(
 /** Ends a key at once. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
 export async function revokeKey(
   context: AppLoadContext,
-  { userId, workspaceId, keyId }: KeyManager & { keyId: string },
+  { userId, workspaceId, keyId }: StudioMember & { keyId: string },
 ): Promise<void> {
   requireKeyId(keyId, context);
   const { data, error } = await database(context).rpc("revoke_key", {
@@ -134,7 +129,7 @@ export async function revokeKey(
  */
 export async function listKeys(
   context: AppLoadContext,
-  { userId, workspaceId, limit, cursor }: KeyManager & { limit: number; cursor?: string | undefined },
+  { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
 ): Promise<KeyPage> {
   const before = cursor === undefined ? null : readCursor(cursor);
   if (cursor !== undefined && before === null) {

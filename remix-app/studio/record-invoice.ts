@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { enteredInvoice } from "#shared/provider-records.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
+import type { StudioMember } from "./studio-reader.ts";
 
 /** The receipt of an invoice. */
 export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
@@ -22,11 +23,7 @@ const recorded = z.union([
   }),
 ]);
 
-interface Entry {
-  userId: string;
-  workspaceId: string;
-  invoice: z.output<typeof enteredInvoice>;
-}
+type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
 
 /**
  * Keeps an invoice that a member reviewed, for one of the workspace's apps, or says why not. The same one again is one

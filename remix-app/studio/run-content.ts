@@ -1,9 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { type KeptContent, readSaid, type Said } from "./said.ts";
-import { readStudio, type StudioReader } from "./studio-reader.ts";
-
-type Member = Extract<StudioReader, { kind: "member" }>;
+import { type MemberReader, readStudio } from "./studio-reader.ts";
 
 const none = z.object({ outcome: z.literal("none") });
 const described = z.object({
@@ -29,7 +27,7 @@ export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, 
  */
 export async function describeRunContent(
   context: AppLoadContext,
-  { reader, runId }: { reader: Member; runId: string },
+  { reader, runId }: { reader: MemberReader; runId: string },
 ): Promise<KeptContentFacts | null> {
   const answer = await readStudio(context, {
     reader,
@@ -47,7 +45,7 @@ export async function describeRunContent(
  */
 export async function openRunContent(
   context: AppLoadContext,
-  { reader, runId }: { reader: Member; runId: string },
+  { reader, runId }: { reader: MemberReader; runId: string },
 ): Promise<OpenedContent | null> {
   const answer = await readStudio(context, {
     reader,

@@ -5,6 +5,7 @@ import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { type RunFilter, type RunStep, type RunSummary, runStep, runSummary } from "./run-schema.ts";
+import type { StudioMember } from "./studio-reader.ts";
 
 const listed = z.union([
   z.object({ outcome: z.literal("listed"), runs: z.array(runSummary) }),
@@ -14,12 +15,6 @@ const read = z.union([
   z.object({ outcome: z.literal("read"), run: runSummary, steps: z.array(runStep) }),
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
-
-/** Which member asks, in which workspace; both from a verified session. */
-interface Reader {
-  userId: string;
-  workspaceId: string;
-}
 
 function unavailable(code: string | undefined, { requestId }: AppLoadContext): Response {
   console.error(`error request=${requestId} runs could not be read: ${code ?? "answer"}`);
@@ -32,7 +27,7 @@ function unavailable(code: string | undefined, { requestId }: AppLoadContext): R
  */
 export async function listRuns(
   context: AppLoadContext,
-  options: Reader & { filter: RunFilter; limit: number; cursor?: string | undefined },
+  options: StudioMember & { filter: RunFilter; limit: number; cursor?: string | undefined },
 ): Promise<{ runs: RunSummary[]; nextCursor: string | null }> {
   const { userId, workspaceId, filter, limit, cursor } = options;
   const { requestId } = context;
@@ -57,7 +52,7 @@ export async function listRuns(
  */
 export async function readRun(
   context: AppLoadContext,
-  { userId, workspaceId, runId }: Reader & { runId: string },
+  { userId, workspaceId, runId }: StudioMember & { runId: string },
 ): Promise<{ run: RunSummary; steps: RunStep[] }> {
   const { requestId } = context;
   if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId });

@@ -5,10 +5,16 @@ import { createServiceClient } from "../identity/service-client.ts";
 import { type AppCaller, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
+/** Which member asks, in which workspace; both from a verified session. */
+export interface StudioMember {
+  userId: string;
+  workspaceId: string;
+}
+
+export type MemberReader = StudioMember & { kind: "member" };
+
 /** Who reads a workspace's studio: a member who may, or a satellite for one, which the database finds out. */
-export type StudioReader =
-  | { kind: "member"; userId: string; workspaceId: string }
-  | (AppCaller & { workspaceId: string });
+export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
 
 /**
  * Who reads, where app sessions are taken too.
@@ -68,7 +74,7 @@ async function readAsMember<Schema extends z.ZodType>(
     args,
     schema,
   }: {
-    reader: { userId: string; workspaceId: string };
+    reader: StudioMember;
     name: string;
     args: Record<string, unknown>;
     schema: Schema;

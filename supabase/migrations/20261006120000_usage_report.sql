@@ -1,16 +1,19 @@
 -- GET /v1/usage: what an app's runs of a window used and cost, in one statement, so that no run is counted twice or not
 -- at all while runs settle and days are summed.
 
+-- Without settings of its own, so that lists of thousands take it into their plans.
 create function ai.exact_text(moment timestamptz) returns text
   language sql
   stable
   security invoker
-  set search_path = ''
 as $$
-  select case
-    when date_trunc('milliseconds', moment) = moment then ai.utc_text(moment)
-    else to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-  end
+  select to_char(
+    moment at time zone 'UTC',
+    case
+      when date_trunc('milliseconds', moment) = moment then 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+      else 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+    end
+  )
 $$;
 comment on function ai.exact_text(timestamptz) is 'A moment as ai.utc_text writes it, with its microseconds where it has some.';
 revoke execute on function ai.exact_text(timestamptz) from public, anon, authenticated;

@@ -67,6 +67,25 @@ describe("lists of imports", () => {
     expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
   });
 
+  test("of costs are the same without totals, page by page, each record once", async ({ db }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    for (let n = 0; n < 5; n++) await importCost(db, place, { occurredAt: "2026-01-10T00:00:00Z", amountUsd: `${n}` });
+    await importCost(db, place, { occurredAt: "2026-01-10T00:00:00Z", granularity: "account_day", amountUsd: "9" });
+    const list = (...rest: unknown[]) =>
+      call(db, "list_provider_costs", [ownerId, workspaceId, "2026-01-01", "2026-02-01", ...rest]);
+    const whole = await list(null, 50, "{}");
+    const paged: { id: string; occurredAt: string }[] = [];
+    for (let last: (typeof paged)[number] | undefined; paged.length < 6; last = paged.at(-1)) {
+      const before = last ? JSON.stringify({ createdAt: last.occurredAt, id: last.id }) : null;
+      const page = await list(before, 2, "{}", false);
+      expect(page).not.toHaveProperty("totals");
+      expect(page.records).toHaveLength(2);
+      paged.push(...page.records);
+    }
+    expect(paged).toEqual(whole.records);
+  });
+
   test("hold invoices of the month in which they count, as reconciliation has it", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;

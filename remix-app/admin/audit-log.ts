@@ -39,8 +39,6 @@ const filterSchema = z.object({
 export type AuditFilters = z.infer<typeof filterSchema>;
 
 const linesShown = 50;
-/** The most that one file holds; more is fetched by narrower filters. */
-export const csvLineLimit = 5_000;
 
 /** Reads the filters off an address. */
 export function readAuditFilters(url: URL): AuditFilters {

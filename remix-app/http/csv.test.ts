@@ -1,21 +1,28 @@
-import { describe, expect, it } from "vitest";
+import type { AddressInfo } from "node:net";
+import { serve } from "@hono/node-server";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { csvFile } from "./csv.ts";
 
+interface Row {
+  model: string | null;
+  amount: string | number;
+}
 const columns = [
-  { name: "model", value: (row: { model: string | null; amount: string | number }) => row.model },
-  { name: "amount", value: (row: { model: string | null; amount: string | number }) => row.amount },
+  { name: "model", value: (row: Row) => row.model },
+  { name: "amount", value: (row: Row) => row.amount },
 ];
+const fileOf = (rows: Row[], name = "usage") => csvFile(columns, { name, pages: [rows] });
 
 describe("csvFile", () => {
-  it("is a download that no cache keeps", () => {
-    const { headers } = csvFile("usage 2026/10", columns, []);
+  it("is a download that no cache keeps", async () => {
+    const { headers } = await fileOf([], "usage 2026/10");
     expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
     expect(headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
     expect(headers.get("cache-control")).toBe("private, no-store");
   });
 
   it("has a header, and lines that end as RFC 4180 says", async () => {
-    const file = csvFile("usage", columns, [{ model: "a", amount: 1 }]);
+    const file = await fileOf([{ model: "a", amount: 1 }]);
     expect(await file.text()).toBe("model,amount\r\na,1\r\n");
   });
 
@@ -25,19 +32,86 @@ describe("csvFile", () => {
     ["two\nlines", '"two\nlines"'],
     ["naïve", "naïve"],
   ])("quotes %j", async (model, field) => {
-    expect(await csvFile("x", columns, [{ model, amount: 0 }]).text()).toBe(`model,amount\r\n${field},0\r\n`);
+    expect(await (await fileOf([{ model, amount: 0 }])).text()).toBe(`model,amount\r\n${field},0\r\n`);
   });
 
   it.each(["=1+1", "+1", "-1+2", "@sum", "\tx", "-", "＝1+1", "＋1", "－1", "＠sum"])(
     "leads %j, which a spreadsheet would run, by an apostrophe",
     async (model) => {
-      const [, line] = (await csvFile("x", columns, [{ model, amount: 0 }]).text()).split("\r\n");
+      const [, line] = (await (await fileOf([{ model, amount: 0 }])).text()).split("\r\n");
       expect(line).toBe(`'${model},0`);
     },
   );
 
   it("leaves exact amounts as they are, negative ones too, and nothing for none", async () => {
-    const file = csvFile("x", columns, [{ model: null, amount: "-0.000000000001" }]);
+    const file = await fileOf([{ model: null, amount: "-0.000000000001" }]);
     expect(await file.text()).toBe("model,amount\r\n,-0.000000000001\r\n");
+  });
+
+  it("is its header alone where there is nothing, in no page or in an empty one", async () => {
+    for (const pages of [[], [[]]]) {
+      expect(await (await csvFile(columns, { name: "usage", pages })).text()).toBe("model,amount\r\n");
+    }
+  });
+
+  it("has every row of every page once, in order, and reads one page ahead of its reader", async () => {
+    let read = 0;
+    async function* pages() {
+      for (; read < 50; read++) yield [0, 1].map((n) => ({ model: `m${read * 2 + n}`, amount: n }));
+    }
+    const { body } = await csvFile(columns, { name: "usage", pages: pages() });
+    const reader = body?.getReader();
+    const texts: string[] = [];
+    for (let chunk = await reader?.read(); chunk?.value; chunk = await reader?.read()) {
+      texts.push(new TextDecoder().decode(chunk.value));
+      expect(read).toBeLessThanOrEqual(texts.length + 1);
+    }
+    const models = texts
+      .join("")
+      .split("\r\n")
+      .slice(1, -1)
+      .map((line) => line.split(",")[0]);
+    expect(models).toEqual(Array.from({ length: 100 }, (_, n) => `m${n}`));
+  });
+
+  async function* failingAfter(readable: number, refusal: Response) {
+    for (let n = 0; n < readable; n++) yield [{ model: "a", amount: n }];
+    throw refusal;
+  }
+
+  it("is refused by what refuses its first page", async () => {
+    const refusal = new Response(null, { status: 403 });
+    const file = csvFile(columns, { name: "usage", pages: failingAfter(0, refusal) });
+    await expect(file).rejects.toBe(refusal);
+  });
+
+  it("breaks the connection at a later page that cannot be read, so that nobody takes a part for all", async () => {
+    const errors = vi.spyOn(console, "error").mockReturnValue();
+    onTestFinished(() => errors.mockRestore());
+    const pages = () => failingAfter(3, new Response(null, { status: 503 }));
+    const server = serve({ fetch: () => csvFile(columns, { name: "usage", pages: pages() }), port: 0 });
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const file = await fetch(`http://127.0.0.1:${port}/usage.csv`);
+    expect(file.status).toBe(200);
+    await expect(file.text()).rejects.toThrow();
+    expect(String(errors.mock.calls[0]?.[0])).toContain("The file usage broke off");
+  });
+
+  it("reads no further once its reader has left, and lets go of what it reads from", async () => {
+    let read = 0;
+    let ended = false;
+    async function* pages() {
+      try {
+        for (;;) yield [{ model: "a", amount: read++ }];
+      } finally {
+        ended = true;
+      }
+    }
+    const { body } = await csvFile(columns, { name: "usage", pages: pages() });
+    const reader = body?.getReader();
+    await reader?.read();
+    await reader?.cancel();
+    expect([read <= 3, ended]).toEqual([true, true]);
   });
 });

@@ -1,12 +1,20 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { auditColumns, csvLineLimit, readAuditFilters, readAuditLog } from "../admin/audit-log.ts";
+import { auditColumns, readAuditFilters, readAuditLog } from "../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { csvFile } from "../http/csv.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 
-/** The audit log under the page's filters, as a file. */
+/** The audit log under the page's filters as a file, all of it. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const filters = readAuditFilters(new URL(request.url));
-  const { lines } = await readAuditLog(context, { filters, cursor: null, limit: csvLineLimit });
-  return csvFile("audit-log", auditColumns, lines);
+  const pages = eachPage(async (after) => {
+    const { lines: records, nextCursor } = await readAuditLog(context, {
+      filters,
+      cursor: after ?? null,
+      limit: recordsPerRead,
+    });
+    return { records, nextCursor };
+  });
+  return csvFile(auditColumns, { name: "audit-log", pages });
 }

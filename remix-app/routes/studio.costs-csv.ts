@@ -1,10 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { readFileRange } from "../studio/file-range.ts";
 import { costColumns } from "../studio/import-files.ts";
 import { readImportFilter } from "../studio/import-filter.ts";
-import { listProviderCosts } from "../studio/provider-imports.ts";
+import { listCostRecords } from "../studio/provider-imports.ts";
 import { rangeDays } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -18,10 +18,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const range = readFileRange(request, context);
   const filter = readImportFilter(new URL(request.url), context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const records = await allRecords((cursor) => {
+  const pages = eachPage((cursor) => {
     const query = { from: range.from, to: range.to, limit: recordsPerRead, cursor };
-    return listProviderCosts(context, { reader, query, filter });
-  }, context);
+    return listCostRecords(context, { reader, query, filter });
+  });
   const { first, last } = rangeDays(range);
-  return csvFile(`costs ${first} ${last}`, costColumns, records);
+  return csvFile(costColumns, { name: `costs ${first} ${last}`, pages });
 }

@@ -1,6 +1,6 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { compareAll, compareProviders } from "../studio/cost-comparison.ts";
 import { CostList } from "../studio/cost-list.tsx";
 import { DifferenceText } from "../studio/difference-text.tsx";
@@ -39,13 +39,14 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const cursor = url.searchParams.get("cursor") ?? undefined;
   const [page, months] = await Promise.all([
     listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor }, filter }),
-    allRecords(
-      (after) => reconcileCosts(context, { reader, query: { from, to, limit: recordsPerRead, cursor: after } }),
-      context,
+    Array.fromAsync(
+      eachPage((after) =>
+        reconcileCosts(context, { reader, query: { from, to, limit: recordsPerRead, cursor: after } }),
+      ),
     ),
   ]);
   // Runs know no provider's account, so that there is nothing to compare one with.
-  const compared = filter.accountId === undefined ? compareProviders(months) : [];
+  const compared = filter.accountId === undefined ? compareProviders(months.flat()) : [];
   const providers = compared.filter(({ provider }) => filter.provider === undefined || provider === filter.provider);
   const { email, displayName } = user;
   return {

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { readFileRange } from "../studio/file-range.ts";
 import { ledgerColumns } from "../studio/ledger.tsx";
 import { readCredits } from "../studio/usage.ts";
@@ -12,10 +12,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, asked);
   const { from, to } = readFileRange(request, context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const entries = await allRecords(async (cursor) => {
+  const pages = eachPage(async (cursor) => {
     const query = { from, to, limit: recordsPerRead, cursor };
     const { entries: records, nextCursor } = await readCredits(context, { reader, query });
     return { records, nextCursor };
-  }, context);
-  return csvFile(`credits-${from.slice(0, 10)}`, ledgerColumns, entries);
+  });
+  return csvFile(ledgerColumns, { name: `credits-${from.slice(0, 10)}`, pages });
 }

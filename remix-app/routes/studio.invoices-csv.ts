@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { invoiceColumns } from "../studio/import-files.ts";
 import { readImportFilter } from "../studio/import-filter.ts";
 import { listProviderInvoices } from "../studio/provider-imports.ts";
@@ -15,9 +15,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   });
   const filter = readImportFilter(new URL(request.url), context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const records = await allRecords(
-    (cursor) => listProviderInvoices(context, { reader, query: { limit: recordsPerRead, cursor }, filter }),
-    context,
+  const pages = eachPage((cursor) =>
+    listProviderInvoices(context, { reader, query: { limit: recordsPerRead, cursor }, filter }),
   );
-  return csvFile("invoices", invoiceColumns, records);
+  return csvFile(invoiceColumns, { name: "invoices", pages });
 }

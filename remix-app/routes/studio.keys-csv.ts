@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { allRecords } from "../studio/all-records.ts";
+import { eachPage } from "../http/each-page.ts";
 import { keyColumns } from "../studio/key-columns.ts";
 import { listKeys } from "../studio/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
@@ -15,9 +15,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     permission: "manage_ai_keys",
   });
   const manager = { userId: user.id, workspaceId: workspace.id };
-  const keys = await allRecords(async (cursor) => {
+  const pages = eachPage(async (cursor) => {
     const { keys: records, nextCursor } = await listKeys(context, { ...manager, limit: keysPerRead, cursor });
     return { records, nextCursor };
-  }, context);
-  return csvFile("keys", keyColumns, keys);
+  });
+  return csvFile(keyColumns, { name: "keys", pages });
 }

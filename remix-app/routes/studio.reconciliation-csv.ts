@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { rangeOfFile } from "../studio/file-range.ts";
 import { cellColumns } from "../studio/import-files.ts";
 import { reconcileCosts } from "../studio/provider-imports.ts";
@@ -18,10 +18,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { range, months, today } = readReconciledRange(new URL(request.url), { now: new Date() });
   rangeOfFile(range, context);
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const records = await allRecords(
-    (cursor) => reconcileCosts(context, { reader, query: { ...months, limit: recordsPerRead, cursor } }),
-    context,
-  );
-  const cells = records.flatMap((record) => cellsOf(record, { today }));
-  return csvFile(`reconciliation ${months.from.slice(0, 7)}`, cellColumns, cells);
+  const pages = eachPage(async (cursor) => {
+    const query = { ...months, limit: recordsPerRead, cursor };
+    const { records, nextCursor } = await reconcileCosts(context, { reader, query });
+    return { records: records.flatMap((record) => cellsOf(record, { today })), nextCursor };
+  });
+  return csvFile(cellColumns, { name: `reconciliation ${months.from.slice(0, 7)}`, pages });
 }

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { allRecords, recordsPerRead } from "../studio/all-records.ts";
+import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { rangeOfFile } from "../studio/file-range.ts";
 import { readRunQuery, runColumns } from "../studio/run-query.ts";
 import { listRuns } from "../studio/runs.ts";
@@ -17,9 +17,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { filter, range } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
   rangeOfFile(range, context);
   const page = { userId: user.id, workspaceId: workspace.id, filter, limit: recordsPerRead };
-  const runs = await allRecords(async (cursor) => {
+  const pages = eachPage(async (cursor) => {
     const { runs: records, nextCursor } = await listRuns(context, { ...page, cursor });
     return { records, nextCursor };
-  }, context);
-  return csvFile("runs", runColumns, runs);
+  });
+  return csvFile(runColumns, { name: "runs", pages });
 }

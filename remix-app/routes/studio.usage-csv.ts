@@ -1,8 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { wholeTable } from "../studio/all-records.ts";
 import { readFileRange } from "../studio/file-range.ts";
-import { fileRows, overviewColumns, readOverview } from "../studio/overview.ts";
+import { overviewColumns, readWholeOverview } from "../studio/overview.ts";
 import { readDimension } from "../studio/overview-dimension.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -16,6 +15,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const by = readDimension(new URL(request.url));
   const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const range = readFileRange(request, context);
-  const overview = await readOverview(context, { reader, range, by, daysEach: 1, maxRows: fileRows });
-  return csvFile(`usage-by-${by}`, overviewColumns(by), wholeTable(overview, context));
+  const rows = await readWholeOverview(context, { reader, range, by });
+  return csvFile(overviewColumns(by), { name: `usage-by-${by}`, pages: [rows] });
 }

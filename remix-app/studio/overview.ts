@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { CsvColumn } from "../http/csv.ts";
+import { problem } from "../http/problem.ts";
 import type { OverviewDimension } from "./overview-dimension.ts";
 import { amountText } from "./provider-import-schema.ts";
 import type { Range } from "./range.ts";
@@ -53,9 +54,9 @@ export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deduct
   daysEach: number;
 };
 
-/** Rows that a page shows, and that a file holds. */
+/** Rows that a page shows, and the most that a file holds. */
 export const shownRows = 200;
-export const fileRows = 10_000;
+const fileRows = 10_000;
 
 const dayMs = 24 * 60 * 60 * 1000;
 const noUsage: UsageSums = {
@@ -118,6 +119,20 @@ export async function readOverview(
           otherDeductions: null,
         }));
   return { ...overview, rows, daysEach };
+}
+
+/**
+ * All rows of a range, each day for itself; never a part of them.
+ * @throws Response 400 INVALID_REQUEST for more than 10,000; 403, 503 as readStudio
+ */
+export async function readWholeOverview(
+  context: AppLoadContext,
+  asked: { reader: StudioReader; range: Range; by: OverviewDimension },
+): Promise<OverviewRow[]> {
+  const { rows, leftOut } = await readOverview(context, { ...asked, daysEach: 1, maxRows: fileRows });
+  if (leftOut === 0) return rows;
+  const detail = `These are more than ${fileRows.toLocaleString("en")} lines. Choose a shorter range.`;
+  throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
 }
 
 /** Each day of the range, or each few, whether or not anything happened; what only the longer previous range has is none. */

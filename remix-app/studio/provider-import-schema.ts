@@ -36,6 +36,9 @@ export const listedCosts = z.object({
   records: z.array(costRecord),
 });
 
+/** The same without totals, as a file reads them. */
+export const listedCostRecords = listedCosts.pick({ outcome: true, records: true });
+
 export const invoiceRecord = z.object({
   id: z.uuid(),
   appId: z.uuid(),

@@ -2,8 +2,14 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { readKeyCursor, writeKeyCursor } from "../http/key-cursor.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
-import { listedCosts, listedInvoices, listedReconciliation } from "./provider-import-schema.ts";
-import { readStudio, type StudioReader } from "./studio-reader.ts";
+import {
+  type CostRecord,
+  listedCostRecords,
+  listedCosts,
+  listedInvoices,
+  listedReconciliation,
+} from "./provider-import-schema.ts";
+import { type MemberReader, readStudio, type StudioReader } from "./studio-reader.ts";
 import type { WindowQuery } from "./window-query.ts";
 
 /** A cursor's position. @throws Response 400 INVALID_REQUEST for one that is none of ours */
@@ -38,18 +44,47 @@ export async function listProviderCosts(
   const { outcome: _, ...page } = await readStudio(context, {
     reader,
     name: "list_provider_costs",
-    args: {
-      given_from: from ?? null,
-      given_to: to ?? null,
-      before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
-      page_size: limit + 1,
-      ...(filter ? { filter } : {}),
-    },
+    args: costArgs(context, { query: { from, to, limit, cursor }, filter }),
     schema: listedCosts,
   });
-  const records = page.records.slice(0, limit);
-  const last = page.records.length > limit ? records.at(-1) : undefined;
-  return { ...page, records, nextCursor: last ? writeCursor({ createdAt: last.occurredAt, id: last.id }) : null };
+  return { ...page, ...costsWithin(page.records, limit) };
+}
+
+/**
+ * A page of {@link listProviderCosts} without its totals, which would be reckoned anew for every page of a file.
+ * @throws Response as {@link listProviderCosts}
+ */
+export async function listCostRecords(
+  context: AppLoadContext,
+  { reader, query, filter }: { reader: MemberReader; query: WindowQuery; filter: ImportFilter },
+) {
+  const { records } = await readStudio(context, {
+    reader,
+    name: "list_provider_costs",
+    args: { ...costArgs(context, { query, filter }), with_totals: false },
+    schema: listedCostRecords,
+  });
+  return costsWithin(records, query.limit);
+}
+
+function costArgs(
+  { requestId }: AppLoadContext,
+  { query: { from, to, limit, cursor }, filter }: { query: WindowQuery; filter: ImportFilter | undefined },
+) {
+  return {
+    given_from: from ?? null,
+    given_to: to ?? null,
+    before: positionOf(cursor, { read: readCursor, requestId }),
+    page_size: limit + 1,
+    ...(filter ? { filter } : {}),
+  };
+}
+
+/** Of one record more than were asked for. */
+function costsWithin(read: CostRecord[], limit: number) {
+  const records = read.slice(0, limit);
+  const last = read.length > limit ? records.at(-1) : undefined;
+  return { records, nextCursor: last ? writeCursor({ createdAt: last.occurredAt, id: last.id }) : null };
 }
 
 /**

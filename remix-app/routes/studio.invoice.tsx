@@ -2,7 +2,7 @@ import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { InvoiceComparison } from "../studio/invoice-comparison.tsx";
 import { requireInvoice } from "../studio/invoice-entry.ts";
-import { invoiceFacts } from "../studio/invoice-words.ts";
+import { invoiceFacts, recorderWords } from "../studio/invoice-words.ts";
 import { Card } from "../ui/card.tsx";
 import { Facts } from "../ui/facts.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -26,7 +26,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function InvoicePage() {
-  const { user, workspace, invoice, comparison } = useLoaderData<typeof loader>();
+  const { user, workspace, invoice, recorded, comparison } = useLoaderData<typeof loader>();
   const [searchParams] = useSearchParams();
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   return (
@@ -43,7 +43,14 @@ export default function InvoicePage() {
     >
       {searchParams.has("recorded") ? <Notice tone="good">The invoice is recorded. This is its receipt.</Notice> : null}
       <Card title="What was recorded">
-        <Facts facts={[...invoiceFacts(invoice), ["Recorded at", invoice.recordedAt], ["Receipt", invoice.id]]} />
+        <Facts
+          facts={[
+            ...invoiceFacts(invoice),
+            ["Recorded by", recorderWords(recorded)],
+            ["Recorded at", invoice.recordedAt],
+            ["Receipt", invoice.id],
+          ]}
+        />
       </Card>
       <Card title="How it compares" lead="What was metered and imported for its period, as of now.">
         <InvoiceComparison comparison={comparison} />

@@ -88,6 +88,11 @@ describe("an invoice", () => {
     const receipt = await member.get(recorded.location ?? "");
     expect(receipt.words).toContain("The invoice is recorded. This is its receipt.");
     expect(receipt.words).toContain(reviewedAt);
+    const [person] = await tenant.db.query<{ name: string }>(
+      "select display_name as name from public.profiles where id = $1",
+      [(await member.session()).user.id],
+    );
+    expect(receipt.words).toMatch(new RegExp(`Recorded by\\s*${person?.name}`));
     expect(await kept(invoice.reference)).toHaveLength(1);
     const log = await tenant.db.query(
       "select action from public.workspace_audit_log where workspace_id = $1 and subject_id = $2",

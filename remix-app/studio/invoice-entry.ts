@@ -65,13 +65,22 @@ export async function reviewInvoice(
   });
 }
 
+/** Who recorded an invoice; a key says which app sent it, and no person. */
+const recorder = z.object({ by: z.enum(["person", "app"]), name: z.string().nullable() });
+export type InvoiceRecorder = z.output<typeof recorder>;
+
 const read = z.union([
-  z.object({ outcome: z.literal("read"), invoice: invoiceRecord, comparison: comparison.nullable() }),
+  z.object({
+    outcome: z.literal("read"),
+    invoice: invoiceRecord,
+    recorded: recorder.nullable(),
+    comparison: comparison.nullable(),
+  }),
   z.object({ outcome: z.literal("not_found") }),
 ]);
 
 /**
- * One invoice of the workspace, and how it compares.
+ * One invoice of the workspace, who recorded it, and how it compares.
  * @throws Response 403, 404, 503
  */
 export async function requireInvoice(
@@ -87,5 +96,6 @@ export async function requireInvoice(
     schema: read,
   });
   if (answer.outcome === "not_found") throw problem("NOT_FOUND", { requestId });
-  return { invoice: answer.invoice, comparison: answer.comparison };
+  const { invoice, recorded, comparison } = answer;
+  return { invoice, recorded, comparison };
 }

@@ -1,3 +1,4 @@
+import type { InvoiceRecorder } from "./invoice-entry.ts";
 import type { InvoiceRecord } from "./provider-import-schema.ts";
 
 /** What an invoice says, term by term, to the last digit. */
@@ -23,4 +24,11 @@ function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" 
   if (periodStart && periodEnd) return `${periodStart} to ${periodEnd}`;
   if (periodStart) return `from ${periodStart}`;
   return periodEnd ? `to ${periodEnd}` : "not given";
+}
+
+/** Who recorded it, as the workspace's log has it. */
+export function recorderWords(recorded: InvoiceRecorder | null): string {
+  if (recorded === null) return "unknown";
+  const { by, name } = recorded;
+  return by === "person" ? (name ?? "somebody whose account is gone") : `${name ?? "an app that is gone"}, by its key`;
 }

@@ -132,6 +132,32 @@ comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
 revoke execute on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) from public, anon, authenticated;
 grant execute on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) to service_role;
 
+create index workspace_audit_log_recorded_invoice_idx on public.workspace_audit_log (subject_id)
+  where action = 'provider_invoice.recorded';
+
+create function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'by', case when l.actor_id is null then 'app' else 'person' end,
+    'name', case
+      when l.actor_id is null then ai.app_label((invoice).app_id)
+      else (select p.display_name from public.profiles p where p.id = l.actor_id)
+    end
+  )
+  from public.workspace_audit_log l
+  where l.action = 'provider_invoice.recorded'
+    and l.subject_id = (invoice).id
+    and l.workspace_id = (invoice).workspace_id
+$$;
+comment on function ai.invoice_recorder(ai.external_provider_invoices) is
+  'Who recorded an invoice, as the workspace''s log has it: { by: person | app, name }. A key says which app sent it, and '
+  'no person; the name is null once person or app are gone.';
+revoke execute on function ai.invoice_recorder(ai.external_provider_invoices) from public, anon, authenticated;
+
 -- Definer: as ai.list_linked_apps.
 create function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
   language plpgsql
@@ -152,12 +178,13 @@ begin
   return jsonb_build_object(
     'outcome', 'read',
     'invoice', ai.invoice_summary(kept),
+    'recorded', ai.invoice_recorder(kept),
     'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(kept), kept.id)
   );
 end
 $$;
 comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
-  'One invoice and ai.invoice_comparison, for a member with use_ai_studio: { outcome: read, invoice, comparison }, '
-  'not_found or not_allowed.';
+  'One invoice, ai.invoice_recorder and ai.invoice_comparison, for a member with use_ai_studio: { outcome: read, invoice, '
+  'recorded, comparison }, not_found or not_allowed.';
 revoke execute on function ai.read_provider_invoice(uuid, uuid, uuid) from public, anon, authenticated;
 grant execute on function ai.read_provider_invoice(uuid, uuid, uuid) to service_role;

@@ -204,6 +204,7 @@ describe("an invoice", () => {
     expect(await call(db, "read_provider_invoice", [ownerId, workspaceId, id])).toMatchObject({
       outcome: "read",
       invoice: { id, amountUsd: "10.000000000001", reviewedAt: "2026-02-04T00:00:00.000Z" },
+      recorded: { by: "person" },
       comparison: { otherInvoices: 0 },
     });
     const other = [elsewhere.ownerId, elsewhere.workspaceId, id];
@@ -217,6 +218,27 @@ describe("an invoice", () => {
     ] as const) {
       expect(await call(db, name, [...values])).toEqual({ outcome: "not_allowed" });
     }
+  });
+
+  test("names the person or the app that recorded it, and nobody once they are gone", async ({ db }) => {
+    const place = await createPlace(db);
+    const { workspaceId, appId, ownerId } = place;
+    const person = await createUser(db);
+    await join(db, { workspaceId, userId: person.id, role: "member" });
+    await db.query("update public.profiles set display_name = 'Ada' where id = $1", [person.id]);
+    const { id } = await record(db, { ...place, ownerId: person.id });
+    const recorderOf = async (invoiceId: string) =>
+      (await call(db, "read_provider_invoice", [ownerId, workspaceId, invoiceId])).recorded;
+    expect(await recorderOf(id)).toEqual({ by: "person", name: "Ada" });
+    await db.query("delete from auth.users where id = $1", [person.id]);
+    expect(await recorderOf(id)).toEqual({ by: "person", name: null });
+
+    const sent = { ...invoice, reference: "INV-2" };
+    const kept = await call(db, "store_provider_invoice", [workspaceId, appId, JSON.stringify(sent)]);
+    await db.query("select set_config('gatehouse.actor_id', '', true)");
+    await call(db, "log_provider_invoice", [workspaceId, appId, kept.id, JSON.stringify(sent)]);
+    await db.query("update private.apps set display_name = 'Notes' where id = $1", [appId]);
+    expect(await recorderOf(kept.id)).toEqual({ by: "app", name: "Notes" });
   });
 
   test("may be for the enabled external apps that are linked to its workspace, and no others", async ({ db }) => {

@@ -67,6 +67,7 @@ export default [
   route("workspaces/:workspaceId/ai/credits.csv", "routes/studio.credits-csv.ts"),
   route("workspaces/:workspaceId/ai/policy", "routes/studio.policy.tsx"),
   route("workspaces/:workspaceId/ai/budgets", "routes/studio.budgets.tsx"),
+  route("workspaces/:workspaceId/ai/budgets.csv", "routes/studio.budgets-csv.ts"),
   route("workspaces/:workspaceId/ai/keys", "routes/studio.keys.tsx"),
   route("workspaces/:workspaceId/ai/keys.csv", "routes/studio.keys-csv.ts"),
   route("workspaces/:workspaceId/ai/keys/new", "routes/studio.keys.new.tsx"),

@@ -1,10 +1,12 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { BudgetList, budgetKey, type OpenBudget } from "../studio/budget-list.tsx";
 import { budgetForm, budgetPermissions, changeBudget, readBudgetAmount, readBudgets } from "../studio/budgets.ts";
+import { searchWith } from "../studio/range.ts";
+import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
@@ -17,22 +19,26 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 const permission = "use_ai_studio";
+const budgetsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const asked = { request, workspaceId: params.workspaceId, permission } as const;
   const { user, workspace } = await requireWorkspacePermission(context, asked);
-  const listed = await readBudgets(context, { userId: user.id, workspaceId: workspace.id });
-  const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
   const search = new URL(request.url).searchParams;
+  const cursor = search.get("cursor") ?? "";
+  const page = { limit: budgetsShown, cursor: cursor || undefined };
+  const listed = await readBudgets(context, { userId: user.id, workspaceId: workspace.id, ...page });
+  const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
   const done = listed.budgets.find((budget) => budgetKey(budget) === search.get("done"));
   const { email, displayName } = user;
   return {
     user: { email, displayName },
     workspace,
     ...listed,
+    cursor,
     mayChange: { workspace: may("workspace"), app: may("app"), key: may("key") },
     change: search.get("change"),
-    done: done ? { name: done.name, limitUsd: done.limitUsd } : null,
+    done: search.has("done") ? { name: done?.name ?? null, limitUsd: done?.limitUsd ?? null } : null,
     now: new Date().toISOString(),
   };
 }
@@ -55,11 +61,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const change = { userId: user.id, workspaceId: workspace.id, scope, subjectId, readUsd, limitUsd };
   const changed = await changeBudget(context, change);
   if (changed.outcome === "changed_meanwhile") return answer(409, { key, typed, error: null }, changed);
-  throw redirect(`/workspaces/${workspace.id}/ai/budgets?${new URLSearchParams({ done: key })}`, 303);
+  const cursor = new URL(request.url).searchParams.get("cursor") ?? "";
+  throw redirect(`/workspaces/${workspace.id}/ai/budgets${searchWith("", { cursor, done: key })}`, 303);
 }
 
 export default function BudgetsPage() {
-  const { user, workspace, budgets, mayChange, keysVisible, change, done, endsAt, now } =
+  const { user, workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt, now } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const open = answer?.open ?? (change ? { key: change, typed: null, error: null } : null);
@@ -70,6 +77,11 @@ export default function BudgetsPage() {
       workspace={workspace}
       title="Budgets"
       lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}
+      actions={
+        <a href={`/workspaces/${workspace.id}/ai/budgets.csv`} className={buttonClass("secondary")} download>
+          CSV
+        </a>
+      }
     >
       {answer?.meanwhile ? (
         <Notice tone="warn">
@@ -78,14 +90,23 @@ export default function BudgetsPage() {
           of yours is saved yet. Save again to put yours in its place.
         </Notice>
       ) : null}
-      {done && !answer ? (
-        <Notice tone="good">
-          {done.limitUsd === null
-            ? `${done.name} has no budget any more.`
-            : `The budget of ${done.name} is $${done.limitUsd} a month.`}
-        </Notice>
+      {done && !answer ? <Notice tone="good">{doneWords(done)}</Notice> : null}
+      <BudgetList
+        budgets={budgets}
+        whole={cursor === "" && nextCursor === null}
+        cursor={cursor}
+        mayChange={mayChange}
+        keysVisible={keysVisible}
+        open={open}
+        now={now}
+      />
+      {nextCursor ? (
+        <p>
+          <Link className="link" to={searchWith("", { cursor: nextCursor })}>
+            More budgets
+          </Link>
+        </p>
       ) : null}
-      <BudgetList budgets={budgets} mayChange={mayChange} keysVisible={keysVisible} open={open} now={now} />
       <Card title="When a budget is used up">
         <ul className="list-disc space-y-1.5 pl-5">
           <li>
@@ -102,4 +123,10 @@ export default function BudgetsPage() {
       </Card>
     </StudioPage>
   );
+}
+
+/** One that was changed may be on another page of the list by now. */
+function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string | null }): string {
+  if (name === null) return "The budget is changed.";
+  return limitUsd === null ? `${name} has no budget any more.` : `The budget of ${name} is $${limitUsd} a month.`;
 }

@@ -5,6 +5,7 @@ import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { BudgetMeter } from "./budget-meter.tsx";
 import type { Budget, BudgetScope } from "./budgets.ts";
+import { searchWith } from "./range.ts";
 
 /** What stands in the address of a budget that is being changed. */
 export function budgetKey({ scope, subjectId }: Pick<Budget, "scope" | "subjectId">): string {
@@ -34,24 +35,33 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   },
 ];
 
-/** Budgets by what they are of, each with its form where it is open. */
+/**
+ * Budgets by what they are of, each with its form where it is open.
+ * @param props.whole whether these are all; of a part nobody can say what there is none of
+ * @param props.cursor of the page that they are on, which changing one leads back to; empty for the first
+ */
 export function BudgetList({
   budgets,
+  whole,
+  cursor,
   mayChange,
   keysVisible,
   open,
   now,
 }: {
   budgets: Budget[];
+  whole: boolean;
+  cursor: string;
   mayChange: Record<BudgetScope, boolean>;
   keysVisible: boolean;
   open: OpenBudget | null;
   now: string;
 }) {
+  const ofScope = (wanted: BudgetScope) => budgets.filter(({ scope }) => scope === wanted);
   return concerns
-    .filter(({ scope }) => scope !== "key" || keysVisible)
+    .filter(({ scope }) => (scope !== "key" || keysVisible) && (whole || ofScope(scope).length > 0))
     .map(({ scope, title, lead, empty }) => {
-      const own = budgets.filter((budget) => budget.scope === scope);
+      const own = ofScope(scope);
       return (
         <Card key={scope} title={title} lead={lead}>
           {own.length === 0 ? <p className="text-muted">{empty}</p> : null}
@@ -76,7 +86,7 @@ export function BudgetList({
                     </div>
                     {mayChange[scope] && !isOpen ? (
                       <Link
-                        to={`?change=${key}#${key}`}
+                        to={`${searchWith("", { cursor, change: key })}#${key}`}
                         aria-label={`${words} the budget of ${name}`}
                         className={`${buttonClass("secondary")} shrink-0`}
                       >
@@ -84,7 +94,7 @@ export function BudgetList({
                       </Link>
                     ) : null}
                   </div>
-                  {isOpen && open ? <BudgetForm budget={budget} open={open} /> : null}
+                  {isOpen && open ? <BudgetForm budget={budget} open={open} page={searchWith("", { cursor })} /> : null}
                 </li>
               );
             })}
@@ -94,10 +104,11 @@ export function BudgetList({
     });
 }
 
-function BudgetForm({ budget, open: { typed, error } }: { budget: Budget; open: OpenBudget }) {
+/** @param props.page the address of the list's page, as a search */
+function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
   const { scope, subjectId, limitUsd, name } = budget;
   return (
-    <Form method="post" action="?" noValidate data-once className="max-w-108 space-y-4">
+    <Form method="post" action={page} noValidate data-once className="max-w-108 space-y-4">
       <ErrorSummary
         id="budget-error"
         form={undefined}
@@ -126,7 +137,7 @@ function BudgetForm({ budget, open: { typed, error } }: { budget: Budget; open: 
             Remove budget
           </Button>
         )}
-        <Link to="?" className={buttonClass("quiet")}>
+        <Link to={page} className={buttonClass("quiet")}>
           Cancel
         </Link>
       </div>

@@ -2,11 +2,14 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
+import type { CsvColumn } from "../http/csv.ts";
+import { readKeyCursor, writeKeyCursor } from "../http/key-cursor.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import type { WorkspacePermission } from "../workspaces/permission.ts";
 import { budgetAmount } from "./budget-amount.ts";
 import { amountText } from "./provider-import-schema.ts";
+import { positionOf } from "./provider-imports.ts";
 import type { StudioMember } from "./studio-reader.ts";
 
 const budgetScope = z.enum(["workspace", "app", "key"]);
@@ -48,7 +51,7 @@ const read = z.union([
     endsAt: z.string(),
     costVisible: z.boolean(),
     keysVisible: z.boolean(),
-    budgets: z.array(budget),
+    budgets: z.array(budget.extend({ position: z.array(z.string()) })),
   }),
   refused,
 ]);
@@ -58,16 +61,41 @@ const changed = z.union([
   refused,
 ]);
 
+const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 4 });
+
 /**
- * Budgets of a workspace with what they have used this UTC month; those of keys for who manages keys or the policy.
- * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ * A page of a workspace's budgets with what they have used this UTC month, by what they are of, those with a limit
+ * first; those of keys for who manages keys or the policy.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
-export async function readBudgets(context: AppLoadContext, { userId, workspaceId }: StudioMember) {
-  const asked = { member_id: userId, workspace: workspaceId };
+export async function readBudgets(
+  context: AppLoadContext,
+  { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
+) {
+  const after = positionOf(cursor, { read: readPosition, requestId: context.requestId });
+  const asked = { member_id: userId, workspace: workspaceId, after, page_size: limit + 1 };
   const answered = await database(context).rpc("read_budgets", asked);
-  const { outcome: _, ...budgets } = answerOf(context, { ...answered, schema: read });
-  return budgets;
+  const { outcome: _, budgets: found, ...page } = answerOf(context, { ...answered, schema: read });
+  const last = found.length > limit ? found[limit - 1] : undefined;
+  const budgets: Budget[] = found.slice(0, limit).map(({ position: __, ...budget }) => budget);
+  return { ...page, budgets, nextCursor: last ? writeKeyCursor(last.position) : null };
 }
+
+/** The columns of the budgets' file; amounts have every digit. */
+export const budgetColumns: readonly CsvColumn<Budget>[] = [
+  { name: "scope", value: ({ scope }) => scope },
+  { name: "name", value: ({ name }) => name },
+  { name: "id", value: ({ subjectId }) => subjectId },
+  { name: "live", value: ({ live }) => String(live) },
+  { name: "limit_usd", value: ({ limitUsd }) => limitUsd },
+  { name: "spent_usd", value: ({ spentUsd }) => spentUsd },
+  { name: "reserved_usd", value: ({ reservedUsd }) => reservedUsd },
+  { name: "remaining_usd", value: ({ remainingUsd }) => remainingUsd },
+  { name: "spent_percent", value: ({ spentPercent }) => spentPercent },
+  { name: "used_up", value: ({ usedUp }) => String(usedUp) },
+  { name: "warned_percent", value: ({ warned }) => warned?.threshold },
+  { name: "warned_at", value: ({ warned }) => warned?.at },
+];
 
 const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
 const standing = z.preprocess(blank, amount);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../scripts/test/people.ts";
 import {
+  addKey,
   begin,
   chatCall,
   createTenant,
@@ -41,7 +42,7 @@ const limits = async () =>
   )) as { scope: string; limit: string | null }[];
 
 test("others see none of the pages, members read them, and post nothing", async () => {
-  for (const page of ["budgets", "policy", "credits", "credits.csv"]) {
+  for (const page of ["budgets", "budgets.csv", "policy", "credits", "credits.csv"]) {
     expect((await stranger.browser.get(at(page))).status, page).toBe(404);
     expect((await member.browser.get(at(page))).status, page).toBe(200);
   }
@@ -105,6 +106,41 @@ describe("the budgets page", () => {
     expect(hidden(refused.text, "readUsd")).toBe("0.3");
     expect((await admin.browser.post(at("budgets"), { ...late, readUsd: "0.3" })).status).toBe(303);
     expect(await limits()).toContainEqual({ scope: "key", limit: "0.5" });
+  });
+
+  test("shows 50 at a time, changes one without leaving its page, and the file has all that the member may see", async () => {
+    const crowded = await createTenant(db, { credits: "1" });
+    await join(db, { workspaceId: crowded.workspaceId, userId: admin.id, role: "admin" });
+    await join(db, { workspaceId: crowded.workspaceId, userId: member.id, role: "member" });
+    const path = `/workspaces/${crowded.workspaceId}/ai/budgets`;
+    const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
+    const shown = (text: string) => [...text.matchAll(/id="((?:workspace|app|key)\.[^"]+)"/g)].map(([, id]) => id);
+    // Beside the workspace's and that of the key it has already.
+    for (let n = 0; n < 48; n++) await addKey(db, crowded);
+    const whole = await admin.browser.get(path);
+    expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);
+    expect(whole.words).toContain("No external app is linked to this workspace.");
+
+    await addKey(db, crowded);
+    const first = await admin.browser.get(path);
+    const next = /href="[^"]*(\?cursor=[^"]+)"/.exec(first.text)?.[1] ?? "";
+    const second = await admin.browser.get(`${path}${next}`);
+    const [last = ""] = shown(second.text);
+    expect(new Set([...shown(first.text), last]).size).toBe(51);
+    expect(second.words).not.toContain("No external app is linked");
+    const subjectId = last.slice("key.".length);
+    const changed = await admin.browser.post(`${path}${next}`, form({ scope: "key", subjectId, limitUsd: "7.25" }));
+    expect(changed.location).toBe(`${path}${next}&done=${last}`);
+    // It comes among those with a limit now, which are on the first page.
+    expect((await admin.browser.get(changed.location ?? "")).words).toContain("The budget is changed.");
+    expect(shown((await admin.browser.get(path)).text)).toContain(last);
+
+    const file = await lines(admin);
+    expect(file[0]).toMatch(/^scope,name,id,live,limit_usd,spent_usd,reserved_usd,remaining_usd,/);
+    expect(file).toHaveLength(52);
+    expect(file).toContainEqual(expect.stringContaining(`${subjectId},true,7.25,0,0,7.25,0,false,`));
+    expect(await lines(member)).toHaveLength(2);
+    expect((await admin.browser.get(`${path}?cursor=odd`)).status).toBe(400);
   });
 
   test.each([{ scope: "user" }, { subjectId: "x" }, { intent: "drop" }, { readUsd: "x" }])(

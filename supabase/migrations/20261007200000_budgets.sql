@@ -72,7 +72,9 @@ comment on function ai.budget_subjects(uuid, boolean) is
 revoke execute on function ai.budget_subjects(uuid, boolean) from public, anon, authenticated;
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
-create function ai.read_budgets(member_id uuid, workspace uuid) returns jsonb
+create function ai.read_budgets(
+  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50
+) returns jsonb
   language plpgsql
   stable
   security definer
@@ -94,45 +96,67 @@ begin
     'costVisible', visible,
     'keysVisible', with_keys,
     'budgets', (
-      select jsonb_agg(
+      select coalesce(jsonb_agg(
         jsonb_build_object(
-          'scope', s.scope,
-          'subjectId', s.subject_id,
-          'name', ai.budget_name(s.scope, s.subject_id, workspace),
-          'live', s.live,
-          'limitUsd', trim_scale(b.limit_usd)::text,
-          'spentUsd', case when visible then trim_scale(x.spent)::text end,
-          'reservedUsd', case when visible then trim_scale(b.reserved_usd)::text end,
-          'remainingUsd', case when visible then trim_scale(greatest(b.limit_usd - x.spent - b.reserved_usd, 0))::text end,
-          'spentPercent', case when visible and b.limit_usd > 0 then trunc(x.spent * 100 / b.limit_usd)::text end,
-          'usedUp', visible and coalesce(b.limit_usd > 0 and (x.spent >= b.limit_usd or ai.budget_refuses_calls(b)), false),
+          'position', p.position,
+          'scope', p.scope,
+          'subjectId', p.subject_id,
+          'name', p.name,
+          'live', p.live,
+          'limitUsd', trim_scale((p.budget).limit_usd)::text,
+          'spentUsd', case when visible then trim_scale(p.spent)::text end,
+          'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,
+          'remainingUsd', case
+            when visible then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
+          end,
+          'spentPercent', case
+            when visible and (p.budget).limit_usd > 0 then trunc(p.spent * 100 / (p.budget).limit_usd)::text
+          end,
+          'usedUp', visible and coalesce(
+            (p.budget).limit_usd > 0 and (p.spent >= (p.budget).limit_usd or ai.budget_refuses_calls(p.budget)), false
+          ),
           'warned', (
             select jsonb_build_object('threshold', a.threshold, 'at', ai.utc_text(a.posted_at))
             from ai.budget_alerts a
-            where a.scope = s.scope and a.subject_id = s.subject_id and a.workspace_id = workspace
-              and a.month = this_month::date and a.threshold > 0 and a.posted_at is not null and b.limit_usd is not null
+            where a.scope = p.scope and a.subject_id = p.subject_id and a.workspace_id = workspace
+              and a.month = this_month::date and a.threshold > 0 and a.posted_at is not null
+              and (p.budget).limit_usd is not null
           )
         )
-        order by
-          case s.scope when 'workspace' then 1 when 'app' then 2 else 3 end, b.limit_usd is null,
-          lower(ai.budget_name(s.scope, s.subject_id, workspace)), s.subject_id
-      )
-      from ai.budget_subjects(workspace, with_keys) s
-      left join ai.budgets b
-        on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
-      cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
-      where s.live or (b.limit_usd is not null and x.spent > 0)
+        order by p.position collate "C"
+      ), '[]')
+      from (
+        select s.*, b as budget, x.spent, n.name, o.position
+        from ai.budget_subjects(workspace, with_keys) s
+        left join ai.budgets b
+          on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
+        cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
+        cross join lateral (select ai.budget_name(s.scope, s.subject_id, workspace) as name) as n
+        cross join lateral (
+          select array[
+            case s.scope when 'workspace' then '1' when 'app' then '2' else '3' end,
+            case when b.limit_usd is null then 'without' else 'with' end,
+            lower(coalesce(n.name, '')),
+            s.subject_id::text
+          ] as position
+        ) as o
+        where (s.live or (b.limit_usd is not null and x.spent > 0))
+          and (after is null or o.position collate "C" > after collate "C")
+        order by o.position collate "C"
+        limit page_size
+      ) as p
     )
   );
 end
 $$;
-comment on function ai.read_budgets(uuid, uuid) is
-  'Budgets of a workspace and what they have used in the current UTC month, for a member with use_ai_studio: { outcome: '
-  'read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for members '
-  'with manage_ai_keys or manage_ai_policy. Amounts are exact texts, null where there is no limit or it is hidden. '
-  'usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it.';
-revoke execute on function ai.read_budgets(uuid, uuid) from public, anon, authenticated;
-grant execute on function ai.read_budgets(uuid, uuid) to service_role;
+comment on function ai.read_budgets(uuid, uuid, text[], integer) is
+  'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
+  '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
+  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, those with a limit first, and by name; '
+  'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
+  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it.';
+revoke execute on function ai.read_budgets(uuid, uuid, text[], integer) from public, anon, authenticated;
+grant execute on function ai.read_budgets(uuid, uuid, text[], integer) to service_role;
 
 -- Definer: as ai.read_budgets; and the service role writes no budgets.
 create function ai.change_budget(

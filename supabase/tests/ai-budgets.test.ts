@@ -36,6 +36,9 @@ const change = (db: Database, asker: Asker, given: Change) =>
     return row.answer;
   });
 
+const byScope = (one: string, other: string) => scopes.indexOf(one) - scopes.indexOf(other);
+const scopes = ["workspace", "app", "key"];
+
 async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
   const { id } = await one<{ id: string }>(db, {
     sql: "insert into private.apps (name, display_name, kind) values ('p' || substr(gen_random_uuid()::text, 1, 8), 'P', 'external') returning id",
@@ -66,6 +69,29 @@ describe("a workspace's budgets", () => {
         warned: null,
       },
     ]);
+  });
+
+  test("are listed page by page, each once: by what they are of, those with a limit first, by name", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await linkApp(db, tenant);
+    const names = ["b", "A", "ä", "a", "Z"];
+    for (const [n, name] of names.entries()) {
+      const { id } = await addKey(db, tenant, n === 4 ? { monthlyBudgetUsd: "1" } : {});
+      await db.query("update ai.keys set name = $2 where id = $1", [id, name]);
+    }
+    const whole = (await read(db, tenant)).budgets;
+    const ofKeys = whole.filter(({ scope, name }) => scope === "key" && names.includes(name));
+    expect(ofKeys.map(({ name }) => name.toLowerCase())).toEqual(["z", "a", "a", "b", "ä"]);
+    expect(whole.map(({ scope }) => scope)).toEqual(whole.map(({ scope }) => scope).sort(byScope));
+    const paged: Budget[] = [];
+    for (let last: (Budget & { position?: string[] }) | undefined; paged.length < whole.length; last = paged.at(-1)) {
+      const sql = "select ai.read_budgets($1, $2, $3, 2) as answer";
+      const values = [tenant.ownerId, tenant.workspaceId, last?.position ?? null];
+      const { answer } = await one<{ answer: Answer }>(db, { sql, values });
+      expect(answer.budgets.length).toBe(Math.min(2, whole.length - paged.length));
+      paged.push(...answer.budgets);
+    }
+    expect(paged).toEqual(whole);
   });
 
   test("are read with use_ai_studio, those of keys by who manages keys or the policy", async ({ db }) => {

@@ -1,82 +1,66 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import pg from "pg";
 import { chromium } from "playwright";
 import { findChromium } from "../../e2e/chromium.ts";
-import { loadRuns } from "../load/load-runs.ts";
-import { createLoadTenant } from "../load/load-tenant.ts";
-import { readStackFile, type Stack } from "../test/stack.ts";
 import { startStack } from "../test/start-stack.ts";
 import { renderGallery } from "./contents.ts";
 import { type Shot, shoot } from "./shoot.ts";
-import { type State, states, type World } from "./states.ts";
-import { openVisitors } from "./visitors.ts";
+import { states } from "./states.ts";
+import { createVisitors } from "./visitors.ts";
 
 /**
  * `npm run gallery`: pictures of every page and state at three widths, light and dark, in `.local/gallery/index.html`,
  * on the stack that GATEHOUSE_STACK names or one of its own;
- * `npm run gallery -- studio` takes those alone whose names have the word. Exit code 1 where a page is too wide, logs an error, or has
- * a violation that axe finds.
+ * `npm run gallery -- studio` takes those alone whose area, name or route has the word. Exit code 1 where a state is
+ * not reached, or a page is too wide, logs an error, or has a violation that axe finds.
  */
-const [word = ""] = process.argv.slice(2);
+const begun = Date.now();
+const word = process.argv.slice(2).join(" ").toLowerCase();
+const wanted = states.filter(({ area, name, route }) => `${area} ${name} ${route}`.toLowerCase().includes(word));
 const directory = path.resolve(".local/gallery");
+const pagesAtOnce = 2;
+
 const own = process.env.GATEHOUSE_STACK ? undefined : await startStack();
+if (own) process.env.GATEHOUSE_STACK = own.file;
+// What it imports asks for the stack at once.
+const { createWorld } = await import("./world.ts");
+const world = await createWorld();
 try {
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
-  const shots = await takeAll(readStackFile(own?.file ?? process.env.GATEHOUSE_STACK ?? ""));
+  const shots = await takeAll();
   await writeFile(path.join(directory, "index.html"), renderGallery(shots));
   const faulty = shots.filter(({ faults }) => faults.length > 0);
   for (const { state, width, scheme, faults } of faulty)
-    console.log(`${state}, ${width} px, ${scheme}: ${faults.join("; ")}`);
-  console.log(`${shots.length} pictures in ${directory}, ${faulty.length} with something to mend`);
-  if (faulty.length > 0) process.exitCode = 1;
+    console.log(`${state.area}: ${state.name}, ${width} px, ${scheme}: ${faults.join("; ")}`);
+  const seconds = Math.round((Date.now() - begun) / 1000);
+  console.log(`${wanted.length} states, ${shots.length} pictures in ${seconds} s, ${faulty.length} with faults.`);
+  console.log(path.join(directory, "index.html"));
+  if (faulty.length > 0 || wanted.length === 0) process.exitCode = 1;
 } finally {
+  await world.close();
   await own?.stop();
 }
 
-/** Two visitors' states at a time. */
-async function takeAll(stack: Stack): Promise<Shot[]> {
-  const world = await seed(stack);
+async function takeAll(): Promise<Shot[]> {
   const browser = await chromium.launch(await findChromium());
   try {
-    const visitors = await openVisitors(browser, stack);
-    const left = states.filter(({ name }) => name.includes(word));
-    const shots: Shot[] = [];
+    const visit = createVisitors(browser, world);
+    const taken: Shot[][] = [];
+    const left = wanted.map((state, index) => ({ state, index }));
     const work = async () => {
-      for (let state = left.shift(); state; state = left.shift()) shots.push(...(await take(state)));
-    };
-    const take = async (state: State): Promise<Shot[]> => {
-      const page = await visitors[state.visitor].newPage();
-      try {
-        return await shoot(page, { state, world, directory });
-      } catch (error) {
-        const said = error instanceof Error ? (error.message.split("\n")[0] ?? "") : String(error);
-        return [{ state: state.name, visitor: state.visitor, width: 0, scheme: "none", file: "", faults: [said] }];
-      } finally {
+      for (let next = left.shift(); next; next = left.shift()) {
+        const { context, person, leave } = await visit(next.state.visitor);
+        const page = await context.newPage();
+        taken[next.index] = await shoot({ page, world, person }, { state: next.state, directory });
         await page.close();
+        await leave();
+        console.log(`${wanted.length - left.length}/${wanted.length} ${next.state.area}: ${next.state.name}`);
       }
     };
-    await Promise.all([work(), work()]);
-    return shots.sort((a, b) => a.state.localeCompare(b.state) || a.width - b.width);
+    await Promise.all(Array.from({ length: pagesAtOnce }, work));
+    return taken.flat();
   } finally {
     await browser.close();
-  }
-}
-
-/** A workspace with two thousand runs of sixty days, and one with none. */
-async function seed({ supabase, satellites, workspaceId }: Stack): Promise<World> {
-  const client = new pg.Client({ connectionString: supabase.dbUrl });
-  await client.connect();
-  try {
-    const tenant = await createLoadTenant(client);
-    await loadRuns(client, { tenant, runs: 2_000, days: 60 });
-    const { rows } = await client.query<{ id: string }>("select id from ai.runs where workspace_id = $1 limit 1", [
-      tenant.workspaceId,
-    ]);
-    const { workspaceId: busy, appId, ownerId: userId } = tenant;
-    return { busy, empty: workspaceId, appId, userId, runId: rows[0]?.id ?? "", satellite: satellites[0]?.url ?? "" };
-  } finally {
-    await client.end();
   }
 }

@@ -1,55 +1,102 @@
 import path from "node:path";
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "playwright";
-import type { State, World } from "./states.ts";
+import type { Scene, State } from "./state.ts";
 
 export const widths = [320, 768, 1440] as const;
 export const schemes = ["light", "dark"] as const;
 
-/** One picture, and what is wrong on it. */
-export type Shot = { state: string; visitor: string; width: number; scheme: string; file: string; faults: string[] };
+/** Beyond it a picture tells nothing more, and takes long. */
+const tallestPx = 6_000;
+const waitMs = 10_000;
 
-/** Takes a state's pictures in all widths and schemes, without leaving it in between. */
-export async function shoot(
-  page: Page,
-  { state, world, directory }: { state: State; world: World; directory: string },
-) {
-  const said: string[] = [];
-  const listen = (message: { type(): string; text(): string }) => {
-    // A refusal is a state too, and browsers log its status.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) said.push(message.text());
-  };
-  const fail = (error: Error) => said.push(error.message);
-  page.on("console", listen);
-  page.on("pageerror", fail);
+/** One picture, and what is wrong on it. */
+export interface Shot {
+  state: State;
+  width: number;
+  scheme: string;
+  /** Null where the state was not reached and there is nothing to see. */
+  file: string | null;
+  faults: string[];
+}
+
+/** Leads a page to a state and takes its pictures in all widths and schemes, without leaving it in between. */
+export async function shoot(scene: Scene, { state, directory }: { state: State; directory: string }): Promise<Shot[]> {
+  const { page } = scene;
+  const said = listen(page);
+  page.setDefaultTimeout(waitMs);
+  const name = `${state.area}-${state.name}`.replace(/[^A-Za-z0-9]+/g, "-").toLowerCase();
   try {
-    await page.goto(state.at(world), { waitUntil: "load" });
-    await state.act?.(page);
-    const shots: Shot[] = [];
+    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    await page.goto(await state.at(scene), { waitUntil: "load" });
+    await state.act?.(scene);
+  } catch (error) {
+    const file = `${name}-stuck.png`;
+    const seen = await page.screenshot({ path: path.join(directory, file) }).catch(() => null);
+    return [{ state, width: 0, scheme: "stuck", file: seen && file, faults: [`was not reached: ${reasonOf(error)}`] }];
+  }
+  try {
+    return await takeAll(page, { state, directory, name, said });
+  } catch (error) {
+    return [{ state, width: 0, scheme: "stuck", file: null, faults: [`could not be pictured: ${reasonOf(error)}`] }];
+  }
+}
+
+const reasonOf = (error: unknown) =>
+  error instanceof Error ? error.message.split("\n").slice(0, 3).join(" ") : String(error);
+
+async function takeAll(
+  page: Page,
+  { state, directory, name, said }: { state: State; directory: string; name: string; said: string[] },
+): Promise<Shot[]> {
+  const shots: Shot[] = [];
+  for (const scheme of schemes) {
+    await page.emulateMedia({ colorScheme: scheme });
     for (const width of widths) {
       await page.setViewportSize({ width, height: 900 });
-      for (const scheme of schemes) {
-        await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
-        await page.evaluate(async () => {
-          await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
-          const passing = document.getAnimations().filter((each) => each instanceof CSSTransition);
-          await Promise.allSettled(passing.map(({ finished }) => finished));
-        });
-        const file = `${state.name.replace(/[^A-Za-z0-9]+/g, "-").toLowerCase()}-${width}-${scheme}.png`;
-        await page.screenshot({ path: path.join(directory, file), fullPage: true });
-        const overflow = (await page.evaluate("document.documentElement.scrollWidth")) as number;
-        const { violations } = await new AxeBuilder({ page }).analyze();
-        const faults = [
-          ...(overflow > width ? [`is ${overflow} px wide`] : []),
-          ...violations.map(({ id, nodes }) => `axe: ${id}: ${nodes[0]?.html ?? ""}`),
-          ...said.splice(0).map((text) => `console: ${text}`),
-        ];
-        shots.push({ state: state.name, visitor: state.visitor, width, scheme, file, faults });
-      }
+      await settle(page);
+      const file = `${name}-${width}-${scheme}.png`;
+      const { wide, high } = await page.evaluate(() => ({
+        wide: document.documentElement.scrollWidth,
+        high: document.documentElement.scrollHeight,
+      }));
+      const clip = { x: 0, y: 0, width, height: Math.min(high, tallestPx) };
+      await page.screenshot({ path: path.join(directory, file), fullPage: true, clip });
+      const faults = [
+        ...(wide > width ? [`is ${wide} px wide`] : []),
+        ...(await violations(page, { width, scheme })),
+        ...said.splice(0).map((text) => `console: ${text}`),
+      ];
+      shots.push({ state, width, scheme, file, faults });
     }
-    return shots;
-  } finally {
-    page.off("console", listen);
-    page.off("pageerror", fail);
   }
+  return shots;
+}
+
+/** What the page logs as an error from now on. */
+function listen(page: Page): string[] {
+  const said: string[] = [];
+  page.on("console", (message) => {
+    // A refusal is a state too, and browsers log its status.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) said.push(message.text());
+  });
+  page.on("pageerror", (error) => said.push(error.message));
+  return said;
+}
+
+/** Waits until what was changed is drawn. */
+async function settle(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
+    const passing = document.getAnimations().filter((each) => each instanceof CSSTransition);
+    await Promise.allSettled(passing.map(({ finished }) => finished));
+  });
+}
+
+/** What axe finds, in each scheme and at each end of the widths once: it takes longer than a picture. */
+async function violations(page: Page, { width, scheme }: { width: number; scheme: string }): Promise<string[]> {
+  if (width !== (scheme === "light" ? widths[2] : widths[0])) return [];
+  // Without it, each analysis opens a page of its own; nothing here has frames that matter.
+  const { violations: found } = await new AxeBuilder({ page }).setLegacyMode().analyze();
+  return found.map(({ id, nodes }) => `axe: ${id}: ${nodes[0]?.html ?? ""}`);
 }

@@ -1,41 +1,52 @@
-import { Secret, TOTP } from "otpauth";
 import type { Browser, BrowserContext } from "playwright";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import type { Stack } from "../test/stack.ts";
-import type { Visitor } from "./states.ts";
+import type { Account, World } from "./world.ts";
 
-/** A browser for each visitor, signed in as far as it gets. */
-export async function openVisitors(browser: Browser, stack: Stack): Promise<Record<Visitor, BrowserContext>> {
-  return {
-    nobody: await open(browser, stack),
-    user: await open(browser, stack, "user"),
-    // First, since a code ends the account's sessions that have proved none.
-    admin: await open(browser, stack, "admin", { code: true }),
-    owing: await open(browser, stack, "admin"),
+/**
+ * Who looks. `nobody` and `guest`, whose account is new and who owns nothing yet, have a browser of their own for each
+ * state, so that what one state does is not seen in another. The others keep theirs: `user` owns the workspaces,
+ * `member` has the longest names and the narrowest role, `admin` has the second step done, `owing` has not.
+ */
+export type Visitor = "nobody" | "guest" | "user" | "member" | "admin" | "owing";
+
+interface Place {
+  context: BrowserContext;
+  person: Account | null;
+  /** Closes what is of one state alone. */
+  leave(): Promise<void>;
+}
+
+/** Opens browsers for visitors, each signed in as far as it gets. */
+export function createVisitors(browser: Browser, world: World) {
+  const kept = new Map<Visitor, Promise<Place>>();
+  const open = async (person: Account | null, cookie: string): Promise<BrowserContext> => {
+    const headers = { "X-Forwarded-For": newAddress() };
+    const context = await browser.newContext({ baseURL: world.base, extraHTTPHeaders: headers, locale: "en-US" });
+    if (person) await context.addCookies(cookiesOf(cookie, world.base));
+    return context;
+  };
+  const visit = async (person: Account): Promise<Place> => ({
+    context: await open(person, await world.signIn(person)),
+    person,
+    leave: async () => {},
+  });
+  const ownPlace = async (person: Account | null): Promise<Place> => {
+    const context = await open(person, person ? await world.signIn(person) : "");
+    return { context, person, leave: () => context.close() };
+  };
+  return async (visitor: Visitor): Promise<Place> => {
+    if (visitor === "nobody") return ownPlace(null);
+    if (visitor === "guest") return ownPlace(await world.createAccount());
+    const place = kept.get(visitor) ?? visit(world.people[visitor]);
+    kept.set(visitor, place);
+    return place;
   };
 }
 
-async function open(
-  browser: Browser,
-  { base, users }: Stack,
-  role?: "user" | "admin",
-  { code = false } = {},
-): Promise<BrowserContext> {
-  const context = await browser.newContext({ baseURL: base, extraHTTPHeaders: { "X-Forwarded-For": newAddress() } });
-  const person = users.find((user) => user.role === role);
-  if (!person) return context;
-  const page = await context.newPage();
-  await page.goto("/login");
-  await page.getByLabel("Email").fill(person.email);
-  await page.getByLabel("Password").fill(person.password);
-  await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  await page.waitForURL((url) => url.pathname !== "/login");
-  if (code && person.totpSecret) {
-    const totp = new TOTP({ secret: Secret.fromBase32(person.totpSecret) });
-    await page.getByLabel(/code/i).first().fill(totp.generate());
-    await page.keyboard.press("Enter");
-    await page.waitForURL((url) => url.pathname !== "/mfa");
-  }
-  await page.close();
-  return context;
+/** What a Cookie header holds, for a browser at that origin. */
+export function cookiesOf(header: string, url: string) {
+  return header
+    .split("; ")
+    .filter(Boolean)
+    .map((pair) => ({ name: pair.slice(0, pair.indexOf("=")), value: pair.slice(pair.indexOf("=") + 1), url }));
 }

@@ -1,0 +1,192 @@
+import type pg from "pg";
+import { createAiKey } from "#shared/ai-key.ts";
+import { loadRuns } from "../load/load-runs.ts";
+import { createLoadTenant } from "../load/load-tenant.ts";
+import type { Account } from "./world.ts";
+
+interface People {
+  owner: Account;
+  member: Account;
+  createAccount(name: string, local: string): Promise<Account>;
+}
+
+/** A workspace that has been at work for two months: people, keys, runs, budgets, costs, an invoice, a kept conversation. */
+export async function fillWorkspace(client: pg.Client, { owner, member, createAccount }: People) {
+  const tenant = await createLoadTenant(client);
+  const { workspaceId, appId, keyId } = tenant;
+  await client.query("update public.workspaces set name = 'Northern Lights Research' where id = $1", [workspaceId]);
+  await client.query("update private.apps set display_name = 'Ledger Sync' where id = $1", [appId]);
+  await client.query("update ai.keys set name = 'Nightly report' where id = $1", [keyId]);
+  await loadRuns(client, { tenant, runs: 2_000, days: 60 });
+
+  const colleague = await createAccount("Jun Park", "jun.park");
+  const roleId = await addRole(client, workspaceId);
+  await addMember(client, { workspaceId, userId: member.id, role: "member" });
+  await addMember(client, { workspaceId, userId: colleague.id, role: "admin" });
+  await addMember(client, {
+    workspaceId,
+    userId: (await createAccount("Lea Brandt", "lea.brandt")).id,
+    role: "viewer",
+  });
+  await addKeys(client, { workspaceId, ownerId: owner.id });
+  await addBudgets(client, { workspaceId, appId, keyId });
+  await addCosts(client, { workspaceId, appId });
+  const { rows } = await client.query<{ id: string }>("select ai.store_provider_invoice($1, $2, $3) ->> 'id' as id", [
+    workspaceId,
+    appId,
+    JSON.stringify({
+      provider: "openai",
+      accountId: "proj_1",
+      reference: "INV-2026-0917",
+      amountUsd: "0.300000000002",
+      issuedOn: "2026-02-01",
+      periodStart: "2026-01-01",
+      periodEnd: "2026-01-31",
+      reviewedAt: "2026-02-03T09:30:00Z",
+    }),
+  ]);
+  return {
+    busy: workspaceId,
+    appId,
+    keyId,
+    roleId,
+    colleagueId: colleague.id,
+    invoiceId: rows[0]?.id ?? "",
+    runId: await idOfNewestRun(client, workspaceId),
+    saidRunId: await keepConversation(client, { workspaceId, actorId: owner.id }),
+  };
+}
+
+async function addRole(client: pg.Client, workspaceId: string): Promise<string> {
+  const { rows } = await client.query<{ id: string }>(
+    `insert into public.workspace_roles (workspace_id, name, permissions)
+     values ($1, 'Key keepers', '{use_ai_studio,manage_ai_keys}') returning id`,
+    [workspaceId],
+  );
+  return rows[0]?.id ?? "";
+}
+
+async function addMember(
+  client: pg.Client,
+  { workspaceId, userId, role }: { workspaceId: string; userId: string; role: string },
+): Promise<void> {
+  await client.query(
+    `insert into public.workspace_members (workspace_id, user_id, role_id)
+     select $1, $2, id from public.workspace_roles where workspace_id = $1 and name = $3`,
+    [workspaceId, userId, role],
+  );
+}
+
+async function addKeys(
+  client: pg.Client,
+  { workspaceId, ownerId }: { workspaceId: string; ownerId: string },
+): Promise<void> {
+  const add = async (name: string, changes: string) => {
+    const { lookup, hash } = await createAiKey();
+    await client.query("select ai.create_key($1, $2, $3, $4, $5)", [
+      workspaceId,
+      ownerId,
+      name,
+      lookup,
+      Buffer.from(hash),
+    ]);
+    await client.query(`update ai.keys set created_at = now() - interval '20 days', ${changes} where lookup = $1`, [
+      lookup,
+    ]);
+  };
+  await add("Old importer", "revoked_at = now() - interval '3 days'");
+  await add(
+    "A key with a long name, for the integration tests of the mobile apps",
+    "environment = 'development', requests_per_minute = 60, allowed_models = '{demo-chat}', expires_at = now() + interval '9 days'",
+  );
+}
+
+async function addBudgets(
+  client: pg.Client,
+  { workspaceId, appId, keyId }: { workspaceId: string; appId: string; keyId: string },
+): Promise<void> {
+  await client.query(
+    `insert into ai.budgets (scope, subject_id, workspace_id, limit_usd, spent_usd, reserved_usd, refused_at)
+     values ('workspace', $1, $1, 50, 12.3456, 0.5, null), ('app', $2, $1, 5, 4.999, 0, now()), ('key', $3, $1, 20, 16.4, 0, null)
+     on conflict (scope, subject_id, workspace_id)
+     do update set limit_usd = excluded.limit_usd, spent_usd = excluded.spent_usd, refused_at = excluded.refused_at`,
+    [workspaceId, appId, keyId],
+  );
+}
+
+async function addCosts(
+  client: pg.Client,
+  { workspaceId, appId }: { workspaceId: string; appId: string },
+): Promise<void> {
+  await client.query(
+    `select ai.store_provider_cost($1, $2, jsonb_build_object('provider', 'openai', 'accountId', 'proj_1', 'observedAt',
+       now() - interval '1 day') || r) from jsonb_array_elements($3::jsonb) as r`,
+    [
+      workspaceId,
+      appId,
+      JSON.stringify([
+        { externalRunId: "run-1", amountUsd: "0.1", occurredAt: "2026-01-20T09:00:00Z" },
+        { externalRunId: "run-2", amountUsd: "0.2", occurredAt: "2026-01-20T10:00:00Z" },
+        {
+          externalRunId: "proj_1:2026-01-20",
+          amountUsd: "0.300000000001",
+          occurredAt: "2026-01-20T00:00:00Z",
+          granularity: "account_day",
+        },
+      ]),
+    ],
+  );
+}
+
+async function idOfNewestRun(client: pg.Client, workspaceId: string): Promise<string> {
+  const { rows } = await client.query<{ id: string }>(
+    "select id from ai.runs where workspace_id = $1 and status = 'succeeded' order by created_at desc limit 1",
+    [workspaceId],
+  );
+  return rows[0]?.id ?? "";
+}
+
+/** A run whose words are kept. @returns its id */
+async function keepConversation(
+  client: pg.Client,
+  { workspaceId, actorId }: { workspaceId: string; actorId: string },
+): Promise<string> {
+  const { rows } = await client.query<{ id: string }>(
+    `insert into ai.runs (
+       id, created_at, workspace_id, actor_id, request_id, credential_source, execution_mode, model_id, feature, status,
+       settled_at, usage_source, routes, markup, reserved_usd, reserved_credits, input_tokens, output_tokens, cost_usd,
+       latency_ms
+     ) values (
+       ai.run_id(now()), now(), $1, $2, 'req-7f3a', 'session', 'interactive', 'demo-chat', 'chat', 'succeeded', now(),
+       'provider', '[]', 1, 0, 0, 412, 96, 0.0004, 812
+     ) returning id`,
+    [workspaceId, actorId],
+  );
+  const id = rows[0]?.id ?? "";
+  await client.query(
+    `insert into ai.workspace_policies (workspace_id, content_capture, updated_by) values ($1, true, $2)
+     on conflict (workspace_id) do update set content_capture = true`,
+    [workspaceId, actorId],
+  );
+  const call = { id: "1", type: "function", function: { name: "look_up_weather", arguments: '{"city":"Tromsø"}' } };
+  const messages = [
+    { role: "system", content: "Answer in one sentence." },
+    { role: "user", content: "Will there be northern lights tonight?" },
+    { role: "assistant", content: null, tool_calls: [call] },
+    { role: "tool", content: `${"Clear sky. ".repeat(200)}The end.` },
+  ];
+  const answer = { choices: [{ message: { role: "assistant", content: "Yes: the sky is clear until four." } }] };
+  await client.query(
+    `insert into ai.run_content (run_created_at, run_id, workspace_id, prompt, answer)
+     select created_at, id, workspace_id, $2, $3 from ai.runs where id = $1`,
+    [id, JSON.stringify({ messages }), JSON.stringify(answer)],
+  );
+  await client.query(
+    `insert into ai.run_steps (run_created_at, run_id, step, type, name, status, latency_ms)
+     select created_at, id, s.step, s.type, s.name, s.status, s.ms from ai.runs,
+       (values (1, 'model', 'demo-chat', 'succeeded', 412), (2, 'tool', 'look_up_weather', 'succeeded', 38)) as s (step, type, name, status, ms)
+     where id = $1`,
+    [id],
+  );
+  return id;
+}

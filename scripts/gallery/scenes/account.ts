@@ -1,0 +1,236 @@
+import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+
+/** An authenticator of the browser's own, that answers at once. */
+async function addPasskey({ page }: Scene): Promise<void> {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("WebAuthn.enable");
+  await cdp.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  await page.goto("/settings/security/passkeys/new");
+  await press(page, "Add passkey");
+  await page.waitForURL((url) => url.hash === "#passkeys");
+}
+
+/** Links a provider's account. */
+async function link({ page, world }: Scene): Promise<void> {
+  await page.goto("/settings/security");
+  await press(page, "Link Google account");
+  await page.getByLabel("Email").fill(`robin.${crypto.randomUUID().slice(0, 4)}@gmail.example`);
+  await press(page, "Continue");
+  await page.waitForURL((url) => url.origin === world.base);
+}
+
+/** Everything that the security page can list. */
+async function fillSecurityPage(scene: Scene): Promise<void> {
+  const person = whose(scene);
+  await addPasskey(scene);
+  await link(scene);
+  await Promise.all([1, 2].map(() => scene.world.signIn(person)));
+  await scene.page.reload();
+}
+
+async function askForEmailChange(scene: Scene): Promise<string> {
+  const email = `robin.new.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  await scene.page.goto("/settings/profile/email");
+  await scene.page.getByLabel("New email").fill(email);
+  await press(scene.page, "Change email");
+  await scene.page.getByText("We mailed both addresses.").waitFor();
+  return email;
+}
+
+async function confirmHalf(scene: Scene): Promise<void> {
+  const { page, world } = scene;
+  await page.goto(await world.confirmationLink(await askForEmailChange(scene)));
+  await press(page, "Confirm");
+  await arrive(page, "One mailbox to go");
+}
+
+async function createWorkspace({ page }: Scene): Promise<void> {
+  await page.goto("/workspaces");
+  await page.getByLabel("Name").fill("Aurora");
+  await press(page, "Create workspace");
+  await arrive(page, "Aurora");
+}
+
+/** The settings and the start page of somebody who is signed in. */
+export const accountStates = statesOf("Account", [
+  ["Start", "home", "user", "/"],
+  ["Start, a new account", "home", "guest", "/"],
+  ["Start, an admin", "home", "admin", "/"],
+  ["Account menu", "home", "member", "/", ({ page }) => page.getByRole("button", { name: "Account menu" }).click()],
+  ["Workspaces", "workspaces", "user", "/workspaces"],
+  [
+    "Workspaces, nameless",
+    "workspaces",
+    "guest",
+    "/workspaces",
+    async ({ page }) => {
+      await page.getByLabel("Name").fill(" ");
+      await refuse(page, "Create workspace");
+    },
+  ],
+  ["Profile", "settings.profile", "member", "/settings/profile"],
+  [
+    "Profile, refused",
+    "settings.profile",
+    "guest",
+    "/settings/profile",
+    async ({ page }) => {
+      await page.getByLabel("Name", { exact: true }).fill("");
+      await page.getByLabel(/^Address of your picture/).fill("http://pictures.example/me.png");
+      await refuse(page, "Save");
+    },
+  ],
+  [
+    "Profile, saved",
+    "settings.profile",
+    "guest",
+    "/settings/profile",
+    async ({ page }) => {
+      await press(page, "Save");
+      await page.getByText("Your profile is saved.").waitFor();
+    },
+  ],
+  ["Change email", "settings.profile.email", "guest", "/settings/profile/email"],
+  [
+    "Change email, refused",
+    "settings.profile.email",
+    "guest",
+    "/settings/profile/email",
+    async ({ page }) => {
+      await page.getByLabel("New email").fill("robin");
+      await refuse(page, "Change email");
+    },
+  ],
+  [
+    "Change email, asked for",
+    "settings.profile",
+    "guest",
+    "/settings/profile",
+    async (scene) => {
+      await askForEmailChange(scene);
+    },
+  ],
+  [
+    "Change email, link of the mail",
+    "confirm",
+    "guest",
+    "/settings/profile",
+    async (scene) => {
+      await scene.page.goto(await scene.world.confirmationLink(await askForEmailChange(scene)));
+    },
+  ],
+  ["Change email, one mailbox to go", "confirm", "guest", "/settings/profile", confirmHalf],
+  [
+    "Change email, done",
+    "confirm",
+    "guest",
+    "/settings/profile",
+    async (scene) => {
+      await confirmHalf(scene);
+      await scene.page.goto(await scene.world.confirmationLink(whose(scene).email));
+      await press(scene.page, "Confirm");
+      await arrive(scene.page, "Your email is changed");
+    },
+  ],
+  ["Security, a new account", "settings.security", "guest", "/settings/security"],
+  ["Security, much of everything", "settings.security", "guest", "/settings/security", fillSecurityPage],
+  ["Security, with authenticators", "settings.security", "admin", "/settings/security"],
+  [
+    "Security, others signed out",
+    "settings.security",
+    "guest",
+    "/settings/security",
+    async (scene) => {
+      await scene.world.signIn(whose(scene));
+      await scene.page.reload();
+      await press(scene.page, "Sign out all others");
+      await scene.page.getByText("Every other device is signed out.").waitFor();
+    },
+  ],
+  ["Activity", "settings.security.activity", "user", "/settings/security/activity"],
+  ["Change password", "settings.security.password", "guest", "/settings/security/password"],
+  [
+    "Change password, refused",
+    "settings.security.password",
+    "guest",
+    "/settings/security/password",
+    async ({ page }) => {
+      await page.getByLabel("New password", { exact: true }).fill("short");
+      await refuse(page, "Change password");
+    },
+  ],
+  ["Add a passkey", "settings.security.passkeys.new", "guest", "/settings/security/passkeys/new"],
+  [
+    "Rename a passkey",
+    "settings.security.passkeys.rename",
+    "guest",
+    "/settings/security",
+    async (scene) => {
+      await addPasskey(scene);
+      await scene.page.getByRole("link", { name: /^Rename/ }).click();
+      await arrive(scene.page, "Rename a passkey");
+    },
+  ],
+  [
+    "Delete a passkey",
+    "settings.security.passkeys.delete",
+    "guest",
+    "/settings/security",
+    async (scene) => {
+      await addPasskey(scene);
+      await scene.page
+        .locator("#passkeys")
+        .getByRole("link", { name: /^Delete/ })
+        .click();
+      await arrive(scene.page, "Delete a passkey");
+    },
+  ],
+  [
+    "Unlink an account",
+    "settings.unlink-account",
+    "guest",
+    "/settings/security",
+    async (scene) => {
+      await link(scene);
+      await scene.page.getByRole("link", { name: /^Unlink/ }).click();
+      await arrive(scene.page, /^Unlink/);
+    },
+  ],
+  ["Delete account", "settings.security.delete-account", "guest", "/settings/security/delete-account"],
+  [
+    "Delete account, refused",
+    "settings.security.delete-account",
+    "guest",
+    "/settings/security/delete-account",
+    async ({ page }) => {
+      await page.getByLabel(/^Type/).fill("robin");
+      await refuse(page, "Delete account");
+    },
+  ],
+  [
+    "Delete account, while it owns a shared workspace",
+    "settings.security.delete-account",
+    "guest",
+    "/workspaces",
+    async (scene) => {
+      await createWorkspace(scene);
+      const other = await scene.world.createAccount("Jun Park", "jun.park");
+      await scene.world.query(
+        `insert into public.workspace_members (workspace_id, user_id, role_id)
+         select w.id, $2, r.id from public.workspaces w join public.workspace_roles r on r.workspace_id = w.id
+         where w.created_by = $1 and w.personal_user_id is null and r.name = 'member'`,
+        [whose(scene).id, other.id],
+      );
+      await scene.page.goto("/settings/security/delete-account");
+    },
+  ],
+]);

@@ -1,0 +1,137 @@
+import { press, refuse, type Scene, statesOf } from "../state.ts";
+
+const reason = "Called, and proved who they are";
+
+async function confirm({ page }: Scene, text: string, button: string): Promise<void> {
+  await page.getByLabel("Reason").fill(reason);
+  await page.getByLabel(/to confirm$/).fill(text);
+  await press(page, button);
+}
+
+const ofMember = (path: string) => (scene: Scene) => {
+  const { id } = scene.world.people.member;
+  return `/admin/users/${id}${path}`;
+};
+
+/** The address of a step of an override for somebody new. */
+const ofOverride =
+  (step: string) =>
+  async ({ world }: Scene) => {
+    const account = await world.createAccount("Nadia Lind", "nadia.lind");
+    const id = await world.override(account);
+    const email = new URLSearchParams({ email: account.email });
+    return step === "" ? `/admin/recovery?${email}` : `/admin/recovery/${id}/${step}?${email}`;
+  };
+
+/** What infrastructure admins see. */
+export const consoleStates = statesOf("Console", [
+  ["Users", "admin", "admin", "/admin"],
+  ["Users, found", "admin", "admin", "/admin?q=northern-lights.example"],
+  ["Users, none found", "admin", "admin", "/admin?q=nobody-of-that-name"],
+  ["An account", "admin.user", "admin", ofMember("")],
+  ["An account, the admin's own", "admin.user", "admin", ({ world }) => `/admin/users/${world.people.admin.id}`],
+  ["Require MFA", "admin.user.mfa", "admin", ofMember("/mfa/require")],
+  [
+    "Require MFA, not confirmed",
+    "admin.user.mfa",
+    "admin",
+    ofMember("/mfa/require"),
+    (scene) => confirm(scene, "yes", "Require MFA").then(() => scene.page.getByRole("alert").first().waitFor()),
+  ],
+  [
+    "An account, MFA required now",
+    "admin.user",
+    "admin",
+    async ({ world }) => {
+      const account = await world.createAccount("Nadia Lind", "nadia.lind");
+      return `/admin/users/${account.id}/mfa/require`;
+    },
+    async (scene) => {
+      const label = await scene.page.getByText(/^Type .* to confirm$/).textContent();
+      await confirm(scene, label?.split(" ")[1] ?? "", "Require MFA");
+      await scene.page.getByText("MFA is required of this account from now on.").waitFor();
+    },
+  ],
+  ["Recovery", "admin.recovery", "admin", "/admin/recovery"],
+  ["Recovery, wrong email", "admin.recovery", "admin", "/admin/recovery?email=nadia"],
+  [
+    "Recovery, of an email",
+    "admin.recovery",
+    "admin",
+    ({ world }) => `/admin/recovery?${new URLSearchParams({ email: world.people.member.email })}`,
+  ],
+  ["Recovery, with an override", "admin.recovery", "admin", ofOverride("")],
+  [
+    "Make an override",
+    "admin.recovery.new",
+    "admin",
+    ({ world }) => `/admin/recovery/new?${new URLSearchParams({ email: world.people.member.email })}`,
+  ],
+  [
+    "Make an override, refused",
+    "admin.recovery.new",
+    "admin",
+    ({ world }) => `/admin/recovery/new?${new URLSearchParams({ email: world.people.member.email })}`,
+    async ({ page }) => {
+      await page.getByLabel("Days that it holds").fill("90");
+      await refuse(page, "Make override");
+    },
+  ],
+  ["Send recovery mail", "admin.recovery.override", "admin", ofOverride("send")],
+  ["Revoke override", "admin.recovery.override", "admin", ofOverride("revoke")],
+  ["Apps", "admin.apps", "admin", "/admin/apps"],
+  ["Register an app", "admin.apps.new", "admin", "/admin/apps/new"],
+  [
+    "Register an app, refused",
+    "admin.apps.new",
+    "admin",
+    "/admin/apps/new",
+    ({ page }) => refuse(page, "Register app"),
+  ],
+  ["An app", "admin.app", "admin", "/admin/apps/partner"],
+  ["Edit an app", "admin.app.change", "admin", "/admin/apps/partner/edit"],
+  ["Rotate a secret", "admin.app.change", "admin", "/admin/apps/partner/rotate"],
+  [
+    "Rotate a secret, shown once",
+    "admin.app.change",
+    "admin",
+    async ({ world }) => {
+      const { name } = await world.createApp({ scopes: ["profile"], displayName: "Field notes" });
+      return `/admin/apps/${name}/rotate`;
+    },
+    async (scene) => {
+      await confirm(scene, scene.page.url().split("/").at(-2) ?? "", "Rotate the secret");
+      await scene.page
+        .getByText(/secret/i)
+        .first()
+        .waitFor();
+    },
+  ],
+  ["Key approvals", "admin.workspaces", "admin", "/admin/workspaces"],
+  ["Key approvals, found", "admin.workspaces", "admin", "/admin/workspaces?q=Northern"],
+  ["Key approvals, none found", "admin.workspaces", "admin", "/admin/workspaces?q=nothing-of-that-name"],
+  [
+    "Revoke an approval",
+    "admin.workspaces.approval",
+    "admin",
+    ({ world }) => `/admin/workspaces/${world.busy}/withdraw`,
+  ],
+  ["Models", "admin.models", "admin", "/admin/models"],
+  ["A model", "admin.models", "admin", "/admin/models?model=demo-chat"],
+  ["Disable a model", "admin.models.change", "admin", "/admin/models/disable?model=demo-chat"],
+  [
+    "Add a price",
+    "admin.models.change",
+    "admin",
+    "/admin/models?model=demo-chat",
+    async ({ page }) => {
+      await page
+        .getByRole("link", { name: /^Add a price/ })
+        .first()
+        .click();
+      await page.getByRole("heading", { level: 1, name: "Add a price" }).waitFor();
+    },
+  ],
+  ["Audit log", "admin.audit", "admin", "/admin/audit"],
+  ["Audit log, filtered to none", "admin.audit", "admin", "/admin/audit?target=nobody@nowhere.example"],
+]);

@@ -1,0 +1,44 @@
+import { type Scene, statesOf } from "../state.ts";
+
+const first =
+  (area: string) =>
+  async ({ page }: Scene) => {
+    await page.goto("/docs/api");
+    const href = await page.locator(`a[href^="/docs/api/${area}/"]:not([href*="#"])`).first().getAttribute("href");
+    return href ?? "";
+  };
+
+/** The API reference, and what is refused with a page. */
+export const referenceStates = statesOf("API reference", [
+  ["Overview", "docs.api", "nobody", "/docs/api"],
+  ["Calls of the platform", "docs.api.tag", "nobody", first("platform")],
+  ["Calls of the gateway", "docs.api.tag", "nobody", first("gateway")],
+]);
+
+/** Pages for what cannot be shown. */
+export const refusalStates = statesOf("Refusals", [
+  ["Not found", "not-found", "nobody", "/nowhere"],
+  ["Not allowed", "studio.keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`],
+  ["Not allowed, the console", "admin", "user", "/admin"],
+  ["Another's workspace", "workspace", "guest", ({ world }) => `/workspaces/${world.busy}`],
+  [
+    "From another site",
+    "not-found",
+    "nobody",
+    "/login",
+    async ({ page }) => {
+      await page.setContent('<form method="post" action="/login"><button>Go</button></form>');
+      await page.route("**/login", (route) =>
+        route.continue({ headers: { ...route.request().headers(), origin: "https://evil.example" } }),
+      );
+      await page.getByRole("button", { name: "Go" }).click();
+      await page.getByRole("heading", { level: 1 }).waitFor();
+    },
+  ],
+  [
+    "The identity backend is gone",
+    "not-found",
+    "guest",
+    async (scene) => `${await scene.world.outposts.cutOff()}/workspaces`,
+  ],
+]);

@@ -1,0 +1,61 @@
+import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
+
+/** Signs in to the satellite with the platform's account. */
+async function enter({ page, world }: Scene): Promise<void> {
+  await page.goto(`${world.satellite}/sign-in`);
+  await page
+    .getByRole("button", { name: /^Continue as/ })
+    .first()
+    .click();
+  await page.getByText("Signed in as").waitFor();
+}
+
+async function ofWorkspace(scene: Scene): Promise<string> {
+  await enter(scene);
+  return `${scene.world.satellite}/w/${await scene.world.ownWorkspace(whose(scene))}`;
+}
+
+const home = ({ world }: Scene) => world.satellite;
+
+/** An app of our own on an origin of its own. */
+export const satelliteStates = statesOf("Satellite", [
+  ["Start, signed out", "satellite.home", "nobody", home],
+  [
+    "Start",
+    "satellite.home",
+    "guest",
+    async (scene) => {
+      await enter(scene);
+      return scene.world.satellite;
+    },
+  ],
+  ["A workspace", "satellite.workspace", "guest", ofWorkspace],
+  [
+    "A workspace, nameless",
+    "satellite.workspace",
+    "guest",
+    ofWorkspace,
+    async ({ page }) => {
+      await page.getByLabel("Name").fill(" ");
+      await refuse(page, "Save name");
+    },
+  ],
+  [
+    "A workspace, renamed",
+    "satellite.workspace",
+    "guest",
+    ofWorkspace,
+    async ({ page }) => {
+      await page.getByLabel("Name").fill("Field work");
+      await press(page, "Save name");
+      await page.getByText("The name is changed").waitFor();
+    },
+  ],
+  [
+    "A link that somebody else made",
+    "satellite.verify-token",
+    "nobody",
+    async ({ world }) => world.handOver(await world.createAccount("Nadia Lind", "nadia.lind")),
+  ],
+  ["A link that is over", "satellite.verify-token", "nobody", ({ world }) => `${world.satellite}/verify-token`],
+]);

@@ -1,0 +1,164 @@
+import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { cookiesOf } from "../visitors.ts";
+
+const security = `returnUrl=${encodeURIComponent("/settings/security")}`;
+
+async function enterWrongCode({ page }: Scene): Promise<void> {
+  await page.getByLabel("6-digit code").fill("000000");
+  await refuse(page, "Verify");
+}
+
+async function setUp({ page }: Scene): Promise<string> {
+  await press(page, "Set it up");
+  await page.getByRole("img", { name: "QR code for your authenticator app" }).waitFor();
+  return ((await page.getByText(/^([A-Z2-7]{4} ?)+$/).textContent()) ?? "").replaceAll(" ", "");
+}
+
+/** An account of which the second step is done here, with one app more than it needs. @returns the other app's id */
+async function enterWithApps(scene: Scene, ...names: string[]): Promise<string> {
+  const { page, world } = scene;
+  const account = await world.createAccount();
+  const [phone, other] = await world.enroll(account, "Phone", ...names);
+  await page.context().clearCookies();
+  await page.context().addCookies(cookiesOf(await world.signIn(account), world.base));
+  await page.goto("/mfa");
+  if (names.length > 0) await page.getByRole("radio", { name: "Phone" }).check();
+  await page.getByLabel("6-digit code").fill(phone ? world.codeOf(phone, 1) : "");
+  await press(page, "Verify");
+  await arrive(page, "Home");
+  return (other ?? phone)?.factorId ?? "";
+}
+
+/** A browser that signed in long ago, so that what protects the account asks for more. */
+async function comeLate({ page, world }: Scene): Promise<void> {
+  const earlier = await world.signedInLongAgo(await world.createAccount(), { secondsAgo: 700 });
+  await page.context().addCookies(cookiesOf(earlier.cookie(), world.base));
+}
+
+/** Asks the phone, which rejects it. */
+async function beRejected(scene: Scene): Promise<void> {
+  await press(scene.page, "Show QR code");
+  await scene.page.getByText("Waiting for your phone").waitFor();
+  await scene.world.query("update private.login_challenges set status = 'rejected' where user_id = $1", [
+    whose(scene).id,
+  ]);
+  await scene.page.getByText("It was rejected").waitFor();
+}
+
+/** What comes between a password and the account, and what comes before a change of what protects it. */
+export const secondStepStates = statesOf("Second step", [
+  ["Code", "mfa", "owing", "/mfa"],
+  ["Code, refused", "mfa", "owing", "/mfa", enterWrongCode],
+  ["Code, other ways", "mfa", "owing", "/mfa", ({ page }) => page.getByText("Try another way").click()],
+  ["Approve in the app", "mfa.app", "owing", "/mfa/app"],
+  [
+    "Approve in the app, waiting",
+    "mfa.app",
+    "owing",
+    "/mfa/app",
+    async ({ page }) => {
+      await press(page, "Ask my phone");
+      await page.getByText("Waiting for your phone").waitFor();
+    },
+  ],
+  ["Recovery code", "mfa.recovery", "owing", "/mfa/recovery"],
+  [
+    "Recovery code, refused",
+    "mfa.recovery",
+    "owing",
+    "/mfa/recovery",
+    async ({ page }) => {
+      await page.getByLabel("Recovery code").fill("7KQ2-M9XA-04TC-HW5E");
+      await refuse(page, "Remove my authenticators");
+    },
+  ],
+  ["Add an app", "mfa.enroll", "guest", `/mfa/enroll?${security}`],
+  [
+    "Add an app, its key",
+    "mfa.enroll",
+    "guest",
+    `/mfa/enroll?${security}`,
+    async (scene) => {
+      await setUp(scene);
+    },
+  ],
+  [
+    "Add an app, wrong code",
+    "mfa.enroll",
+    "guest",
+    `/mfa/enroll?${security}`,
+    async (scene) => {
+      await setUp(scene);
+      await scene.page.getByLabel("6-digit code").fill("000000");
+      await refuse(scene.page, "Verify and add");
+    },
+  ],
+  [
+    "Add an app, its recovery codes",
+    "mfa.enroll",
+    "guest",
+    `/mfa/enroll?${security}`,
+    async (scene) => {
+      const secret = await setUp(scene);
+      await scene.page.getByLabel("6-digit code").fill(scene.world.codeOf({ secret }));
+      await press(scene.page, "Verify and add");
+      await arrive(scene.page, "Save your recovery codes");
+    },
+  ],
+  [
+    "New recovery codes",
+    "mfa.recovery-codes",
+    "nobody",
+    async (scene) => {
+      await enterWithApps(scene);
+      return "/mfa/recovery-codes";
+    },
+  ],
+  [
+    "Remove an app",
+    "mfa.remove",
+    "nobody",
+    async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene, "Old tablet") })}`,
+  ],
+  [
+    "Remove the last app",
+    "mfa.remove",
+    "nobody",
+    async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene) })}`,
+  ],
+  [
+    "Confirm that it is you",
+    "step-up",
+    "nobody",
+    async (scene) => {
+      await comeLate(scene);
+      return `/step-up?${security}`;
+    },
+  ],
+  [
+    "Confirm that it is you, refused",
+    "step-up",
+    "nobody",
+    async (scene) => {
+      await comeLate(scene);
+      return `/step-up?${security}`;
+    },
+    async ({ page }) => {
+      await page.getByLabel("Password", { exact: true }).fill("not the password");
+      await refuse(page, "Confirm");
+    },
+  ],
+  ["Phone", "qr", "guest", "/qr"],
+  [
+    "Phone, waiting",
+    "qr",
+    "guest",
+    "/qr",
+    async ({ page }) => {
+      await press(page, "Show QR code");
+      await page.getByText("Waiting for your phone").waitFor();
+    },
+  ],
+  ["Phone, rejected", "qr", "guest", "/qr", beRejected],
+  ["Phone, its link in a browser", "qr.open", "nobody", "/qr/open"],
+]);

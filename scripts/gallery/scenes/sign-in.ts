@@ -1,0 +1,255 @@
+import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { cookiesOf } from "../visitors.ts";
+
+async function fillSignIn({ page }: Scene, email: string, password: string): Promise<void> {
+  await page.getByLabel("Email").fill(email);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+}
+
+async function signInWrongly(scene: Scene): Promise<void> {
+  await fillSignIn(scene, "robin.okafor@northern-lights.example", "not the password");
+  await refuse(scene.page, "Sign in");
+}
+
+/** Ten wrong passwords from one address are one too few for the page to refuse the next at once. */
+async function useUpAttempts(scene: Scene): Promise<void> {
+  const { page, world } = scene;
+  const email = `somebody.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  const wrong = { form: { email, password: "not the password" }, headers: { "sec-fetch-site": "same-origin" } };
+  await Promise.all(Array.from({ length: 10 }, () => page.request.post(`${world.base}/login`, wrong)));
+  await fillSignIn(scene, email, "not the password");
+  await refuse(page, "Sign in");
+}
+
+async function signUp({ page }: Scene): Promise<string> {
+  const email = `nadia.lind.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  await page.getByLabel("Email").fill(email);
+  await page.getByLabel("Password", { exact: true }).fill("a few unrelated words");
+  await press(page, "Create account");
+  await arrive(page, "Check your mail");
+  return email;
+}
+
+/** Asks for the mail that resets a password, and opens its link. */
+async function openResetLink({ page, world }: Scene): Promise<void> {
+  const { email } = await world.createAccount();
+  await page.getByLabel("Email").fill(email);
+  await press(page, "Send the link");
+  await page.goto(await world.confirmationLink(email));
+}
+
+async function chooseNewPassword(scene: Scene): Promise<void> {
+  await openResetLink(scene);
+  await press(scene.page, "Continue");
+  await arrive(scene.page, "Choose a new password");
+}
+
+/** Signs in with a provider's account of somebody else, while this browser is signed in. */
+async function comeBackAsAnother({ page, world }: Scene): Promise<void> {
+  const person = await world.createAccount();
+  await press(page, "Continue with Google");
+  await page.getByLabel("Email").waitFor();
+  const other = await world.signIn(await world.createAccount("Nadia Lind", "nadia.lind"));
+  await page.context().addCookies(cookiesOf(other, world.base));
+  await page.getByLabel("Email").fill(person.email);
+  await press(page, "Continue");
+  await arrive(page, /^Continue as/);
+}
+
+/** A second account in this browser, and a third whose session is dead. */
+async function addAccounts({ page, world }: Scene): Promise<void> {
+  for (const name of ["Nadia Lind", "Jun Park"]) {
+    const account = await world.createAccount(name, name.toLowerCase().replace(" ", "."));
+    await page.goto("/add-account");
+    await page.getByLabel("Email").fill(account.email);
+    await page.getByLabel("Password", { exact: true }).fill(account.password);
+    await press(page, "Sign in");
+    await arrive(page, "Home");
+    if (name === "Nadia Lind") await world.query("delete from auth.sessions where user_id = $1", [account.id]);
+  }
+}
+
+async function confirmAs(scene: Scene): Promise<void> {
+  const { page, world } = scene;
+  await page.goto(await world.confirmationLink(await signUp(scene)));
+}
+
+async function registerApp({ world }: Scene, enabled: boolean): Promise<string> {
+  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  const origin = `http://127.0.0.1:${port}`;
+  const app = await world.createApp({ scopes: ["profile"], displayName: "Field notes", origins: [origin] });
+  if (!enabled) await world.query("update private.apps set enabled = false where id = $1", [app.id]);
+  return `/continue?${new URLSearchParams({ returnUrl: `${origin}/pages/7`, state: "s" })}`;
+}
+
+/** From a mailbox to the account: the pages before anybody is signed in. */
+export const signInStates = statesOf("Sign in", [
+  ["Sign in", "login", "nobody", "/login"],
+  ["Sign in, refused", "login", "nobody", "/login", signInWrongly],
+  ["Sign in, nothing typed", "login", "nobody", "/login", ({ page }) => refuse(page, "Sign in")],
+  ["Sign in, too many attempts", "login", "nobody", "/login", useUpAttempts],
+  [
+    "Sign in, for an app",
+    "login",
+    "nobody",
+    ({ world }) => `/login?${new URLSearchParams({ returnUrl: world.satellite })}`,
+  ],
+  ["Sign in, from a page of strangers", "login", "nobody", "/login?returnUrl=https%3A%2F%2Fevil.example"],
+  ["Sign in, back from a provider", "login", "nobody", "/login?oauth=cancelled&provider=google"],
+  ["Sign in, after an account was deleted", "login", "nobody", "/login?accountDeleted"],
+  ["Sign in, signed out here alone", "login", "nobody", "/login?signedOutHereOnly"],
+  [
+    "Sign in, with a provider last time",
+    "login",
+    "nobody",
+    async ({ page, world }) => {
+      await page.context().addCookies([{ name: "gh_last_method", value: "oauth%3Agithub", url: world.base }]);
+      return "/login";
+    },
+  ],
+  [
+    "Sign in, with a bot challenge",
+    "login",
+    "nobody",
+    async ({ world }) => `${await world.outposts.challenged()}/login`,
+  ],
+  [
+    "Sign in, with a bot challenge that is blocked",
+    "login",
+    "nobody",
+    async ({ page, world }) => {
+      await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
+      return `${await world.outposts.challenged()}/login`;
+    },
+    ({ page }) => page.getByRole("button", { name: "Try the check again" }).waitFor(),
+  ],
+  [
+    "Sign in, while the identity backend is gone",
+    "login",
+    "nobody",
+    async ({ world }) => `${await world.outposts.cutOff()}/login`,
+    signInWrongly,
+  ],
+  ["Add an account", "login", "guest", "/add-account"],
+  ["Sign in again", "login", "guest", (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`],
+  ["Sign up", "signup", "nobody", "/signup"],
+  [
+    "Sign up, refused",
+    "signup",
+    "nobody",
+    "/signup",
+    async ({ page }) => {
+      await page.getByLabel("Email").fill("nadia");
+      await page.getByLabel("Password", { exact: true }).fill("short");
+      await refuse(page, "Create account");
+    },
+  ],
+  [
+    "Check your mail",
+    "check-mail",
+    "nobody",
+    "/signup",
+    async (scene) => {
+      await signUp(scene);
+    },
+  ],
+  ["Check your mail, without an address", "check-mail", "nobody", "/signup/check-mail?unconfirmed"],
+  [
+    "Check your mail, sent again",
+    "check-mail",
+    "nobody",
+    "/signup/check-mail",
+    async ({ page }) => {
+      await page.getByLabel("Email").fill("nadia.lind@northern-lights.example");
+      await press(page, "Send the link again");
+      await page.getByText("a new link is on its way").waitFor();
+    },
+  ],
+  ["Link of a sign-up mail", "confirm", "nobody", "/signup", confirmAs],
+  ["Link of a mail, dead", "confirm", "nobody", "/auth/confirm?token_hash=none&type=signup"],
+  ["Forgotten password", "forgot-password", "nobody", "/forgot-password"],
+  [
+    "Forgotten password, mail sent",
+    "forgot-password",
+    "nobody",
+    "/forgot-password",
+    async ({ page }) => {
+      await page.getByLabel("Email").fill("robin.okafor@northern-lights.example");
+      await press(page, "Send the link");
+      await arrive(page, "Check your mail");
+    },
+  ],
+  ["Link of a reset mail", "confirm", "nobody", "/forgot-password", openResetLink],
+  ["New password", "reset-password", "nobody", "/forgot-password", chooseNewPassword],
+  [
+    "New password, too short",
+    "reset-password",
+    "nobody",
+    "/forgot-password",
+    async (scene) => {
+      await chooseNewPassword(scene);
+      await scene.page.getByLabel("New password", { exact: true }).fill("short");
+      await refuse(scene.page, "Change password");
+    },
+  ],
+  [
+    "New password, changed",
+    "reset-password",
+    "nobody",
+    "/forgot-password",
+    async (scene) => {
+      await chooseNewPassword(scene);
+      await scene.page.getByLabel("New password", { exact: true }).fill("a few unrelated words");
+      await press(scene.page, "Change password");
+      await arrive(scene.page, "Your password is changed");
+    },
+  ],
+  ["Recovery by code", "recovery", "nobody", "/auth/recovery"],
+  [
+    "Recovery by code, refused",
+    "recovery",
+    "nobody",
+    "/auth/recovery",
+    async ({ page }) => {
+      await page.getByLabel("Email").fill("robin.okafor@northern-lights.example");
+      await page.getByLabel("6-digit code").fill("000000");
+      await refuse(page, "Sign in");
+    },
+  ],
+  [
+    "Recovery by link",
+    "recovery",
+    "guest",
+    async ({ world }) => (await world.recover(await world.createAccount("Nadia Lind", "nadia.lind"))).path,
+  ],
+  ["Recovery by link, dead", "recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`],
+  ["Back from a provider, begun elsewhere", "oauth-callback", "nobody", "/auth/callback?code=none&state=none"],
+  ["Back from a provider, as another account", "oauth-callback", "nobody", "/login", comeBackAsAnother],
+  [
+    "Accounts of this browser",
+    "accounts",
+    "guest",
+    "/",
+    async (scene) => {
+      await addAccounts(scene);
+      await scene.page.goto("/accounts");
+      await scene.page.getByText("Sign out", { exact: true }).first().click();
+    },
+  ],
+  ["Continue to an app", "continue", "guest", (scene) => registerApp(scene, true)],
+  [
+    "Continue to an app that does not answer",
+    "continue",
+    "guest",
+    (scene) => registerApp(scene, true),
+    async ({ page }) => {
+      await page
+        .getByRole("button", { name: /^Continue as/ })
+        .first()
+        .click();
+      await page.getByRole("alert").first().waitFor();
+    },
+  ],
+  ["Continue to an app that is turned off", "continue", "guest", (scene) => registerApp(scene, false)],
+  ["Continue to strangers", "continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example"],
+]);

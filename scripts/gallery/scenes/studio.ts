@@ -1,0 +1,200 @@
+import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
+
+const busy =
+  (page: string, search = "") =>
+  ({ world }: Scene) =>
+    `/workspaces/${world.busy}/ai${page}${search}`;
+const empty =
+  (page: string, search = "") =>
+  async (scene: Scene) =>
+    `/workspaces/${await scene.world.ownWorkspace(whose(scene))}/ai${page}${search}`;
+const january = "?from=2026-01-01&to=2026-01-31";
+
+async function createKey({ page }: Scene): Promise<void> {
+  await page.getByLabel("Name").fill("Release notes");
+  await press(page, "Create key");
+  await page.getByText("Copy the key now").waitFor();
+}
+
+async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
+  await page.getByLabel("Provider").fill("openai");
+  await page.getByLabel("Account", { exact: true }).fill("proj_1");
+  await page.getByLabel("Reference").fill(amount === "0.4" ? "INV-2026-0917" : "INV-2026-0918");
+  await page.getByLabel("Amount in US dollars").fill(amount);
+  await page.getByLabel("Issued on").fill("2026-02-01");
+  await page.getByLabel("Period’s first day").fill("2026-01-01");
+  await page.getByLabel("Period’s last day").fill("2026-01-31");
+  await press(page, "Review invoice");
+}
+
+/** A guest of whose credits nothing is left. */
+async function useUpCredits(scene: Scene): Promise<string> {
+  const { id } = whose(scene);
+  await scene.world.query("select ai.grant_credits('member', $1, 25, 'Welcome credits')", [id]);
+  await scene.world.query("update ai.credit_accounts set balance = 0 where user_id = $1", [id]);
+  return empty("/credits")(scene);
+}
+
+/** What a workspace's calls use and cost, and who may make them. */
+export const studioStates = statesOf("AI studio", [
+  ["Overview", "studio", "user", busy("")],
+  ["Overview, by key and tokens", "studio", "user", busy("", "?by=key&show=tokens&range=7d")],
+  ["Overview, another range without calls", "studio", "user", busy("", "?from=2025-01-01&to=2025-01-31")],
+  ["Overview, wrong days", "studio", "user", busy("", "?range=custom&from=2026-02-01&to=2026-01-01")],
+  ["Overview, no call yet", "studio", "guest", empty("")],
+  ["Runs", "studio.runs", "user", busy("/runs")],
+  ["Runs, filtered to none", "studio.runs", "user", busy("/runs", "?requestId=nothing-like-it&status=failed")],
+  ["Runs, none yet", "studio.runs", "guest", empty("/runs")],
+  ["A run", "studio.run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.runId}`],
+  ["A run, words kept", "studio.run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`],
+  [
+    "A run, words shown",
+    "studio.run",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`,
+    async ({ page }) => {
+      await press(page, "Show what was said");
+      await page.getByText("northern lights tonight").waitFor();
+    },
+  ],
+  ["Keys", "studio.keys", "user", busy("/keys")],
+  ["Keys, none and no approval", "studio.keys", "guest", empty("/keys")],
+  [
+    "Keys, revoked",
+    "studio.keys",
+    "guest",
+    async (scene) => {
+      const id = await scene.world.ownWorkspace(whose(scene));
+      await scene.world.query("insert into ai.key_approvals (workspace_id) values ($1)", [id]);
+      return `/workspaces/${id}/ai/keys/new`;
+    },
+    async (scene) => {
+      await createKey(scene);
+      await scene.page.getByRole("link", { name: "I have copied it" }).click();
+      await scene.page.getByRole("button", { name: /^Revoke/ }).click();
+      await scene.page.getByText("The key no longer works.").waitFor();
+    },
+  ],
+  ["New key", "studio.keys.new", "user", busy("/keys/new")],
+  [
+    "New key, refused",
+    "studio.keys.new",
+    "user",
+    busy("/keys/new"),
+    async ({ page }) => {
+      await page.getByLabel("Requests a minute").fill("0");
+      await refuse(page, "Create key");
+    },
+  ],
+  [
+    "New key, shown once",
+    "studio.keys.new",
+    "guest",
+    async (scene) => {
+      const id = await scene.world.ownWorkspace(whose(scene));
+      await scene.world.query("insert into ai.key_approvals (workspace_id) values ($1)", [id]);
+      return `/workspaces/${id}/ai/keys/new`;
+    },
+    createKey,
+  ],
+  ["Budgets", "studio.budgets", "user", busy("/budgets")],
+  [
+    "Budgets, changing one",
+    "studio.budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=key.${world.keyId}`,
+  ],
+  [
+    "Budgets, refused",
+    "studio.budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=workspace.${world.busy}`,
+    async ({ page }) => {
+      await page.getByLabel(/^Monthly budget of/).fill("a lot");
+      await refuse(page, "Save budget");
+    },
+  ],
+  [
+    "Budgets, set",
+    "studio.budgets",
+    "guest",
+    empty("/budgets"),
+    async ({ page }) => {
+      await page.getByRole("link", { name: /^Set the budget of/ }).click();
+      await page.getByLabel(/^Monthly budget of/).fill("12.5");
+      await press(page, "Save budget");
+      await page.getByText("is $12.5 a month.").waitFor();
+    },
+  ],
+  ["Policy", "studio.policy", "user", busy("/policy")],
+  ["Policy, for who may not change it", "studio.policy", "member", busy("/policy")],
+  [
+    "Policy, refused",
+    "studio.policy",
+    "user",
+    busy("/policy"),
+    async ({ page }) => {
+      await page.getByLabel("Requests a minute").fill("none");
+      await refuse(page, "Save policy");
+    },
+  ],
+  [
+    "Policy, saved",
+    "studio.policy",
+    "guest",
+    empty("/policy"),
+    async ({ page }) => {
+      await page.getByLabel("Requests a minute").fill("30");
+      await press(page, "Save policy");
+      await page.getByText("The policy is saved.").waitFor();
+    },
+  ],
+  ["Credits", "studio.credits", "user", busy("/credits")],
+  ["Credits, a member's own", "studio.credits", "guest", empty("/credits")],
+  ["Credits, used up", "studio.credits", "guest", useUpCredits],
+  ["Costs", "studio.costs", "user", busy("/costs", january)],
+  ["Costs, none imported", "studio.costs", "guest", empty("/costs")],
+  ["Invoices", "studio.invoices", "user", busy("/invoices")],
+  ["Invoices, none yet", "studio.invoices", "guest", empty("/invoices")],
+  ["New invoice", "studio.invoices.new", "user", busy("/invoices/new")],
+  ["New invoice, no app", "studio.invoices.new", "guest", empty("/invoices/new")],
+  [
+    "New invoice, refused",
+    "studio.invoices.new",
+    "user",
+    busy("/invoices/new"),
+    async ({ page }) => {
+      await page.getByLabel("Amount in US dollars").fill("1,5");
+      await refuse(page, "Review invoice");
+    },
+  ],
+  [
+    "New invoice, review",
+    "studio.invoices.new",
+    "user",
+    busy("/invoices/new"),
+    async (scene) => {
+      await enterInvoice(scene, "0.300000000002");
+      await scene.page.getByRole("button", { name: "Record invoice" }).waitFor();
+    },
+  ],
+  [
+    "New invoice, recorded otherwise",
+    "studio.invoices.new",
+    "user",
+    busy("/invoices/new"),
+    async (scene) => {
+      await enterInvoice(scene, "0.4");
+      await scene.page.getByRole("alert").first().waitFor();
+    },
+  ],
+  ["An invoice", "studio.invoice", "user", ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}`],
+  [
+    "An invoice, its receipt",
+    "studio.invoice",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}?recorded`,
+  ],
+  ["Reconciliation", "studio.reconciliation", "user", busy("/reconciliation", january)],
+  ["Reconciliation, nothing to compare", "studio.reconciliation", "guest", empty("/reconciliation")],
+]);

@@ -1,0 +1,105 @@
+import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+
+const of =
+  (page: string, search = "") =>
+  ({ world }: Scene) =>
+    `/workspaces/${world.busy}${page}${search}`;
+
+/** An invitation to the workspace, as its mail carries it. */
+async function invite(scene: Scene, email: string): Promise<string> {
+  const { page, world } = scene;
+  await page.goto("/workspaces");
+  await page.getByLabel("Name").fill("Aurora");
+  await press(page, "Create workspace");
+  await arrive(page, "Aurora");
+  await page.goto(`${page.url()}/members`);
+  await page.getByLabel("Email").fill(email);
+  await press(page, "Send invitation");
+  await page.getByText("We sent an invitation").waitFor();
+  const { pathname, search } = new URL(await world.linkOfMail(email, "Join Aurora on Gatehouse"));
+  return `${pathname}${search}`;
+}
+
+/** A workspace's own pages. */
+export const workspaceStates = statesOf("Workspace", [
+  ["Overview", "workspace", "user", of("")],
+  ["Members", "workspace.members", "user", of("/members")],
+  ["Members, for who manages none", "workspace.members", "member", of("/members")],
+  [
+    "Members, wrong email",
+    "workspace.members",
+    "user",
+    of("/members"),
+    async ({ page }) => {
+      await page.getByLabel("Email").fill("jun");
+      await refuse(page, "Send invitation");
+    },
+  ],
+  [
+    "Members, invitation sent",
+    "workspace.members",
+    "guest",
+    "/workspaces",
+    async (scene) => {
+      await invite(scene, `jun.park.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`);
+    },
+  ],
+  [
+    "Members, removing one",
+    "workspace.members",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/members?remove=${world.people.member.id}`,
+  ],
+  [
+    "Members, leaving",
+    "workspace.members",
+    "member",
+    (scene) => `/workspaces/${scene.world.busy}/members?remove=${whose(scene).id}`,
+  ],
+  ["Roles", "workspace.roles", "user", of("/roles")],
+  ["Roles, for who manages none", "workspace.roles", "member", of("/roles")],
+  [
+    "Roles, name taken",
+    "workspace.roles",
+    "user",
+    of("/roles"),
+    async ({ page }) => {
+      await page.getByLabel("Name", { exact: true }).fill("Owner");
+      await refuse(page, "Create role");
+    },
+  ],
+  ["A role", "workspace.role", "user", ({ world }) => `/workspaces/${world.busy}/roles/${world.roleId}`],
+  ["Settings", "workspace.settings", "user", of("/settings")],
+  ["Settings, for who manages nothing", "workspace.settings", "member", of("/settings")],
+  [
+    "Settings, handing over",
+    "workspace.settings",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/settings?heir=${world.colleagueId}`,
+  ],
+  [
+    "Settings, deletion refused",
+    "workspace.settings",
+    "user",
+    of("/settings"),
+    async ({ page }) => {
+      await page.getByLabel(/^Type/).fill("Northern");
+      await refuse(page, "Delete workspace");
+    },
+  ],
+  ["Activity", "workspace.activity", "user", of("/activity")],
+  [
+    "Activity, none yet",
+    "workspace.activity",
+    "guest",
+    async (scene) => `/workspaces/${await scene.world.ownWorkspace(whose(scene))}/activity`,
+  ],
+  ["Invitation", "invitation", "guest", async (scene) => invite(scene, whose(scene).email)],
+  [
+    "Invitation, for another email",
+    "invitation",
+    "guest",
+    async (scene) => invite(scene, `jun.park.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`),
+  ],
+  ["Invitation, over", "invitation", "guest", "/invitation?token=none"],
+]);

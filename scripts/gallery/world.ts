@@ -1,0 +1,116 @@
+import { createClient } from "@supabase/supabase-js";
+import pg from "pg";
+import { confirmationLink, linkOfMail } from "../../e2e/mailbox.ts";
+import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { openBrowser } from "../../remix-app/testing/browser.ts";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { createApp, mint, signInAgain } from "../test/apps.ts";
+import { signedInLongAgo } from "../test/people.ts";
+import { createHelper } from "../test/recovery-help.ts";
+import { readStack } from "../test/stack.ts";
+import { fillWorkspace } from "./fill-workspace.ts";
+import { openOutposts } from "./outposts.ts";
+
+const userAgent = "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
+
+/** Somebody with a confirmed account. */
+export interface Account {
+  id: string;
+  email: string;
+  password: string;
+}
+
+/** What the pages are shown with. */
+export type World = Awaited<ReturnType<typeof createWorld>>;
+
+/** Fills the stack that GATEHOUSE_STACK names: people, a workspace with two months of runs, and what acts reach for. */
+export async function createWorld() {
+  const { base, supabase, satellites, workspaceId, users, mail } = readStack();
+  const client = new pg.Client({ connectionString: supabase.dbUrl });
+  await client.connect();
+  const query = async <Row extends pg.QueryResultRow>(sql: string, values: unknown[] = []): Promise<Row[]> =>
+    (await client.query<Row>(sql, values)).rows;
+  const { admin } = createClient(supabase.url, supabase.secretKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  }).auth;
+
+  const createAccount = async (name = "Robin Okafor", local = "robin.okafor"): Promise<Account> => {
+    const id = crypto.randomUUID();
+    const account = { email: `${local}.${id.slice(0, 4)}@northern-lights.example`, password: `correct horse ${id}` };
+    const made = await admin.createUser({ ...account, email_confirm: true, user_metadata: { display_name: name } });
+    if (made.error) throw made.error;
+    // Not of this moment: a link that signs in within the very second of the confirmation is taken for what confirmed.
+    await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [
+      made.data.user.id,
+    ]);
+    return { ...account, id: made.data.user.id };
+  };
+
+  /** Signs in as the sign-in page does. @returns the browser's Cookie header */
+  const signIn = async ({ email, password }: Account): Promise<string> => {
+    const app = apps.get(email);
+    const browser = openBrowser(base, { address: newAddress(), userAgent });
+    await browser.post("/login", { email, password, returnUrl: "" });
+    if (app) await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
+    return browser.cookie();
+  };
+
+  /** Gives an account authenticator apps; its codes of the half-minute are used up with that. */
+  const enroll = async (account: Account, ...names: string[]) => enrollApps(supabase, { ...account, names });
+
+  const apps = new Map<string, Awaited<ReturnType<typeof enroll>>[number]>();
+  const demo = users.find(({ role }) => role === "user");
+  const [known] = await query<{ id: string }>("select id from auth.users where email = $1", [demo?.email]);
+  const user = { id: known?.id ?? "", email: demo?.email ?? "", password: demo?.password ?? "" };
+  const member = await createAccount(
+    "Maximiliane Wolkenstein-Rodenegg von Hohenfels",
+    "maximiliane.wolkenstein-rodenegg-von-hohenfels",
+  );
+  const admins = { admin: await createAccount("Ada Nwosu", "ada.nwosu"), owing: await createAccount() };
+  await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'Runs the gallery')", [
+    admins.admin.id,
+  ]);
+  const [phone] = await enroll(admins.admin, "Phone");
+  if (phone) apps.set(admins.admin.email, phone);
+  await enroll(admins.owing, "Phone", "Tablet");
+
+  const workspace = await fillWorkspace(client, { owner: user, member, createAccount });
+  const helper = await createHelper();
+  const outposts = openOutposts();
+  return {
+    base,
+    mailbox: mail.web,
+    satellite: satellites[0]?.url ?? "",
+    people: { user, member, ...admins },
+    ...workspace,
+    empty: workspaceId,
+    query,
+    createAccount,
+    signIn,
+    enroll,
+    codeOf,
+    createApp,
+    signedInLongAgo,
+    confirmationLink,
+    linkOfMail,
+    /** A link that hands a person over to the satellite, as somebody else could have made it. */
+    handOver: async (account: Account) => {
+      const token = await mint(await signInAgain(account), { id: "", name: "notes", secret: "" });
+      return `${satellites[0]?.url ?? ""}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
+    },
+    /** Makes an override for an account and sends its mail. */
+    recover: async ({ email }: Pick<Account, "email">) => helper.send(email, await helper.override(email)),
+    override: async ({ email }: Pick<Account, "email">) => helper.override(email),
+    outposts,
+    /** The personal workspace of an account. */
+    ownWorkspace: async ({ id }: Account): Promise<string> => {
+      const [own] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [id]);
+      return own?.id ?? "";
+    },
+    async close() {
+      await outposts.close();
+      await helper.leave();
+      await client.end();
+    },
+  };
+}

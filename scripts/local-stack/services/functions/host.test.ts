@@ -117,6 +117,16 @@ describe("the functions' host", () => {
     expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
   });
 
+  // 64 KiB are what Deno reads of a connection at once.
+  test.each([0, 1, 65_000, 65_535, 65_536, 65_537, 131_072, 400_000])(
+    "a body of %i bytes arrives whole",
+    async (size) => {
+      const body = Array.from({ length: size }, (_, at) => String(at % 10)).join("");
+      const answer = await fetch(`${host.url}/echo`, { method: "POST", body });
+      expect((await answer.json()).body === body).toBe(true);
+    },
+  );
+
   test("a function that cannot be loaded answers 503, names its file and harms no other", async () => {
     const answer = await fetch(`${host.url}/broken`);
     expect(answer.status).toBe(503);

@@ -1,4 +1,5 @@
 import { GatewayError } from "./errors.ts";
+import { startTimeLimit } from "./time-limit.ts";
 
 /** Bodies may be this large (api.md, Conventions), in bytes. */
 export const bodyLimits = {
@@ -96,45 +97,68 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
   }
 
   return async (request, { limitBytes, check }) => {
-    if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
-    const chunks: Uint8Array[] = [];
-    let size = 0;
+    const declared = Number(request.headers.get("content-length") ?? Number.NaN);
+    if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
-    const reader = request.body?.getReader();
-    const startedAt = performance.now();
     try {
-      for (;;) {
-        const remainingMs = startedAt + budget.idleMs + (size / mebibyte) * budget.msPerMebibyte - performance.now();
-        const next = await within(Math.min(budget.idleMs, remainingMs), reader?.read());
-        if (!next || next.done) break;
-        size += next.value.byteLength;
-        if (size > limitBytes) throw tooLarge(limitBytes);
-        await held.add(next.value.byteLength);
-        chunks.push(next.value);
-      }
+      const bytes =
+        declared <= budget.uncheckedEach
+          ? await readAtOnce(request, { declared, held, limitMs: budget.idleMs })
+          : await readInPieces(request, { limitBytes, held, budget });
+      if (bytes.byteLength > limitBytes) throw tooLarge(limitBytes);
+      return { bytes, release: held.release };
     } catch (error) {
       held.release();
-      reader?.cancel().catch(() => {});
       if (error instanceof GatewayError) throw error;
       throw invalid("The body did not arrive whole.");
     }
-    return { bytes: concat(chunks, size), release: held.release };
   };
 }
 
-async function within<Result>(limitMs: number, work: Promise<Result> | undefined): Promise<Result | undefined> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new GatewayError("invalid_request", { status: 408, message: "The body did not arrive in time." })),
-      Math.max(0, limitMs),
-    );
-  });
+type Held = { add: (bytes: number) => Promise<void>; release: () => void };
+
+/** A body that is small by what its head says, which HTTP holds it to: a stream of it would cost more than all its reading. */
+async function readAtOnce(
+  request: Request,
+  { declared, held, limitMs }: { declared: number; held: Held; limitMs: number },
+): Promise<Uint8Array<ArrayBuffer>> {
+  await held.add(declared);
+  const bytes = new Uint8Array(await within(limitMs, request.arrayBuffer()));
+  await held.add(bytes.byteLength - declared);
+  return bytes;
+}
+
+async function readInPieces(
+  request: Request,
+  { limitBytes, held, budget }: { limitBytes: number; held: Held; budget: BodyBudget },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const reader = request.body?.getReader();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  const startedAt = performance.now();
   try {
-    return await Promise.race([work, limit]);
-  } finally {
-    clearTimeout(timer);
+    for (;;) {
+      const remainingMs = startedAt + budget.idleMs + (size / mebibyte) * budget.msPerMebibyte - performance.now();
+      const next = reader && (await within(Math.min(budget.idleMs, remainingMs), reader.read()));
+      if (!next || next.done) return concat(chunks, size);
+      size += next.value.byteLength;
+      if (size > limitBytes) throw tooLarge(limitBytes);
+      await held.add(next.value.byteLength);
+      chunks.push(next.value);
+    }
+  } catch (error) {
+    reader?.cancel().catch(() => {});
+    throw error;
   }
+}
+
+function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const limit = startTimeLimit(limitMs, () =>
+      reject(new GatewayError("invalid_request", { status: 408, message: "The body did not arrive in time." })),
+    );
+    work.then(resolve, reject).finally(limit.end);
+  });
 }
 
 function tooLarge(limitBytes: number): GatewayError {

@@ -2,6 +2,8 @@ import type { RunRoute } from "../database.ts";
 import type { Provider } from "../environment.ts";
 import { type ErrorCode, GatewayError } from "../errors.ts";
 import type { CallUse, OpenRun } from "../run.ts";
+import { startTimeLimit } from "../time-limit.ts";
+import { type AnswerBody, bodyOf } from "./answer-body.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached } from "./reachable.ts";
 
 /** design.md, Gateway: time limits of a provider call, in milliseconds. */
@@ -111,6 +113,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
   const startedAt = call.now();
   const connection = openConnection(call.clientLeft, call);
   let dispatched = false;
+  let answer: AnswerBody | undefined;
   try {
     const { path, body } = call.requestFor(route, provider);
     await ensureReachable(provider.baseUrl, {
@@ -140,12 +143,12 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
       connection.close();
       throw statusFailure(response.status);
     }
-    const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader();
-    const first = await reader.read();
-    if (first.done) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
+    answer = bodyOf(response);
+    let ahead = await answer.read();
+    if (!ahead) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
     const firstByteAt = call.now();
     connection.expectWithin(Number.POSITIVE_INFINITY);
-    let ahead: Uint8Array | undefined = first.value;
+    const { read, cancel } = answer;
     return {
       route,
       contentType: response.headers.get("content-type") ?? "",
@@ -156,7 +159,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
       cancel() {
         connection.close();
         // Deno now and then misses an abort that falls between two reads, and would let the provider write to its end.
-        reader.cancel().catch(() => undefined);
+        cancel();
       },
       async read() {
         if (ahead) {
@@ -166,12 +169,11 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
         }
         try {
           connection.expectWithin(call.limits.idleMs);
-          const { done, value } = await reader.read();
+          const bytes = await read();
           // A client that takes its time is no fault of the provider's: only the time in all runs on.
           connection.expectWithin(Number.POSITIVE_INFINITY);
-          if (!done) return value;
-          connection.close();
-          return undefined;
+          if (!bytes) connection.close();
+          return bytes;
         } catch (cause) {
           throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
         }
@@ -183,6 +185,8 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
       throw cause;
     }
     noteFailed(provider.baseUrl);
+    // An answer that is read at once may have begun.
+    if (answer?.atOnce) throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
     // Once the request is on its way, nothing tells whether it arrived, unless there was no connection at all.
     throw connection.explain(cause, { mayHaveCharged: dispatched && !isRefusedConnection(cause), retryable: true });
   }
@@ -200,11 +204,12 @@ const over = new Error("the call is over");
 /** One provider call's abort signal, with the reason it fell. */
 function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () => number; deadline: number }) {
   const controller = new AbortController();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let timerFallsAt = Number.POSITIVE_INFINITY;
-  let limitAt = deadline;
   let timedOut = false;
   let left = false;
+  const limit = startTimeLimit(deadline - now(), () => {
+    timedOut = true;
+    controller.abort(over);
+  });
   const leave = () => {
     left = true;
     controller.abort(over);
@@ -213,22 +218,9 @@ function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () =>
   if (clientLeft.aborted) leave();
 
   function close(): void {
-    clearTimeout(timer);
+    limit.end();
     clientLeft.removeEventListener("abort", leave);
     controller.abort(over);
-  }
-
-  function wait(): void {
-    clearTimeout(timer);
-    timerFallsAt = limitAt;
-    timer = setTimeout(fall, Math.max(0, limitAt - now()));
-  }
-
-  function fall(): void {
-    // What was due later than this timer has moved its limit, and nothing else.
-    timedOut = now() >= limitAt - 1;
-    if (timedOut) controller.abort(over);
-    else wait();
   }
 
   return {
@@ -240,8 +232,7 @@ function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () =>
     },
     /** Sets the time for the next thing to happen, within what is left in all. */
     expectWithin(limitMs: number): void {
-      limitAt = Math.min(deadline, now() + limitMs);
-      if (limitAt < timerFallsAt) wait();
+      limit.restart(Math.min(deadline - now(), limitMs));
     },
     explain(cause: unknown, options: Pick<ProviderFailure, "mayHaveCharged" | "retryable">): Error {
       close();

@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { startTimeLimit } from "./time-limit.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.runOnlyPendingTimers();
+  vi.useRealTimers();
+});
+
+test("a limit falls once, not before its time, and soon after", () => {
+  const fall = vi.fn();
+  startTimeLimit(1_000, fall);
+  vi.advanceTimersByTime(999);
+  expect(fall).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(26);
+  expect(fall).toHaveBeenCalledOnce();
+  vi.advanceTimersByTime(10_000);
+  expect(fall).toHaveBeenCalledOnce();
+});
+
+test("one that is set anew falls by its new time, however often", () => {
+  const fall = vi.fn();
+  const limit = startTimeLimit(100, fall);
+  for (let turn = 0; turn < 50; turn++) {
+    vi.advanceTimersByTime(90);
+    limit.restart(100);
+  }
+  expect(fall).not.toHaveBeenCalled();
+  limit.restart(Number.POSITIVE_INFINITY);
+  vi.advanceTimersByTime(100_000);
+  expect(fall).not.toHaveBeenCalled();
+  limit.restart(40);
+  vi.advanceTimersByTime(65);
+  expect(fall).toHaveBeenCalledOnce();
+});
+
+test("limits that have ended fall no more, and leave no timer behind", () => {
+  const fall = vi.fn();
+  const limits = Array.from({ length: 1_000 }, (_, n) => startTimeLimit(50 + n, fall));
+  expect(vi.getTimerCount()).toBe(1);
+  for (const { end } of limits) end();
+  vi.advanceTimersByTime(25);
+  expect(vi.getTimerCount()).toBe(0);
+  vi.advanceTimersByTime(10_000);
+  expect(fall).not.toHaveBeenCalled();
+});
+
+test("a limit that falls may end others, and set new ones", () => {
+  const told: string[] = [];
+  const other = startTimeLimit(60, () => told.push("other"));
+  startTimeLimit(50, () => {
+    told.push("first");
+    other.end();
+    startTimeLimit(100, () => told.push("second"));
+  });
+  vi.advanceTimersByTime(80);
+  expect(told).toEqual(["first"]);
+  vi.advanceTimersByTime(120);
+  expect(told).toEqual(["first", "second"]);
+});

@@ -1,0 +1,40 @@
+/** A limit that was set for something to happen. */
+export type TimeLimit = {
+  /** Sets it anew, in milliseconds from now; never, if infinite. */
+  restart: (limitMs: number) => void;
+  end: () => void;
+};
+
+/** How late a limit may fall, in milliseconds. */
+const precisionMs = 25;
+
+type Watched = { fallsAt: number; fall: () => void };
+const watched = new Set<Watched>();
+let looking = false;
+
+/**
+ * Calls `fall` once, should the limit be over before it is ended. Never early, and a little late: all limits of an isolate
+ * share one timer, since a call has several that hardly ever fall, and a timer for each takes as long as reading its body.
+ */
+export function startTimeLimit(limitMs: number, fall: () => void): TimeLimit {
+  const limit: Watched = { fallsAt: Number.POSITIVE_INFINITY, fall };
+  function restart(ms: number): void {
+    limit.fallsAt = performance.now() + ms;
+    watched.add(limit);
+    if (!looking) setTimeout(look, precisionMs);
+    looking = true;
+  }
+  restart(limitMs);
+  return { restart, end: () => void watched.delete(limit) };
+}
+
+function look(): void {
+  const now = performance.now();
+  for (const limit of watched) {
+    if (limit.fallsAt > now) continue;
+    watched.delete(limit);
+    limit.fall();
+  }
+  looking = watched.size > 0;
+  if (looking) setTimeout(look, precisionMs);
+}

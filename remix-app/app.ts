@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { HttpBindings } from "@hono/node-server";
-import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+import type { AppLoadContext, ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import type { Env } from "./env.server.ts";
 import { isGatewayCredential } from "./gateway/credential-syntax.ts";
@@ -14,6 +14,7 @@ import { requestOrigin } from "./http/origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
+import { createRouteHandlers } from "./http/route-handlers.ts";
 import { createRouteTable, manifestPath, type RouteVerdict, type Side } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
@@ -76,6 +77,9 @@ type RequestFacts = Pick<
   settle: () => Promise<void>;
 };
 
+/** What a request is to Remix; `routeId` is null for what Remix answers by itself. */
+type Routed = { context: AppLoadContext; routeId: string | null };
+
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
 export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
   const { settings, side } = runtime;
@@ -123,12 +127,12 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   if (clientDir) app.route("/", staticFiles(clientDir));
 
   const judgeOf = oncePerBuild((current) => createRouteTable(current, side));
-  const handlerOf = oncePerBuild((current) =>
-    createRequestHandler(current, development ? "development" : "production"),
+  const handlersOf = oncePerBuild((current) =>
+    createRouteHandlers(current, development ? "development" : "production"),
   );
 
-  async function remix(request: Request, context: AppLoadContext): Promise<Response> {
-    const response = await handlerOf(await build())(request, context);
+  async function remix(request: Request, { context, routeId }: Routed): Promise<Response> {
+    const response = await handlersOf(await build())(routeId)(request, context);
     // An error of the framework's own is in neither.
     const isOurs = /^application\/(problem\+)?json/.test(response.headers.get("content-type") ?? "");
     return context.surface === "api" && response.status >= 500 && !isOurs
@@ -162,7 +166,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const refusal = problem(code, { ...options, requestId: facts.requestId });
     if (facts.surface === "api" || !c.req.header("accept")?.includes("text/html")) return refusal;
     const context = await contextOf(facts, { ...nobody(), refusal });
-    return remix(new Request(new URL("/refused", facts.origin)), context);
+    return remix(new Request(new URL("/refused", facts.origin)), { context, routeId: null });
   }
 
   /** Answers what the AI gateway's clients ask of this server: in the same order, in that gateway's shape of errors. */
@@ -183,7 +187,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     // Whoever sends an Authorization header is asked for no origin, and no cookie of theirs is looked at.
     const context = await contextOf(facts, nobody());
     const asked = requestForRemix(request, { origin, pathname: verdict.pathname, body });
-    const answer = await handlerOf(await build())(asked, context);
+    const answer = await handlersOf(await build())(verdict.routeId)(asked, context);
     const isJson = answer.headers.get("content-type")?.startsWith("application/json");
     return isJson ? answer : refuseForGateway("internal_error", { requestId });
   }
@@ -216,7 +220,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     facts.personal = pathname !== manifestPath && !forApps;
     const context = await contextOf(facts, facts.personal ? { authorization, jar: facts.jar } : nobody());
-    return remix(requestForRemix(request, { origin: facts.origin, pathname: verdict.pathname, body }), context);
+    const { pathname: asked, routeId } = verdict;
+    return remix(requestForRemix(request, { origin: facts.origin, pathname: asked, body }), { context, routeId });
   });
 
   app.onError((error, c) => {

@@ -1,10 +1,10 @@
-import { matchRoutes } from "@remix-run/react";
 import type { ServerBuild } from "@remix-run/server-runtime";
+import { createRouteFinder } from "./route-finder.ts";
 
 /** What the route table says of a request before anything else is looked at. */
 export type RouteVerdict =
-  /** `pathname` is what Remix knows it by. */
-  | { status: "found"; authorization: Authorization; pathname: string }
+  /** `pathname` is what Remix knows it by; `routeId` is null for what Remix answers by itself. */
+  | { status: "found"; authorization: Authorization; pathname: string; routeId: string | null }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
@@ -30,7 +30,6 @@ export interface RouteHandle {
 }
 
 type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
-type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 
 /** Where Remix's client asks which modules a path needs: the same answer for everyone. */
 export const manifestPath = "/__manifest";
@@ -41,14 +40,16 @@ const satelliteStartPath = "/satellite";
 
 /** Compiles the routes of a build into a judge of paths and methods, for one side. */
 export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side): Judge {
-  const tree = childrenOf(build.routes, undefined);
+  const find = createRouteFinder(build.routes);
   return ({ pathname: asked, method }) => {
     if (side === "satellite" && asked === satelliteStartPath) return { status: "not-found" };
     const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
-    if (path === manifestPath && side === "platform") return judged({ method, pathname, allow: manifestMethods });
-    const leaf = matchRoutes(tree as never, path)?.at(-1)?.route as RouteNode | undefined;
-    const route = leaf && build.routes[leaf.id];
+    if (path === manifestPath && side === "platform") {
+      return judged({ method, pathname, routeId: null, allow: manifestMethods });
+    }
+    const routeId = find(path);
+    const route = routeId === null ? undefined : build.routes[routeId];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
     const { methods, authorization, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
@@ -56,33 +57,19 @@ export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side)
     // Servers ask for the URL itself; the framework's own spelling of it would wrap the answer.
     if (authorization && path !== pathname) return { status: "not-found" };
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return judged({ method, pathname, allow, ...(authorization ? { authorization } : {}) });
+    return judged({ method, pathname, routeId, allow, ...(authorization ? { authorization } : {}) });
   };
 }
 
 function judged(options: {
   method: string;
   pathname: string;
+  routeId: string | null;
   allow: readonly string[];
   authorization?: Authorization;
 }): RouteVerdict {
-  const { method, pathname, allow, authorization = "bearer" } = options;
+  const { method, pathname, routeId, allow, authorization = "bearer" } = options;
   return allow.includes(method)
-    ? { status: "found", authorization, pathname }
+    ? { status: "found", authorization, pathname, routeId }
     : { status: "method", allow: [...allow], authorization };
-}
-
-function childrenOf(routes: ServerBuild["routes"], parentId: string | undefined): RouteNode[] {
-  return Object.values(routes).flatMap((route) =>
-    route && route.parentId === parentId
-      ? [
-          {
-            id: route.id,
-            ...(route.path === undefined ? {} : { path: route.path }),
-            ...(route.index ? { index: true } : { children: childrenOf(routes, route.id) }),
-            ...(route.caseSensitive ? { caseSensitive: true } : {}),
-          },
-        ]
-      : [],
-  );
 }

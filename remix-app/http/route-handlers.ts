@@ -1,0 +1,45 @@
+import { createRequestHandler, type RequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+import { lineOf, segmentsOf } from "./route-finder.ts";
+
+/**
+ * Makes a request handler of Remix's own for each route, when it is first asked for, on a build of that route alone.
+ * Remix goes through all routes of its build some ten times a request, to match a path that the route table has matched
+ * already, and to make objects that are thrown away: with a hundred routes that costs more than everything else.
+ * @returns the handler of a route; for null that of the whole build
+ */
+export function createRouteHandlers(
+  build: ServerBuild,
+  mode: "development" | "production",
+): (routeId: string | null) => RequestHandler {
+  const handlers = new Map<string | null, RequestHandler>();
+  return (routeId) => {
+    const known = handlers.get(routeId);
+    if (known) return known;
+    const handler = createRequestHandler(routeId === null ? build : buildOfRoute(build, routeId), mode);
+    handlers.set(routeId, handler);
+    return handler;
+  };
+}
+
+/**
+ * The build as far as one route needs it: the route, those around it, and those at the beginnings of its path, which
+ * Remix names in each page so that its client can go there.
+ */
+export function buildOfRoute(build: ServerBuild, routeId: string): ServerBuild {
+  const { routes, assets } = build;
+  const path = segmentsOf(routes, routeId);
+  const kept = new Set(
+    Object.keys(routes)
+      .filter((id) => id === routeId || leadsTo(segmentsOf(routes, id), path))
+      .flatMap((id) => lineOf(routes, id)),
+  );
+  return { ...build, routes: pick(routes, kept), assets: { ...assets, routes: pick(assets.routes, kept) } };
+}
+
+function leadsTo(segments: string[], path: string[]): boolean {
+  return segments.length < path.length && segments.every((segment, index) => segment === path[index]);
+}
+
+function pick<Value>(all: Record<string, Value>, kept: ReadonlySet<string>): Record<string, Value> {
+  return Object.fromEntries(Object.entries(all).filter(([id]) => kept.has(id)));
+}

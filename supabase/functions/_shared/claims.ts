@@ -1,4 +1,14 @@
-import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, errors, jwtVerify, type RemoteJWKSet } from "jose";
+import {
+  createRemoteJWKSet,
+  decodeJwt,
+  decodeProtectedHeader,
+  type ExportedJWKSCache,
+  errors,
+  type JWKSCacheInput,
+  jwksCache,
+  jwtVerify,
+  type RemoteJWKSet,
+} from "jose";
 import { z } from "zod";
 
 /** Bounds on what one verification waits for. */
@@ -6,6 +16,8 @@ const jwksTimeoutMs = 1_000;
 const getUserTimeoutMs = 2_500;
 /** After a failed JWKS fetch, how long we go to the identity backend at once instead of trying again. */
 const jwksRetryAfterMs = 5_000;
+/** How many tokens' signatures are remembered; of more, the first goes. Some 2 MB. */
+export const maxRemembered = 1_000;
 
 const claimsSchema = z.object({
   sub: z.uuid(),
@@ -48,7 +60,12 @@ export type ClaimsVerifier = (accessToken: string, options: VerifyOptions) => Pr
 export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVerifier {
   const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;
   const issuer = `${supabaseUrl}/auth/v1`;
-  const jwks = createRemoteJWKSet(new URL(`${issuer}/.well-known/jwks.json`), { timeoutDuration: jwksTimeoutMs });
+  const keySet: Partial<ExportedJWKSCache> = {};
+  const jwks = createRemoteJWKSet(new URL(`${issuer}/.well-known/jwks.json`), {
+    timeoutDuration: jwksTimeoutMs,
+    [jwksCache]: keySet as JWKSCacheInput,
+  });
+  const remembered = rememberVerified();
   let jwksFailedAt = Number.NEGATIVE_INFINITY;
 
   async function keysAvailable(): Promise<boolean> {
@@ -84,9 +101,35 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
     const algorithm = algorithmOf(accessToken);
     if (algorithm === null) return { status: "refused" };
     if (!(await keysAvailable())) return askBackend(accessToken, verifyOptions);
-    if (hasNoKeys(jwks)) return askBackend(accessToken, verifyOptions);
+    const { jwks: keys } = keySet;
+    if (!keys?.keys.length) return askBackend(accessToken, verifyOptions);
     if (algorithm !== "ES256") return { status: "refused" };
-    return verifyLocally(accessToken, { jwks, issuer, now });
+    const known = remembered.find(accessToken, keys);
+    if (known) return known.exp > now() / 1000 ? { status: "valid", claims: known } : { status: "refused" };
+    const result = await verifyLocally(accessToken, { jwks, issuer, now });
+    // Where the set has changed meanwhile, nobody knows which one vouched for it.
+    if (result.status === "valid" && keys === keySet.jwks) remembered.add(accessToken, { claims: result.claims, keys });
+    return result;
+  };
+}
+
+/**
+ * Remembers tokens whose signature has been verified, so that the requests of a page and those after it verify it once.
+ * Nothing of it can be stale: the whole token is compared, its end is looked at on each use, and all is forgotten as
+ * soon as the key set is another one, which is fetched as often as ever. Whether the token's session lives, and what its
+ * account demands, no token says; that the database is asked on each request.
+ */
+function rememberVerified() {
+  let verifiedBy: object | undefined;
+  const verified = new Map<string, Claims>();
+  return {
+    find: (accessToken: string, keys: object) => (keys === verifiedBy ? verified.get(accessToken) : undefined),
+    add(accessToken: string, { claims, keys }: { claims: Claims; keys: object }) {
+      if (keys !== verifiedBy) verified.clear();
+      verifiedBy = keys;
+      if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? "");
+      verified.set(accessToken, Object.freeze(claims));
+    },
   };
 }
 
@@ -141,8 +184,4 @@ function algorithmOf(accessToken: string): string | null {
   } catch {
     return null;
   }
-}
-
-function hasNoKeys(jwks: RemoteJWKSet): boolean {
-  return (jwks.jwks()?.keys.length ?? 0) === 0;
 }

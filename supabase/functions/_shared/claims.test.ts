@@ -1,0 +1,106 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type ClaimsVerifier, createClaimsVerifier, maxRemembered } from "./claims.ts";
+
+const sub = "5f0c1d52-6f0e-4f9f-9f5e-0d2b8c1f2a3b";
+const identityHeaders = {};
+const keyPair = () => generateKeyPair("ES256");
+
+let server: Server;
+let supabaseUrl: string;
+let keys: { kid: string; pair: Awaited<ReturnType<typeof keyPair>> }[];
+let verify: ClaimsVerifier;
+let verifications: { mock: { calls: unknown[] } };
+
+beforeEach(async () => {
+  // Only the clock by which jose says when to fetch the keys again.
+  vi.useFakeTimers({ toFake: ["Date"] });
+  keys = [{ kid: "first", pair: await keyPair() }];
+  server = createServer(async (_request, response) => {
+    const published = keys.map(async ({ kid, pair }) => ({ ...(await exportJWK(pair.publicKey)), kid, alg: "ES256" }));
+    response.setHeader("content-type", "application/json").end(JSON.stringify({ keys: await Promise.all(published) }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  supabaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  verify = createClaimsVerifier({ supabaseUrl });
+  verifications = vi.spyOn(crypto.subtle, "verify");
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+/** @param expiresIn seconds */
+function tokenOf({ expiresIn = 3_600, email = "ada@example.test", by = keys[0] } = {}): Promise<string> {
+  if (!by) throw new Error("There is no key.");
+  const nowSeconds = Math.floor(Date.now() / 1_000);
+  return new SignJWT({ sub, session_id: sub, role: "authenticated", aal: "aal1", amr: [], email })
+    .setProtectedHeader({ alg: "ES256", kid: by.kid })
+    .setIssuer(`${supabaseUrl}/auth/v1`)
+    .setAudience("authenticated")
+    .setIssuedAt(nowSeconds)
+    .setExpirationTime(nowSeconds + expiresIn)
+    .sign(by.pair.privateKey);
+}
+
+const statusOf = async (token: string) => (await verify(token, { identityHeaders })).status;
+
+test("a token's signature is verified once, whatever asks for it", async () => {
+  const token = await tokenOf();
+  const first = await verify(token, { identityHeaders });
+  expect(await verify(token, { identityHeaders })).toEqual(first);
+  expect(first).toMatchObject({ status: "valid", claims: { sub, email: "ada@example.test" } });
+  expect(verifications.mock.calls).toHaveLength(1);
+});
+
+test("another payload under a signature that is known is refused", async () => {
+  const token = await tokenOf();
+  await statusOf(token);
+  const [header, , signature] = token.split(".");
+  const [, payload] = (await tokenOf({ email: "eve@example.test" })).split(".");
+  expect(await statusOf(`${header}.${payload}.${signature}`)).toBe("refused");
+  expect(await statusOf(token)).toBe("valid");
+});
+
+test("a token that is known is refused from the second of its end", async () => {
+  vi.setSystemTime(new Date("2026-03-01T00:00:00Z"));
+  const token = await tokenOf({ expiresIn: 60 });
+  expect(await statusOf(token)).toBe("valid");
+  vi.setSystemTime(new Date("2026-03-01T00:00:59.999Z"));
+  expect(await statusOf(token)).toBe("valid");
+  vi.setSystemTime(new Date("2026-03-01T00:01:00Z"));
+  expect(await statusOf(token)).toBe("refused");
+});
+
+test("a token that is known is refused once its key is withdrawn", async () => {
+  const token = await tokenOf();
+  expect(await statusOf(token)).toBe("valid");
+  keys = [{ kid: "second", pair: await keyPair() }];
+  vi.setSystemTime(Date.now() + 600_001);
+  expect(await statusOf(token)).toBe("refused");
+});
+
+test("what another key signed makes the keys known anew, and forgets what the key before had signed", async () => {
+  const token = await tokenOf();
+  expect(await statusOf(token)).toBe("valid");
+  keys = [{ kid: "second", pair: await keyPair() }];
+  vi.setSystemTime(Date.now() + 30_001);
+  expect(await statusOf(await tokenOf())).toBe("valid");
+  expect(await statusOf(token)).toBe("refused");
+});
+
+test(`of more than ${maxRemembered} tokens the first is verified again, and one fewer is not`, async () => {
+  const first = await tokenOf({ email: "first@example.test" });
+  await statusOf(first);
+  for (let index = 1; index < maxRemembered; index += 1) await statusOf(await tokenOf({ email: `${index}@a.test` }));
+  await statusOf(first);
+  expect(verifications.mock.calls).toHaveLength(maxRemembered);
+  await statusOf(await tokenOf({ email: "last@example.test" }));
+  await statusOf(first);
+  expect(verifications.mock.calls).toHaveLength(maxRemembered + 2);
+});

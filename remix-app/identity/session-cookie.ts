@@ -1,4 +1,4 @@
-import { combineChunks, createChunks, isChunkLike, stringFromBase64URL, stringToBase64URL } from "@supabase/ssr";
+import { combineChunks, createChunks, isChunkLike, stringToBase64URL } from "@supabase/ssr";
 import { z } from "zod";
 import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
 
@@ -22,6 +22,7 @@ export interface SessionCookieScope {
 }
 
 const encodingPrefix = "base64-";
+const encoded = /^base64-([\w-]+)$/;
 /** All cookies of ours together stay below 8 KB. */
 export const maxSessionCookieBytes = 6 * 1024;
 /** 400 days, the longest that browsers keep a cookie; the session itself ends at the identity backend. */
@@ -55,9 +56,11 @@ export function sessionCookieAttributes({ domain, secure }: SessionCookieScope):
 /** Reads the session from the request's cookies. Null where there is none, or it is not whole. */
 export async function readSessionCookie(jar: CookieJar, { name }: SessionCookieScope): Promise<StoredSession | null> {
   const value = await combineChunks(name, (chunk) => jar.get(chunk));
-  if (!value?.startsWith(encodingPrefix)) return null;
+  const [, text] = encoded.exec(value ?? "") ?? [];
+  if (text === undefined) return null;
   try {
-    return storedSession.parse(JSON.parse(stringFromBase64URL(value.slice(encodingPrefix.length))));
+    // Node's own decoder: the one of @supabase/ssr goes from character to character, which is the cost of a small page.
+    return storedSession.parse(JSON.parse(Buffer.from(text, "base64url").toString("utf8")));
   } catch {
     return null;
   }

@@ -2,13 +2,15 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
 
-const rows = {
-  workspaces: z.array(
-    z.object({ id: z.uuid(), name: z.string(), plan_id: z.string(), personal_user_id: z.uuid().nullable() }),
-  ),
-  members: z.array(z.object({ workspace_id: z.uuid(), role_id: z.uuid() })),
-  roles: z.array(z.object({ id: z.uuid(), name: z.string() })),
-};
+const rows = z.array(
+  z.object({
+    id: z.uuid(),
+    name: z.string(),
+    plan_id: z.string(),
+    personal_user_id: z.uuid().nullable(),
+    workspace_members: z.array(z.object({ role: z.object({ name: z.string() }) })),
+  }),
+);
 
 /** A workspace as one of its members sees it. */
 export interface Workspace {
@@ -29,28 +31,23 @@ export async function listWorkspaces(
   { id: userId, data }: User,
   { requestId }: { requestId: string },
 ): Promise<Workspace[]> {
-  const [workspaces, members, roles] = await Promise.all([
-    data.from("workspaces").select("id, name, plan_id, personal_user_id").order("name"),
-    data.from("workspace_members").select("workspace_id, role_id").eq("user_id", userId),
-    data.from("workspace_roles").select("id, name"),
-  ]);
-  for (const { error } of [workspaces, members, roles]) {
-    if (!error) continue;
+  const { data: found, error } = await data
+    .from("workspaces")
+    .select("id, name, plan_id, personal_user_id, workspace_members!inner(role:workspace_roles!inner(name))")
+    .eq("workspace_members.user_id", userId)
+    .order("name");
+  if (error) {
     console.error(`error request=${requestId} workspaces could not be read: ${error.code}`);
     throw problem("UNAVAILABLE", { requestId });
   }
-  const roleNames = new Map(rows.roles.parse(roles.data).map((role) => [role.id, role.name]));
-  const myRoles = new Map(
-    rows.members.parse(members.data).map((member) => [member.workspace_id, roleNames.get(member.role_id) ?? ""]),
-  );
-  return rows.workspaces
-    .parse(workspaces.data)
+  return rows
+    .parse(found)
     .map((row) => ({
       id: row.id,
       name: row.name,
       planId: row.plan_id,
       personal: row.personal_user_id === userId,
-      role: myRoles.get(row.id) ?? "",
+      role: row.workspace_members[0]?.role.name ?? "",
     }))
     .sort((a, b) => Number(b.personal) - Number(a.personal));
 }

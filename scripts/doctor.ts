@@ -3,27 +3,27 @@ import { readConfiguration } from "./doctor/configuration.ts";
 import { examine } from "./doctor/examine.ts";
 import type { Finding } from "./doctor/finding.ts";
 
-const usage = `npm run doctor -- [--env <file>] [--json]
+const usage = `npm run doctor -- [--env <file> …] [--json]
 
-Examines a configuration, and the project that it names, and says what is missing or unsafe. Changes nothing. Without
---env it takes the environment and .env, and where they name no project the running local stack. Exit code 1 where
-something fails.`;
+Examines a configuration, and the project that it names, and says what is missing or unsafe. Changes nothing. Several
+files are taken together, as the web server's and the functions'. Without --env it takes the environment and .env, and
+where they name no project the running local stack. Exit code 1 where something fails.`;
 
 const marks = { ok: "ok    ", warn: "warn  ", fail: "FAIL  ", unseen: "?     " } as const;
 
 try {
   const { values } = parseArgs({
-    options: { env: { type: "string" }, json: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+    options: { env: { type: "string", multiple: true }, json: { type: "boolean" }, help: { type: "boolean", short: "h" } },
   });
   if (values.help) console.log(usage);
-  else await run({ file: values.env, json: values.json === true });
+  else await run({ files: values.env, json: values.json === true });
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));
   process.exitCode = 1;
 }
 
-async function run({ file, json }: { file: string | undefined; json: boolean }): Promise<void> {
-  const configuration = readConfiguration(file);
+async function run({ files, json }: { files: string[] | undefined; json: boolean }): Promise<void> {
+  const configuration = readConfiguration(files);
   const findings = await examine(configuration);
   if (json) console.log(JSON.stringify({ source: configuration.source, findings }, null, 2));
   else print(configuration.source, findings);

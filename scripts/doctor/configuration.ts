@@ -17,15 +17,17 @@ const runningStack = z.object({
 });
 
 /**
- * The configuration to examine: the file that was named; else the environment with `.env` below it, where they name a
+ * The configuration to examine: the files that were named, later ones before earlier ones; else the environment with `.env` below it, where they name a
  * project; else the running local stack.
  * @throws Error saying what to do where there is none
  */
-export function readConfiguration(file: string | undefined): Configuration {
-  if (file !== undefined) {
-    if (!existsSync(file))
-      throw new Error(`There is no file ${file}: name the one that the web server is started with.`);
-    return { source: file, settings: parseEnvFile(readFileSync(file, "utf8")), local: false };
+export function readConfiguration(files: readonly string[] | undefined): Configuration {
+  if (files !== undefined) {
+    const missing = files.find((file) => !existsSync(file));
+    if (missing !== undefined)
+      throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
+    const settings = Object.assign({}, ...files.map((file) => parseEnvFile(readFileSync(file, "utf8"))));
+    return { source: files.join(" and "), settings, local: false };
   }
   const below = existsSync(".env") ? parseEnvFile(readFileSync(".env", "utf8")) : {};
   const settings = { ...below, ...process.env };

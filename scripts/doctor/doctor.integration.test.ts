@@ -4,9 +4,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, expect, test } from "vitest";
+import { withDatabase } from "../local-stack/database.ts";
+import { demoTenant } from "../local-stack/services/oidc/stand-ins.ts";
 import { readStack } from "../test/stack.ts";
 
-const { supabase } = readStack();
+const { supabase, oidc } = readStack();
+const microsoft = { OAUTH_PROVIDERS: "azure", MICROSOFT_LOGIN_URL: `${oidc}/azure` };
 const directory = mkdtempSync(path.join(tmpdir(), "doctor-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
@@ -56,7 +59,52 @@ test("a provider that is off at the backend, and a challenge that nobody checks,
   ]);
   expect(code).toBe(1);
   const { findings } = JSON.parse(said) as { findings: { level: string; about: string }[] };
-  expect(findings.filter(({ level }) => level === "fail").map(({ about }) => about)).toContain("bot challenge");
+  const failed = findings.filter(({ level }) => level === "fail").map(({ about }) => about);
+  expect(failed).toEqual(["Microsoft", "bot challenge"]);
+});
+
+test.each([
+  ["the backend's tenant", demoTenant, 0, `accounts of tenant ${demoTenant} alone`],
+  ["another tenant", crypto.randomUUID(), 1, `the backend sends people to ${new URL(oidc).origin}/azure`],
+])("%s for Microsoft's accounts", async (_, tenant, code, says) => {
+  const found = await doctor(["--env", configure({ ...microsoft, MICROSOFT_TENANT: tenant })]);
+  expect(found.said).toContain(says);
+  expect(found.code).toBe(code);
+});
+
+test("several files are one configuration, the later ones before the earlier ones", async () => {
+  const web = configure({ SUPABASE_URL: "http://127.0.0.1:9" });
+  const functions = path.join(directory, "functions.env");
+  writeFileSync(functions, `SUPABASE_URL=${supabase.url}\nGATEWAY_DB_URL=${supabase.dbUrl}\n`);
+  const { said, code } = await doctor(["--env", web, "--env", functions]);
+  expect(said).toContain("answers and takes both keys");
+  expect(said).toContain("GATEWAY_DB_URL logs in as postgres");
+  expect(code).toBe(1);
+});
+
+test("a database whose record lacks the last migration is behind", async () => {
+  const name = `doctor_${crypto.randomUUID().replaceAll("-", "")}`;
+  const dbUrl = Object.assign(new URL(supabase.dbUrl), { pathname: `/${name}` }).href;
+  const onStack = (sql: string) => withDatabase(supabase.dbUrl, (client) => client.query(sql));
+  const { rows } = await onStack("select version, name from supabase_migrations.schema_migrations order by version");
+  const last = rows.pop() as { version: string };
+  await onStack(`create database ${name}`);
+  try {
+    await withDatabase(dbUrl, async (client) => {
+      await client.query("create schema supabase_migrations");
+      await client.query(
+        "create table supabase_migrations.schema_migrations (version text, name text, statements text[])",
+      );
+      const insert =
+        "insert into supabase_migrations.schema_migrations select * from json_to_recordset($1) as r(version text, name text)";
+      await client.query(insert, [JSON.stringify(rows)]);
+    });
+    const { said, code } = await doctor(["--env", configure({ SUPABASE_DB_URL: dbUrl })]);
+    expect(said).toContain(`1 missing, the first is ${last.version}`);
+    expect(code).toBe(1);
+  } finally {
+    await onStack(`drop database ${name} with (force)`);
+  }
 });
 
 test("a project that does not answer, and a file that is not there, are said in a line", async () => {

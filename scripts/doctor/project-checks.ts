@@ -1,6 +1,7 @@
 import path from "node:path";
 import { z } from "zod";
 import type { Env } from "../../remix-app/env.server.ts";
+import { isTenantAddress } from "../../remix-app/identity/microsoft-tenant.ts";
 import { createServiceClient } from "../../remix-app/identity/service-client.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
 import { findMissingMigrations } from "../local-stack/missing-migrations.ts";
@@ -107,6 +108,7 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
       findings.push(fail("providers", `${off.join(", ")} in OAUTH_PROVIDERS, and off at the identity backend.`));
     else if (env.OAUTH_PROVIDERS.length > 0)
       findings.push(ok("providers", `${env.OAUTH_PROVIDERS.join(", ")}: on at the backend`));
+    if (env.OAUTH_PROVIDERS.includes("azure") && settings.data.external.azure) findings.push(await checkTenant(env));
     if (settings.data.disable_signup) findings.push(warn("sign-up", "the identity backend lets nobody sign up."));
   }
   const keys = keySet.safeParse(
@@ -136,6 +138,21 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
     ),
   );
   return findings;
+}
+
+/** Where the backend sends people who sign in with Microsoft: to our tenant, or to one that takes strangers. */
+async function checkTenant(env: Env): Promise<Finding> {
+  const url = `${env.SUPABASE_URL}/auth/v1/authorize?provider=azure&redirect_to=${encodeURIComponent(env.BASE_URL)}`;
+  const answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(askLimitMs) }).catch(() => null);
+  const leadsTo = answer?.headers.get("location");
+  if (!leadsTo) return unseen("Microsoft", "the backend does not say where it sends people");
+  if (await isTenantAddress(leadsTo, env))
+    return ok("Microsoft", `accounts of tenant ${env.MICROSOFT_TENANT} alone, here and at the backend`);
+  const { origin, pathname } = new URL(leadsTo);
+  return fail(
+    "Microsoft",
+    `the backend sends people to ${origin}/${pathname.split("/")[1]}, and MICROSOFT_TENANT is ${env.MICROSOFT_TENANT}: each such sign-in is refused. Give the backend's URL for azure that tenant.`,
+  );
 }
 
 /** A sign-in that no account can have tells whether the backend wants a bot challenge (422 or 400 `captcha_failed`). */

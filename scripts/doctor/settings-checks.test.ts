@@ -56,7 +56,16 @@ describe("addresses", () => {
     ["https", {}, []],
     ["no https", { BASE_URL: "http://app.example.com" }, ["without https"]],
     ["a project in the clear", { SUPABASE_URL: "http://project.example.com" }, ["in the clear"]],
+    ["a rehearsal", { BASE_URL: "http://localhost:4100", SUPABASE_URL: "http://127.0.0.1:54321" }, []],
+    [
+      "a project that only sounds like this machine",
+      { SUPABASE_URL: "http://localhost.example.com" },
+      ["in the clear"],
+    ],
     ["a parent domain", { PARENT_DOMAIN: "example.com" }, []],
+    ["somebody else's domain", { PARENT_DOMAIN: "example.org" }, ["app.example.com is not under it"]],
+    ["a domain that ends alike", { PARENT_DOMAIN: "ample.com" }, ["app.example.com is not under it"]],
+    ["one origin of two", { PARENT_DOMAIN: "example.com", WEB_ALLOWED_ORIGINS: "https://app.example.org" }, []],
     ["a public suffix", { BASE_URL: "https://a.co.uk", PARENT_DOMAIN: "co.uk" }, ["strangers register"]],
     ["a host's suffix", { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" }, ["strangers register"]],
   ])("%s", (_, change, expected) => {

@@ -1,4 +1,5 @@
 import { getPublicSuffix } from "tldts";
+import { isLoopback } from "#shared/loopback.ts";
 import { type Env, parseEnv } from "../../remix-app/env.server.ts";
 import { readEnvironment } from "../../supabase/functions/_gateway/environment.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
@@ -72,10 +73,16 @@ export function checkAddresses(env: Env): Finding[] {
   const findings: Finding[] = [];
   if (production && protocol !== "https:") {
     findings.push(
-      fail("address", `BASE_URL is ${env.BASE_URL}: without https cookies are not Secure, and passkeys do not work.`),
+      isLoopback(hostname)
+        ? warn("address", `BASE_URL is ${env.BASE_URL}: for a rehearsal. Only browsers of this machine get there.`)
+        : fail(
+            "address",
+            `BASE_URL is ${env.BASE_URL}: without https cookies are not Secure, and passkeys do not work.`,
+          ),
     );
   }
-  if (production && new URL(env.SUPABASE_URL).protocol !== "https:") {
+  const project = new URL(env.SUPABASE_URL);
+  if (production && project.protocol !== "https:" && !isLoopback(project.hostname)) {
     findings.push(fail("address", "SUPABASE_URL is not https: sessions and keys would travel in the clear."));
   }
   if (production && env.TRUSTED_PROXY_HOPS === 0) {
@@ -86,12 +93,13 @@ export function checkAddresses(env: Env): Finding[] {
       ),
     );
   }
-  findings.push(...checkCookieDomain(env, hostname));
+  findings.push(...checkCookieDomain(env));
   return findings.some(({ level }) => level === "fail") ? findings : [ok("address", env.BASE_URL), ...findings];
 }
 
-function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV }: Env, hostname: string): Finding[] {
-  if (parent === undefined) return [ok("cookies", `for ${hostname} alone`)];
+function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV, BASE_URL, WEB_ALLOWED_ORIGINS = [] }: Env): Finding[] {
+  const hosts = [BASE_URL, ...WEB_ALLOWED_ORIGINS].map((each) => new URL(each).hostname);
+  if (parent === undefined) return [ok("cookies", `for ${hosts.join(", ")} alone`)];
   if (getPublicSuffix(parent, { allowPrivateDomains: true }) === parent) {
     return [
       fail(
@@ -100,8 +108,10 @@ function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV }: Env, hostname: s
       ),
     ];
   }
-  if (hostname !== parent && !hostname.endsWith(`.${parent}`)) {
-    return [warn("cookies", `PARENT_DOMAIN is ${parent}, and BASE_URL is not under it: it takes no effect.`)];
+  const outside = hosts.filter((host) => host !== parent && !host.endsWith(`.${parent}`));
+  if (outside.length > 0) {
+    const says = `PARENT_DOMAIN is ${parent}, and ${outside.join(", ")} is not under it: it takes no effect there. Correct one of the two.`;
+    return [(outside.length === hosts.length ? fail : warn)("cookies", says)];
   }
   const shared = `shared by every host under ${parent}`;
   return [NODE_ENV === "production" ? warn("cookies", `${shared}: each of them must be yours`) : ok("cookies", shared)];
@@ -121,14 +131,6 @@ export function checkFeatures(env: Env): Finding[] {
           ),
         ]
       : [];
-  const tenant = env.OAUTH_PROVIDERS.includes("azure")
-    ? [
-        ok(
-          "Microsoft",
-          `accounts of tenant ${env.MICROSOFT_TENANT} alone; the backend's URL for azure must name the same`,
-        ),
-      ]
-    : [];
   const policy = env.REQUIRED_MFA_POLICY_ENABLED
     ? []
     : [
@@ -137,7 +139,7 @@ export function checkFeatures(env: Env): Finding[] {
           "REQUIRED_MFA_POLICY_ENABLED is off: what is required stays enforced, and admins cannot change it.",
         ),
       ];
-  return [...mail, ...bypass, ...tenant, ...policy];
+  return [...mail, ...bypass, ...policy];
 }
 
 /** The functions' settings, where they stand with the web server's: GATEWAY_DB_URL says so. */

@@ -13,7 +13,11 @@ const marks = { ok: "ok    ", warn: "warn  ", fail: "FAIL  ", unseen: "?     " }
 
 try {
   const { values } = parseArgs({
-    options: { env: { type: "string", multiple: true }, json: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+    options: {
+      env: { type: "string", multiple: true },
+      json: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
+    },
   });
   if (values.help) console.log(usage);
   else await run({ files: values.env, json: values.json === true });

@@ -13,14 +13,15 @@ export function GatewayGuide({ baseUrl }: { baseUrl: string }) {
         label="Chat from TypeScript"
         code={`import OpenAI from "openai";
 
+// A key, and the id of a model from the list above.
+const { GATEHOUSE_API_KEY, GATEHOUSE_MODEL = "" } = process.env;
+
 const client = new OpenAI({
   baseURL: "${baseUrl}",
-  apiKey: process.env.GATEHOUSE_API_KEY,
+  apiKey: GATEHOUSE_API_KEY,
 });
-
-const models = await client.models.list();
 const answer = await client.chat.completions.create({
-  model: models.data[0].id,
+  model: GATEHOUSE_MODEL,
   messages: [{ role: "user", content: "Hello" }],
 });
 console.log(answer.choices[0].message.content);`}

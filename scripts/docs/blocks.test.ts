@@ -22,6 +22,11 @@ describe("readBlocks", () => {
     expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is no label/)]);
   });
 
+  test("refuses a language that nobody checks, and takes what is only shown", () => {
+    const { faults } = readBlocks("a.md", "```bash\nls\n```\n\n```mermaid\nx\n```\n\n```\nplain\n```\n");
+    expect(faults.map(renderFault)).toEqual([expect.stringContaining("a.md:1: nobody checks “bash”")]);
+  });
+
   test("refuses a block that is not closed", () => {
     expect(readBlocks("a.md", "```sh\nls\n").faults).toEqual([
       { file: "a.md", line: 1, message: "the block is not closed" },

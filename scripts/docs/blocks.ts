@@ -14,12 +14,25 @@ export type Need = keyof typeof needs;
 
 const languages = ["sh", "ts", "js", "python", "sql", "json", "ini"] as const;
 export type Language = (typeof languages)[number];
+/** What is shown and is no program: pictures, shapes with remarks in them, and plain text, which has no language. */
+const shown = ["mermaid", "jsonc", ""];
 
 /** A fenced block of a document, as far as it is in a language that is checked. */
 export type Block = { file: string; line: number; language: Language; need?: Need; text: string };
 
 /** Something that is wrong with a document, and where. */
 export type Fault = { file: string; line: number; message: string };
+
+/** Whether a block is to be run here: it needs nothing that is not, and its language is one that does something. */
+export function isRunnable({ language, need }: Block): boolean {
+  if (language === "json" || language === "ini") return false;
+  return need === undefined || need === "python";
+}
+
+/** Why a block is not run. */
+export function excuseOf({ language, need }: Block): string {
+  return need ? needs[need] : `${language} does nothing`;
+}
 
 /** A fault as editors and people read it. */
 export function renderFault({ file, line, message }: Fault): string {
@@ -50,7 +63,11 @@ export function readBlocks(file: string, markdown: string): { blocks: Block[]; f
     at = end;
     const [name = "", ...labels] = info.trim().split(/\s+/);
     const language = languages.find((each) => each === name);
-    if (!language) continue;
+    if (!language) {
+      const known = [...languages, ...shown.filter((each) => each !== "")].join(", ");
+      if (!shown.includes(name)) faults.push({ file, line, message: `nobody checks “${name}”: use one of ${known}` });
+      continue;
+    }
     const label = labels[0]?.replace(/^needs=/, "");
     const need = (Object.keys(needs) as Need[]).find((each) => each === label);
     if (labels.length > 1 || (label !== undefined && !need)) {

@@ -1,12 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { withDatabase } from "../local-stack/database.ts";
 import { readStack } from "../test/stack.ts";
-import { type Block, type Fault, readBlocks, renderFault } from "./blocks.ts";
+import { type Block, type Fault, isRunnable, readBlocks, renderFault } from "./blocks.ts";
 import { guides, readDocument } from "./documents.ts";
-import { isRunnable, openWorkplace, runBlock } from "./run-block.ts";
+import { openWorkplace, runBlock } from "./run-block.ts";
 
 const stack = readStack();
+/** The README's are run by e2e/tour.spec.ts, among what else its reader does. */
 const runnable = guides
+  .filter((file) => file !== "README.md")
   .map((file) => ({ file, blocks: readBlocks(file, readDocument(file)).blocks.filter(isRunnable) }))
   .filter(({ blocks }) => blocks.length > 0);
 

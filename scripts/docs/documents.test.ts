@@ -1,7 +1,8 @@
 import { globSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { type Fault, readBlocks, renderFault } from "./blocks.ts";
+import { type Fault, isRunnable, readBlocks, renderFault } from "./blocks.ts";
 import { decisions, guides, readDocument } from "./documents.ts";
+import { notRun } from "./not-run.ts";
 import { parseBlock } from "./parse-block.ts";
 import { linkFaults, npmFaults, pathFaults } from "./references.ts";
 import { readSections, schemaNames, unknownSettings, unwrittenSettings } from "./settings.ts";
@@ -22,6 +23,16 @@ describe("what the documents say", () => {
       if (message !== undefined) faults.push({ file, line: block.line, message });
     }
     expect(readable(faults)).toEqual([]);
+  });
+
+  test("a block that is not run is known for it, by its first line", () => {
+    const blocks = guides.flatMap((file) => readBlocks(file, readDocument(file)).blocks);
+    const named = blocks
+      .filter((block) => !isRunnable(block))
+      .map(({ file, need, language, text }) => {
+        return `${file} ${need ?? language}: ${text.split("\n")[0]}`;
+      });
+    expect(named).toEqual(notRun);
   });
 
   test.each([...guides, ...decisions])("%s names scripts, files and headings that are there", (file) => {

@@ -17,7 +17,7 @@ const lockAttempts = 20;
  */
 export type Workplace = { directory: string; stack: Stack; remove: () => Promise<void> };
 
-const checkout = ["package.json", "node_modules", "remix-app", "supabase", "scripts", "docs"];
+const checkout = ["package.json", "node_modules", "remix-app", "supabase", "scripts", "docs", "build"];
 
 /** Makes a workplace for the blocks of one document, which may leave files for each other. */
 export async function openWorkplace(stack: Stack): Promise<Workplace> {
@@ -29,12 +29,6 @@ export async function openWorkplace(stack: Stack): Promise<Workplace> {
   // By itself curl takes an error's answer for success.
   await writeFile(path.join(directory, ".curlrc"), "silent\nshow-error\nfail-with-body\n");
   return { directory, stack, remove: () => rm(directory, { recursive: true, force: true }) };
-}
-
-/** Whether a block is to be run here: it needs nothing that is not, and its language is one that does something. */
-export function isRunnable({ language, need }: Block): boolean {
-  if (language === "json" || language === "ini") return false;
-  return need === undefined || need === "python";
 }
 
 /** Runs a block. @returns what went wrong */

@@ -1,0 +1,86 @@
+import type { Page } from "playwright/test";
+import { renderFault } from "../scripts/docs/blocks.ts";
+import { readDocument } from "../scripts/docs/documents.ts";
+import { openWorkplace, runBlock } from "../scripts/docs/run-block.ts";
+import { readTour } from "../scripts/docs/tour.ts";
+import { readStack } from "../scripts/test/stack.ts";
+import { confirmationLink } from "./mailbox.ts";
+import { expect, type Person, signIn, test } from "./test.ts";
+
+const stack = readStack();
+const demo = stack.users.find(({ role }) => role === "user");
+if (!demo) throw new Error("The stack has no demo user.");
+const [satellite] = stack.satellites;
+
+type Visit = { page: Page; newcomer: Person };
+
+/** What the README's bold words mean, to somebody who reads its tour for the first time. */
+const deeds: Record<string, (visit: Visit) => Promise<void>> = {
+  "Create an account": async ({ page, newcomer }) => {
+    await page.goto(stack.base);
+    await page.getByRole("link", { name: "Create an account" }).click();
+    await page.getByLabel("Email").fill(newcomer.email);
+    await page.getByLabel("Password").fill(newcomer.password);
+    await page.getByRole("button", { name: "Create account" }).click();
+    await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  },
+  "Confirm and sign in": async ({ page, newcomer }) => {
+    await page.goto(await confirmationLink(newcomer.email));
+    await page.getByRole("button", { name: "Confirm and sign in" }).click();
+    await expect(page.getByRole("link", { name: /workspace/ }).filter({ hasText: "Personal" })).toBeVisible();
+  },
+  "Sign out": async ({ page }) => {
+    await page.getByRole("button", { name: "Account menu" }).click();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
+    await signIn(page, demo);
+  },
+  "Demo workspace": ({ page }) => page.getByRole("link", { name: /Demo workspace/ }).click(),
+  "AI studio": ({ page }) => page.getByRole("link", { name: "AI studio" }).click(),
+  Runs: async ({ page }) => {
+    await page.getByRole("link", { name: "Runs", exact: true }).click();
+    await page
+      .getByRole("link", { name: /demo-chat/ })
+      .first()
+      .click();
+    for (const figure of ["Tokens in", "Provider's cost", "Billed credits"]) {
+      await expect(page.getByText(figure, { exact: true })).toBeVisible();
+    }
+  },
+  Keys: async ({ page }) => {
+    await page.getByRole("link", { name: "Keys", exact: true }).click();
+    await expect(page.getByRole("link", { name: "New key" })).toBeVisible();
+  },
+  "Sign in": async ({ page }) => {
+    await page.goto(satellite?.url ?? "");
+    await page.getByRole("link", { name: "Sign in" }).click();
+  },
+  "Continue as demo@gatehouse.test": async ({ page }) => {
+    await page.getByRole("button", { name: `Continue as ${demo.email}` }).click();
+    await expect(page.getByText(`Signed in as ${demo.email}`)).toBeVisible();
+  },
+};
+
+test("the README's tour does what it says, from signing up to the doctor's word", async ({ page, newcomer }) => {
+  const workplace = await openWorkplace(stack);
+  const done: string[] = [];
+  try {
+    for (const step of readTour("README.md", readDocument("README.md"), "Five minutes with it")) {
+      if (step.kind === "words") {
+        const deed = deeds[step.words];
+        expect(deed, `the tour says “${step.words}”, and nobody here knows what to do then`).toBeDefined();
+        await test.step(step.words, () => deed?.({ page, newcomer }));
+        done.push(step.words);
+      } else {
+        const { file, line } = step.block;
+        await test.step(`${file}:${line}`, async () => {
+          const message = await runBlock(step.block, workplace);
+          expect(message === undefined ? "" : renderFault({ file, line, message })).toBe("");
+        });
+      }
+    }
+  } finally {
+    await workplace.remove();
+  }
+  expect(done).toEqual(Object.keys(deeds));
+});

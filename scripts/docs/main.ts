@@ -1,0 +1,35 @@
+import { spawnSync } from "node:child_process";
+import { startStack } from "../test/start-stack.ts";
+import { excuseOf, isRunnable, readBlocks, renderFault } from "./blocks.ts";
+import { guides, readDocument } from "./documents.ts";
+import { readCommands, unknownCommands } from "./supabase-commands.ts";
+
+/**
+ * `npm run test:docs`: what the documents say, on a stack of its own where GATEHOUSE_STACK names none. `npm test` has all
+ * of it in its tiers, but for the Supabase CLI's commands, whose help takes seconds to say.
+ */
+const documents = guides.map((file) => ({ file, ...readBlocks(file, readDocument(file)) }));
+const faults = documents.flatMap(({ file, blocks }) => unknownCommands(file, blocks.flatMap(readCommands)));
+for (const fault of faults) console.error(renderFault(fault));
+
+const checks = [
+  { needsStack: false, command: ["vitest", "run", "--project", "unit", "scripts/docs"] },
+  { needsStack: true, command: ["vitest", "run", "--project", "integration", "scripts/docs", "scripts/doctor"] },
+  { needsStack: true, command: ["playwright", "test", "e2e/tour.spec.ts", "e2e/satellite-example.spec.ts"] },
+];
+const stack = process.env.GATEHOUSE_STACK ? undefined : await startStack();
+const failed = checks.filter(({ needsStack, command: [name = "", ...args] }) => {
+  const env = needsStack && stack ? { ...process.env, GATEHOUSE_STACK: stack.file } : process.env;
+  return spawnSync(name, args, { stdio: "inherit", env }).status !== 0;
+});
+await stack?.stop();
+
+const blocks = documents.flatMap((document) => document.blocks);
+const idle = blocks.filter((block) => !isRunnable(block));
+console.log(
+  `\n${blocks.length} blocks in ${guides.length} documents: ${blocks.length - idle.length} run, ${idle.length} do not:`,
+);
+for (const [excuse, some] of Map.groupBy(idle, excuseOf))
+  console.log(`  ${String(some.length).padStart(2)}  ${excuse}`);
+for (const { command } of failed) console.error(`failed: ${command.join(" ")}`);
+process.exitCode = failed.length + faults.length === 0 ? 0 : 1;

@@ -1,0 +1,40 @@
+import { spawnSync } from "node:child_process";
+import type { Block, Fault } from "./blocks.ts";
+
+/** A command of the Supabase CLI that a block asks for. */
+export type SupabaseCommand = { line: number; words: string[]; flags: string[] };
+
+/** Reads a block's commands of the Supabase CLI: the words that name one, and its flags. */
+export function readCommands({ line, text }: Block): SupabaseCommand[] {
+  return text.split("\n").flatMap((each, index) => {
+    const said = /^\s*npx supabase (.*)$/.exec(each.replace(/\s#.*$/, ""))?.[1];
+    if (said === undefined) return [];
+    const parts = said.trim().split(/\s+/);
+    const firstFlag = parts.findIndex((part) => part.startsWith("-"));
+    return [
+      {
+        line: line + 1 + index,
+        words: firstFlag < 0 ? parts : parts.slice(0, firstFlag),
+        flags: parts.filter((part) => part.startsWith("--")).map((flag) => flag.split("=")[0] ?? flag),
+      },
+    ];
+  });
+}
+
+/** Commands and flags that the CLI of this checkout does not have, by its own help. It needs no project for that. */
+export function unknownCommands(file: string, commands: readonly SupabaseCommand[]): Fault[] {
+  return commands.flatMap(({ line, words, flags }) => {
+    const name = `supabase ${words.join(" ")}`;
+    const help = helpOf(words);
+    if (!help.includes(`  ${name}`)) return [{ file, line, message: `there is no command “${name}”` }];
+    return flags
+      .filter((flag) => !help.split(/[^\w-]+/).includes(flag))
+      .map((flag) => ({ file, line, message: `“${name}” has no flag ${flag}` }));
+  });
+}
+
+/** Of a command that is not there it is the help of the one above. */
+function helpOf(words: readonly string[]): string {
+  const env = { ...process.env, SUPABASE_TELEMETRY_DISABLED: "1" };
+  return spawnSync("supabase", [...words, "--help"], { encoding: "utf8", env }).stdout;
+}

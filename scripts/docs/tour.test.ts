@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { readTour } from "./tour.ts";
+
+const text =
+  "# A\n\n**Not here**\n\n## The tour\n\n1. Press **One** and **Two**:\n\n   ```sh\n   echo **no**\n   ```\n2. **Three**\n\n## After\n\n**Nor here**\n";
+
+test("readTour reads bold words and blocks in their order, of its section alone", () => {
+  expect(readTour("a.md", text, "The tour")).toEqual([
+    { kind: "words", words: "One" },
+    { kind: "words", words: "Two" },
+    { kind: "block", block: { file: "a.md", line: 9, language: "sh", text: "echo **no**\n" } },
+    { kind: "words", words: "Three" },
+  ]);
+});
+
+test("readTour refuses a section that is not there", () => {
+  expect(() => readTour("a.md", text, "Five minutes")).toThrow("no section");
+});

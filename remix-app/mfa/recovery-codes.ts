@@ -54,30 +54,15 @@ export async function recoveryState(
  */
 export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {
   const codes = Array.from({ length: codesAtOnce }, newCode);
-  await replaceCodes(context, { userId, codes });
-  await recordEvent(context, { userId, kind: "recovery_codes_created" });
-  return codes.map((code) => code.match(/.{4}/g)?.join("-") ?? code);
-}
-
-/**
- * Takes all recovery codes from an account that has nothing left to recover.
- * @throws Response 503 UNAVAILABLE where they are still there
- */
-export async function removeRecoveryCodes(context: AppLoadContext, userId: string): Promise<void> {
-  await replaceCodes(context, { userId, codes: [] });
-}
-
-async function replaceCodes(
-  { env, requestId }: AppLoadContext,
-  { userId, codes }: { userId: string; codes: string[] },
-): Promise<void> {
-  const { error } = await createServiceClient(env)
+  const { error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("replace_mfa_recovery_codes", {
       subject_id: userId,
       code_hashes: codes.map((code) => recoveryCodeHash(code, userId)),
     });
-  if (error) throw problem("UNAVAILABLE", { requestId });
+  if (error) throw problem("UNAVAILABLE", { requestId: context.requestId });
+  await recordEvent(context, { userId, kind: "recovery_codes_created" });
+  return codes.map((code) => code.match(/.{4}/g)?.join("-") ?? code);
 }
 
 /** What is stored of a code: see the comment on private.mfa_recovery_codes. */

@@ -1,41 +1,48 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
-import { type AuthFailure, generalFailure } from "../identity/auth-errors.ts";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 import type { User } from "../identity/user.ts";
-import { listAuthenticators } from "./authenticators.ts";
-import { removeRecoveryCodes } from "./recovery-codes.ts";
+import { defaultName } from "./authenticators.ts";
 
-export type Removal = { removed: true } | ({ removed: false } & AuthFailure);
+const answered = z.union([
+  z.object({ outcome: z.literal("deleted"), name: z.string().nullable() }),
+  z.object({ outcome: z.enum(["last_of_required", "insufficient_aal", "not_found"]) }),
+]);
 
 /**
  * Removes an authenticator of the signed-in user, and with the last one the recovery codes, which have nothing left to
- * recover. The last one of an account that is required to have one stays.
- * @throws Response 503, as {@link listAuthenticators} and {@link removeRecoveryCodes}
+ * recover. One that is gone already is removed. The owner is told.
+ * @returns false where it is the last one of an account that must have one
+ * @throws Response 403 MFA_REQUIRED where the session has yet to prove one, 503 UNAVAILABLE
  */
 export async function removeAuthenticator(
   context: AppLoadContext,
   { user, factorId }: { user: User; factorId: string },
-): Promise<Removal> {
-  const verified = (await listAuthenticators(context)).filter((authenticator) => authenticator.verified);
-  const removed = verified.find(({ id }) => id === factorId);
-  const others = verified.filter((authenticator) => authenticator !== removed);
-  if (others.length === 0 && user.mfa.policy === "required") {
-    return { removed: false, status: 400, message: lastOfRequired };
+): Promise<boolean> {
+  const { env, requestId, session } = context;
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("delete_authenticator", { subject_id: user.id, actor_session_id: user.sessionId, target_id: factorId });
+  const answer = answered.safeParse(data);
+  if (error || !answer.success) {
+    console.error(`error request=${requestId} an authenticator was not removed: ${error?.code ?? "unexpected answer"}`);
+    throw problem("UNAVAILABLE", { requestId });
   }
-  if (removed) {
-    const { auth } = context.session.authClient();
-    const { error } = await auth.mfa.unenroll({ factorId });
-    if (error) {
-      const failure = generalFailure(error);
-      return { removed: false, ...(failure ?? { status: 400, message: "It could not be removed. Try again." }) };
+  switch (answer.data.outcome) {
+    case "deleted": {
+      // The token says less from now on: a new one says so at once.
+      await session.authClient().auth.refreshSession();
+      const details = { name: answer.data.name || defaultName };
+      await recordEvent(context, { userId: user.id, kind: "authenticator_removed", details });
+      return true;
     }
-    // The token says less from now on: a new one says so at once.
-    await auth.refreshSession();
-    await recordEvent(context, { userId: user.id, kind: "authenticator_removed", details: { name: removed.name } });
+    case "not_found":
+      return true;
+    case "last_of_required":
+      return false;
+    case "insufficient_aal":
+      throw problem("MFA_REQUIRED", { requestId });
   }
-  if (others.length === 0) await removeRecoveryCodes(context, user.id);
-  return { removed: true };
 }
-
-const lastOfRequired =
-  "This account must have an authenticator, and this is its last one. Add another one first, then remove this one.";

@@ -30,10 +30,12 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const factorId = factorIdSchema.safeParse((await readForm(request, context)).get("factorId"));
   if (!factorId.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  const removal = await removeAuthenticator(context, { user, factorId: factorId.data });
-  if (removal.removed) throw redirect(securityPath);
-  return data({ message: removal.message }, { status: removal.status });
+  if (await removeAuthenticator(context, { user, factorId: factorId.data })) throw redirect(securityPath);
+  return data({ message: lastOfRequired }, { status: 400 });
 }
+
+const lastOfRequired =
+  "This account must have an authenticator, and this is its last one. Add another one first, then remove this one.";
 
 export default function RemoveAuthenticatorPage() {
   const { authenticator, last, required } = useLoaderData<typeof loader>();

@@ -1,0 +1,125 @@
+import { describe, expect } from "vitest";
+import { createActor, failureOf } from "./actors.ts";
+import { openPool } from "./ai-fixtures.ts";
+import { createUser, type Database, enrollFactor, one, signIn, test } from "./database.ts";
+
+const required = { version: 1, required: true, boundary: 0, primaryBoundary: null, recovery: "none", generation: 1 };
+
+interface Deletion {
+  userId: string;
+  sessionId: string;
+  factorId: string;
+}
+
+async function deleteAuthenticator(db: Database, { userId, sessionId, factorId }: Deletion) {
+  const { answer } = await one<{ answer: { outcome: string; name?: string } }>(db, {
+    sql: "select private.delete_authenticator($1, $2, $3) as answer",
+    values: [userId, sessionId, factorId],
+  });
+  return answer;
+}
+
+/** Someone whose session proved the second of two authenticators, with a recovery code. */
+async function createOwner(db: Database, { policy }: { policy?: object } = {}) {
+  const appMetadata = policy ? { platform_required_mfa: policy } : {};
+  const { id: userId } = await createUser(db, { appMetadata });
+  const otherId = await enrollFactor(db, { userId });
+  const factorId = await enrollFactor(db, { userId });
+  const { session_id: sessionId } = await signIn(db, { userId, factorId });
+  await db.query(
+    `insert into auth.mfa_amr_claims (id, session_id, authentication_method, created_at, updated_at)
+     select gen_random_uuid(), $1, method, now(), now() from unnest(array['password', 'totp']) as method`,
+    [sessionId],
+  );
+  await db.query("select private.replace_mfa_recovery_codes($1, $2)", [userId, ["00".repeat(32)]]);
+  return { userId, sessionId, factorId, otherId };
+}
+
+const leftOf = async (db: Database, { userId, sessionId }: { userId: string; sessionId: string }) =>
+  one<{ factors: number; codes: number; aal: string; proofs: string[] }>(db, {
+    sql: `select
+        (select count(*)::integer from auth.mfa_factors where user_id = $1) as factors,
+        (select count(*)::integer from private.mfa_recovery_codes where user_id = $1) as codes,
+        (select aal::text from auth.sessions where id = $2) as aal,
+        array(select authentication_method from auth.mfa_amr_claims where session_id = $2 order by 1) as proofs`,
+    values: [userId, sessionId],
+  });
+
+describe("delete_authenticator", () => {
+  test("takes one of two away, and leaves what the session proved by the other", async ({ db }) => {
+    const { otherId, ...owner } = await createOwner(db, { policy: required });
+    const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
+    expect(answer).toEqual({ outcome: "deleted", name: `app ${otherId}` });
+    expect(await leftOf(db, owner)).toEqual({ factors: 1, codes: 1, aal: "aal2", proofs: ["password", "totp"] });
+    expect(await deleteAuthenticator(db, { ...owner, factorId: otherId })).toEqual({ outcome: "not_found" });
+  });
+
+  test("takes from the sessions that it raised what it had proven, and no more", async ({ db }) => {
+    const owner = await createOwner(db);
+    expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
+    expect(await leftOf(db, owner)).toEqual({ factors: 1, codes: 1, aal: "aal1", proofs: ["password"] });
+    expect(await deleteAuthenticator(db, { ...owner, factorId: owner.otherId })).toEqual({
+      outcome: "insufficient_aal",
+    });
+  });
+
+  test("takes the recovery codes along with the last one of an account that need not have one", async ({ db }) => {
+    const { otherId, ...owner } = await createOwner(db);
+    await deleteAuthenticator(db, { ...owner, factorId: otherId });
+    expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
+    expect(await leftOf(db, owner)).toMatchObject({ factors: 0, codes: 0 });
+  });
+
+  test.for([
+    ["must have one", required],
+    ["is under recovery", { ...required, required: false, recovery: "in_progress" }],
+    ["has a policy that nobody can read", { ...required, version: 2 }],
+  ] as const)(
+    "keeps the last one of an account that %s, whose unfinished ones do not count",
+    async ([, policy], { db }) => {
+      const { otherId, ...owner } = await createOwner(db, { policy });
+      await enrollFactor(db, { userId: owner.userId, status: "unverified" });
+      await deleteAuthenticator(db, { ...owner, factorId: otherId });
+      expect(await deleteAuthenticator(db, owner)).toEqual({ outcome: "last_of_required" });
+      expect(await leftOf(db, owner)).toMatchObject({ factors: 2, codes: 1, aal: "aal2" });
+    },
+  );
+
+  test("finds nobody else's, and asks for a proof by this very session", async ({ db }) => {
+    const [owner, other] = [await createOwner(db), await createOwner(db)];
+    expect(await deleteAuthenticator(db, { ...owner, factorId: other.factorId })).toEqual({ outcome: "not_found" });
+    const { session_id: unproved } = await signIn(db, { userId: owner.userId });
+    for (const sessionId of [unproved, other.sessionId]) {
+      expect(await deleteAuthenticator(db, { ...owner, sessionId })).toEqual({ outcome: "insufficient_aal" });
+    }
+    expect(await leftOf(db, other)).toMatchObject({ factors: 2, codes: 1 });
+  });
+
+  test("of 50 calls at once for both of an account that must have one takes one", async () => {
+    const { db, close } = openPool(20);
+    const owner = await createOwner(db, { policy: required });
+    try {
+      // A session of each, so that neither is out for want of a proof.
+      const { session_id: otherSession } = await signIn(db, { userId: owner.userId, factorId: owner.otherId });
+      const calls = Array.from({ length: 50 }, (_, n) =>
+        n % 2 === 0
+          ? { userId: owner.userId, factorId: owner.factorId, sessionId: otherSession }
+          : { userId: owner.userId, factorId: owner.otherId, sessionId: owner.sessionId },
+      );
+      const answers = await Promise.all(calls.map((call) => deleteAuthenticator(db, call)));
+      expect(answers.filter(({ outcome }) => outcome === "deleted")).toHaveLength(1);
+      expect(await leftOf(db, owner)).toMatchObject({ factors: 1, codes: 1 });
+    } finally {
+      await db.query("delete from auth.users where id = $1", [owner.userId]);
+      await close();
+    }
+  });
+});
+
+test("nobody but the service role takes authenticators away", async ({ db }) => {
+  const claims = await createActor(db, {});
+  const ask = () => db.query("select private.delete_authenticator($1, null, null)", [claims.sub]);
+  expect(await failureOf(() => db.asUser(claims, ask))).toMatchObject({ code: "42501" });
+  expect(await failureOf(() => db.asRole("anon", ask))).toMatchObject({ code: "42501" });
+  expect(await failureOf(() => db.asRole("gateway", ask))).toMatchObject({ code: "42501" });
+});

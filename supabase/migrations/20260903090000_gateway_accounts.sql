@@ -6,7 +6,6 @@ create function ai.round_half_even(amount numeric, scale integer) returns numeri
   immutable
   security invoker
   parallel safe
-  set search_path = ''
 as $$
 declare
   shifted numeric := amount * ('1e' || scale)::numeric;
@@ -82,6 +81,8 @@ comment on table ai.credit_accounts is
 comment on column ai.credit_accounts.balance is
   'The sum of the account''s ledger. Settling at true cost may take it below zero; a reservation never does.';
 comment on column ai.credit_accounts.reserved is 'Held by runs that have not settled yet.';
+
+create unique index credit_accounts_owner_idx on ai.credit_accounts (coalesce(workspace_id, user_id));
 
 create table ai.credit_ledger (
   id bigint generated always as identity primary key,

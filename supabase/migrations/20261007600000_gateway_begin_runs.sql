@@ -1,17 +1,16 @@
 -- Calls that arrive while others are being decided about are decided about together: one flight, one commit and one
 -- wait for the disk for all of them. Each is admitted or refused for itself, as by ai.begin_run.
 
-create function ai.lock_rate_windows(window_scope text, subjects uuid[]) returns void
+create function ai.lock_minutes(window_scope text, subjects uuid[]) returns void
   language plpgsql
   volatile
   security invoker
 as $$
+declare
+  there bigint;
 begin
-  if (
-    select count(*) from ai.rate_windows w where w.scope = window_scope and w.subject_id = any (subjects)
-  ) < (
-    select count(distinct s) from unnest(subjects) as s
-  ) then
+  select count(*) into there from ai.rate_windows w where w.scope = window_scope and w.subject_id = any (subjects);
+  if there < cardinality(subjects) then
     insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
     select distinct window_scope, s, date_trunc('minute', now()), 0, 0 from unnest(subjects) as s order by s
     on conflict do nothing;
@@ -23,9 +22,9 @@ begin
   for no key update;
 end
 $$;
-comment on function ai.lock_rate_windows(text, uuid[]) is
+comment on function ai.lock_minutes(text, uuid[]) is
   'Locks the minutes of some subjects in order, and makes those that are not there before it holds any.';
-revoke execute on function ai.lock_rate_windows(text, uuid[]) from public, anon, authenticated;
+revoke execute on function ai.lock_minutes(text, uuid[]) from public, anon, authenticated;
 
 create function ai.lock_budgets(budget_scope text, subjects uuid[], workspaces uuid[]) returns void
   language plpgsql
@@ -42,150 +41,201 @@ $$;
 comment on function ai.lock_budgets(text, uuid[], uuid[]) is 'Locks budgets of one scope in order.';
 revoke execute on function ai.lock_budgets(text, uuid[], uuid[]) from public, anon, authenticated;
 
-create function ai.lock_payers(callers ai.caller[]) returns void
+create function ai.lock_rows(locks ai.lock_list) returns integer
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  workspaces uuid[];
-  members uuid[];
-  there integer;
-  payer record;
+  accounts integer;
 begin
-  select
-    array_agg(distinct c.workspace_id) filter (where (c.plan).payer = 'workspace'),
-    array_agg(distinct c.actor_id) filter (where (c.plan).payer = 'member' and c.actor_is_member)
-  into workspaces, members
-  from unnest(callers) as c
-  where c.app_id is null;
-  if members is null then
-    perform from ai.credit_accounts a where a.workspace_id = any (workspaces) order by a.id for no key update;
-  else
-    perform from ai.credit_accounts a
-    where a.id in (
-      select w.id from ai.credit_accounts w where w.workspace_id = any (workspaces)
-      union all
-      select m.id from ai.credit_accounts m where m.user_id = any (members)
-    )
-    order by a.id
-    for no key update;
+  if locks.keys is not null then
+    perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
   end if;
-  get diagnostics there = row_count;
-  if there < coalesce(cardinality(workspaces), 0) + coalesce(cardinality(members), 0) then
-    for payer in
-      select distinct
-        (c.plan).payer as kind,
-        case (c.plan).payer when 'member' then c.actor_id else c.workspace_id end as id,
-        (c.plan).initial_credits
-      from unnest(callers) as c
-      where c.app_id is null and ((c.plan).payer = 'workspace' or c.actor_is_member)
-      order by 2
-    loop
-      perform ai.open_credit_account(payer.kind, payer.id, payer.initial_credits);
-    end loop;
+  if locks.key_minutes is not null then
+    perform ai.lock_minutes('key', locks.key_minutes);
   end if;
+  if locks.key_budgets is not null then
+    perform ai.lock_budgets('key', locks.key_budgets, locks.budget_workspaces);
+  end if;
+  if locks.app_budgets is not null then
+    perform ai.lock_budgets('app', locks.app_budgets, locks.budget_workspaces);
+  end if;
+  if locks.workspace_minutes is not null then
+    perform ai.lock_minutes('workspace', locks.workspace_minutes);
+  end if;
+  if locks.workspace_budgets is not null then
+    perform ai.lock_budgets('workspace', locks.workspace_budgets, locks.budget_workspaces);
+  end if;
+  perform from ai.credit_accounts a
+  where coalesce(a.workspace_id, a.user_id) = any (locks.payers)
+  order by a.id
+  for no key update;
+  get diagnostics accounts = row_count;
+  return accounts;
 end
 $$;
-comment on function ai.lock_payers(ai.caller[]) is
-  'Locks the balances that callers pay from in order: those that are there, then those it opens.';
-revoke execute on function ai.lock_payers(ai.caller[]) from public, anon, authenticated;
+comment on function ai.lock_rows(ai.lock_list) is
+  'Takes the locks of several calls before the first of them is decided about, in the order that begin_run and '
+  'settle_runs keep, so that batches, single calls and settlements cannot lock each other out. Returns how many balances '
+  'are there.';
+revoke execute on function ai.lock_rows(ai.lock_list) from public, anon, authenticated;
 
-create function ai.lock_for(callers ai.caller[]) returns void
+create function ai.add_locks(locks ai.lock_list, callers ai.caller[]) returns ai.lock_list
   language plpgsql
-  volatile
+  stable
   security invoker
 as $$
 declare
   caller ai.caller;
-  admissible ai.caller[] := '{}';
-  unnoted uuid[] := '{}';
-  limited_keys uuid[] := '{}';
-  workspaces uuid[] := '{}';
-  limited_workspaces uuid[] := '{}';
-  lineages uuid[] := '{}';
-  apps uuid[] := '{}';
-  budgets text[] := '{}';
 begin
   foreach caller in array callers loop
     continue when caller.source is null or caller.refused is not null or caller.plan is null;
-    admissible := array_append(admissible, caller);
-    workspaces := array_append(workspaces, caller.workspace_id);
     if caller.key_id is not null and (caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute') then
-      unnoted := array_append(unnoted, caller.key_id);
+      locks.keys := array_append(locks.keys, caller.key_id);
     end if;
     if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
-      limited_keys := array_append(limited_keys, caller.lineage_id);
+      locks.key_minutes := array_append(locks.key_minutes, caller.lineage_id);
     end if;
     if num_nonnulls(
       (caller.plan).requests_per_minute, (caller.policy).requests_per_minute,
       (caller.plan).tokens_per_minute, (caller.policy).tokens_per_minute
     ) > 0 then
-      limited_workspaces := array_append(limited_workspaces, caller.workspace_id);
+      locks.workspace_minutes := array_append(locks.workspace_minutes, caller.workspace_id);
+    end if;
+    if 'key' = any (caller.budgets) then
+      locks.key_budgets := array_append(locks.key_budgets, caller.lineage_id);
+    end if;
+    if 'app' = any (caller.budgets) then
+      locks.app_budgets := array_append(locks.app_budgets, caller.app_id);
+    end if;
+    if 'workspace' = any (caller.budgets) then
+      locks.workspace_budgets := array_append(locks.workspace_budgets, caller.workspace_id);
     end if;
     if cardinality(caller.budgets) > 0 then
-      budgets := budgets || caller.budgets;
-      lineages := array_append(lineages, caller.lineage_id);
-      apps := array_append(apps, caller.app_id);
+      locks.budget_workspaces := array_append(locks.budget_workspaces, caller.workspace_id);
+    end if;
+    if caller.app_id is null and ((caller.plan).payer = 'workspace' or caller.actor_is_member) then
+      locks.payers := array_append(
+        locks.payers, case (caller.plan).payer when 'member' then caller.actor_id else caller.workspace_id end
+      );
     end if;
   end loop;
+  return locks;
+end
+$$;
+comment on function ai.add_locks(ai.lock_list, ai.caller[]) is 'Adds to a list of locks what calls of these callers need.';
+revoke execute on function ai.add_locks(ai.lock_list, ai.caller[]) from public, anon, authenticated;
 
-  -- In begin_run's order: key, app, workspace, balance; each kind by id.
-  if cardinality(unnoted) > 0 then
-    perform from ai.keys k where k.id = any (unnoted) order by k.id for no key update;
-  end if;
-  if cardinality(limited_keys) > 0 then
-    perform ai.lock_rate_windows('key', limited_keys);
-  end if;
-  if 'key' = any (budgets) then
-    perform ai.lock_budgets('key', lineages, workspaces);
-  end if;
-  if 'app' = any (budgets) then
-    perform ai.lock_budgets('app', apps, workspaces);
-  end if;
-  if cardinality(limited_workspaces) > 0 then
-    perform ai.lock_rate_windows('workspace', limited_workspaces);
-  end if;
-  if 'workspace' = any (budgets) then
-    perform ai.lock_budgets('workspace', workspaces, workspaces);
-  end if;
-  if cardinality(admissible) > 0 then
-    perform ai.lock_payers(admissible);
+create function ai.open_payers(callers ai.caller[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  payer record;
+begin
+  for payer in
+    select distinct
+      (c.plan).payer as kind,
+      case (c.plan).payer when 'member' then c.actor_id else c.workspace_id end as id,
+      (c.plan).initial_credits
+    from unnest(callers) as c
+    where c.source is not null
+      and c.refused is null
+      and c.app_id is null
+      and ((c.plan).payer = 'workspace' or c.actor_is_member)
+    order by 2
+  loop
+    perform ai.open_credit_account(payer.kind, payer.id, payer.initial_credits);
+  end loop;
+end
+$$;
+comment on function ai.open_payers(ai.caller[]) is 'Opens the accounts of callers that have none, in order, after those are locked that are there.';
+revoke execute on function ai.open_payers(ai.caller[]) from public, anon, authenticated;
+
+create function ai.note_use(keys uuid[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  if keys is not null then
+    update ai.keys k set last_used_at = now()
+    where k.id = any (keys) and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
   end if;
 end
 $$;
-comment on function ai.lock_for(ai.caller[]) is
-  'Takes the locks of several calls before the first of them is decided about, in the order that begin_run and '
-  'settle_runs keep, so that batches, single calls and settlements cannot lock each other out.';
-revoke execute on function ai.lock_for(ai.caller[]) from public, anon, authenticated;
+comment on function ai.note_use(uuid[]) is 'Notes, to a minute, that keys are in use. They are locked.';
+revoke execute on function ai.note_use(uuid[]) from public, anon, authenticated;
+
+create function ai.admit_together(calls jsonb) returns json
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  plain ai.plain_calls := ai.find_plain_calls(calls);
+  locks ai.lock_list := plain.locks;
+  admitted record;
+  answers json[] := array_fill(null::json, array[jsonb_array_length(calls)]);
+  callers ai.caller[] := '{}';
+begin
+  if cardinality(plain.places) is distinct from cardinality(answers) then
+    for place in 1..cardinality(answers) loop
+      continue when place = any (plain.places);
+      callers[place] := ai.credential_of(calls -> place - 1);
+    end loop;
+    locks := ai.add_locks(locks, callers);
+  end if;
+  if ai.lock_rows(locks) < cardinality(locks.payers) and callers <> '{}' then
+    perform ai.open_payers(callers);
+  end if;
+  if plain.places is not null then
+    perform ai.note_use((plain.locks).keys);
+    admitted := ai.admit_plain_calls(plain.calls, (plain.locks).budget_workspaces is not null);
+    for at in 1..coalesce(cardinality(admitted.places), 0) loop
+      answers[admitted.places[at]] := admitted.answers[at];
+    end loop;
+  end if;
+  -- Each for itself: what was not plain, and what there is no room for.
+  for place in 1..cardinality(answers) loop
+    if answers[place] is null then
+      answers[place] := ai.admit(
+        calls -> place - 1, coalesce(callers[place], ai.credential_of(calls -> place - 1))
+      );
+    end if;
+  end loop;
+  return array_to_json(answers);
+end
+$$;
+comment on function ai.admit_together(jsonb) is 'Decides about calls as ai.begin_runs says, waiting for locks as long as it takes.';
+revoke execute on function ai.admit_together(jsonb) from public, anon, authenticated;
 
 -- Definer: as begin_run.
-create function ai.begin_runs(calls jsonb) returns jsonb
+create function ai.begin_runs(calls jsonb) returns json
   language plpgsql
   volatile
   security definer
   set search_path = ''
   set plan_cache_mode = force_generic_plan
+  -- Rows are found by key here, however few there were when the plan was made.
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
   -- Whoever holds a lock longer holds up its own calls alone: the others are asked about again, each by itself.
   set lock_timeout = '100ms'
 as $$
 declare
-  callers ai.caller[] := '{}';
-  answers jsonb[] := '{}';
+  answers json;
 begin
-  for place in 0..jsonb_array_length(calls) - 1 loop
-    if calls -> place ? 'idempotency_key' then
-      raise exception 'a call with an idempotency key waits for its like, and is asked about alone' using errcode = 'feature_not_supported';
-    end if;
-    perform ai.note_begin(calls -> place);
-    callers := array_append(callers, ai.credential_of(calls -> place));
-  end loop;
-  perform ai.lock_for(callers);
-  for place in 0..jsonb_array_length(calls) - 1 loop
-    answers := array_append(answers, ai.admit(calls -> place, callers[place + 1]));
-  end loop;
+  if jsonb_path_exists(calls, '$[*].idempotency_key') then
+    raise exception 'a call with an idempotency key waits for its like, and is asked about alone' using errcode = 'feature_not_supported';
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended(c.run_tail, 1)) from jsonb_to_recordset(calls) as c (run_tail text);
+  answers := ai.admit_together(calls);
   perform ai.begin_in_time();
-  return to_jsonb(answers);
+  return answers;
 end
 $$;
 comment on function ai.begin_runs(jsonb) is

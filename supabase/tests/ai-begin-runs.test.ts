@@ -129,7 +129,7 @@ describe("ai.begin_runs", () => {
     await expect.poll(() => db.query(sleeping)).toHaveLength(1);
     const batch = db.query(
       `do $$ begin
-         perform ai.lock_rate_windows('key', array['${subject}']::uuid[]);
+         perform ai.lock_minutes('key', array['${subject}']::uuid[]);
          perform pg_sleep(0.5);
        end $$`,
     );

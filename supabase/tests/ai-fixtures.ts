@@ -149,14 +149,10 @@ export async function admitAlone(db: Database, call: object | undefined): Promis
 
 /** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
-  const rows = await db.query<{ answer: Begun }>(
-    `with calls as materialized (
-       select c.value as call, ai.credential_of(c.value) as caller from jsonb_array_elements($1) as c
-     ), locked as materialized (select ai.lock_for(array_agg(caller)) from calls)
-     select ai.admit(call, caller) as answer from locked, calls`,
-    [JSON.stringify(calls)],
-  );
-  return rows.map(({ answer }) => answer);
+  const [row] = await db.query<{ answers: Begun[] }>("select ai.admit_together($1) as answers", [
+    JSON.stringify(calls),
+  ]);
+  return row?.answers ?? [];
 }
 
 type OutcomeChanges = {

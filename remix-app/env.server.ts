@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { microsoftTenant } from "./identity/microsoft-tenant.ts";
-import { oauthProviderNames } from "./identity/oauth-providers.ts";
+import { microsoftTenant } from "./oauth/microsoft-tenant.ts";
+import { oauthProviderNames } from "./oauth/providers.ts";
 
 /** A whole origin; what follows it is cut off. */
 export const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);

@@ -1,4 +1,4 @@
-import { providerLabel } from "../identity/oauth-providers.ts";
+import { providerLabel } from "../oauth/providers.ts";
 
 const labels: Record<string, string> = {
   password: "Password",

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { providerLabel } from "../identity/oauth-providers.ts";
+import { providerLabel } from "../oauth/providers.ts";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { Account } from "./accounts.ts";
 import { count } from "./count.ts";

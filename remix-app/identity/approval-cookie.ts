@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Env } from "../env.server.ts";
 import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
-import { derivedKey } from "./derived-key.ts";
+import { derivedKey } from "../keys/derived-key.ts";
 
 /** spec.md, Cookies. It is no remember-me token: it counts beside the one session that it was made for. */
 const cookieName = "ttr_mfa_mobile_approval";

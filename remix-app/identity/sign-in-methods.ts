@@ -3,7 +3,7 @@ import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { providerLabel } from "./oauth-providers.ts";
+import { providerLabel } from "../oauth/providers.ts";
 import { createServiceClient } from "./service-client.ts";
 import type { User } from "./user.ts";
 

@@ -3,9 +3,9 @@ import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { type AuthFailure, generalFailure } from "../identity/auth-errors.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
-import { type OfferedProviders, offeredProviders } from "../identity/offered-providers.ts";
 import { readSignInMethods } from "../identity/sign-in-methods.ts";
 import type { User } from "../identity/user.ts";
+import { type OfferedProviders, offeredProviders } from "../oauth/offered-providers.ts";
 
 /** The ways in which an account can be signed in to again, of those that are offered here. */
 export interface WaysAgain {

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { exactAmounts } from "../studio/exact-amounts.ts";
-import { readCredits } from "../studio/usage.ts";
+import { readCredits } from "../studio/usage/usage.ts";
 import { readWindowQuery } from "../studio/window-query.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 

@@ -2,8 +2,8 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../http/json-body.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
-import { rotationSchema } from "../studio/key-schema.ts";
-import { rotateKey } from "../studio/keys.ts";
+import { rotationSchema } from "../studio/keys/key-schema.ts";
+import { rotateKey } from "../studio/keys/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate` (api.md). */

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
-import { revokeKey } from "../studio/keys.ts";
+import { revokeKey } from "../studio/keys/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };

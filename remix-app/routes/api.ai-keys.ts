@@ -2,10 +2,10 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-r
 import { readJson } from "../http/json-body.ts";
 import { readPageQuery } from "../http/page-query.ts";
 import { requireFreshUser } from "../identity/user.ts";
-import { parseBudgets } from "../studio/budget-amount.ts";
+import { parseBudgets } from "../studio/budgets/budget-amount.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
-import { newKeySchema } from "../studio/key-schema.ts";
-import { createKey, listKeys } from "../studio/keys.ts";
+import { newKeySchema } from "../studio/keys/key-schema.ts";
+import { createKey, listKeys } from "../studio/keys/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 const permission = "manage_ai_keys";

@@ -1,9 +1,9 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../http/json-body.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { changeAiPolicy, policyChange, readAiPolicy } from "../studio/ai-policy.ts";
-import { parseBudgets } from "../studio/budget-amount.ts";
+import { parseBudgets } from "../studio/budgets/budget-amount.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
+import { changeAiPolicy, policyChange, readAiPolicy } from "../studio/policy/ai-policy.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };

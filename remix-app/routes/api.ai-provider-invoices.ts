@@ -3,9 +3,9 @@ import { parseExactJson } from "#shared/exact-json.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { readJson } from "../http/json-body.ts";
 import { readPageQuery } from "../http/page-query.ts";
+import { listProviderInvoices } from "../studio/costs/provider-imports.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
-import { listProviderInvoices } from "../studio/provider-imports.ts";
-import { recordInvoice } from "../studio/record-invoice.ts";
+import { recordInvoice } from "../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../studio/studio-reader.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 

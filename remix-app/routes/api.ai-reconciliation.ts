@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { reconcileCosts } from "../studio/costs/provider-imports.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
-import { reconcileCosts } from "../studio/provider-imports.ts";
 import { requireStudioReader } from "../studio/studio-reader.ts";
 import { readWindowQuery } from "../studio/window-query.ts";
 

@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { readRun, runBody } from "../studio/runs.ts";
+import { readRun, runBody } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}` (api.md): one run with its steps. */

@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readPageQuery } from "../http/page-query.ts";
 import { problem } from "../http/problem.ts";
-import { runFilter } from "../studio/run-schema.ts";
-import { listRuns, runBody } from "../studio/runs.ts";
+import { runFilter } from "../studio/runs/run-schema.ts";
+import { listRuns, runBody } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs?…` (api.md): by range, model, feature, status, key, app or request id. */

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
 import { exactAmounts } from "../studio/exact-amounts.ts";
-import { readUsage, usageDimensions, usageQuery } from "../studio/usage.ts";
+import { readUsage, usageDimensions, usageQuery } from "../studio/usage/usage.ts";
 import { readWindowQuery } from "../studio/window-query.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 

@@ -3,9 +3,9 @@ import { isForm, readForm } from "../http/form.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
-import { beginLink, requireProvider } from "../identity/begin-oauth.ts";
-import { type LinkBegun, linkRequest } from "../identity/link-calls.ts";
 import { requireFreshUser } from "../identity/user.ts";
+import { beginLink, requireProvider } from "../oauth/begin-oauth.ts";
+import { type LinkBegun, linkRequest } from "../oauth/link-calls.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
 
 /** `POST /api/v1/users/me/identities/link/{provider}` (api.md): where the browser has to go to link an account. */

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listSessions, type SessionList } from "../identity/account-sessions.ts";
 import { requireUser } from "../identity/user.ts";
-import { listSessions, type SessionList } from "../sessions/account-sessions.ts";
 
 /** `GET /api/v1/users/me/sessions` (api.md): where the account is signed in. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -8,10 +8,10 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { endOAuth, type OAuthReturn } from "../identity/end-oauth.ts";
-import { failureText } from "../identity/oauth-failures.ts";
-import { providerLabel } from "../identity/oauth-providers.ts";
 import { getUser } from "../identity/user.ts";
+import { endOAuth, type OAuthReturn } from "../oauth/end-oauth.ts";
+import { failureText } from "../oauth/failures.ts";
+import { providerLabel } from "../oauth/providers.ts";
 import { leaveLinkResult } from "../settings/link-result.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";

@@ -2,8 +2,8 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { z } from "zod";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
-import { beginLink, beginSignIn, requireProvider } from "../identity/begin-oauth.ts";
 import { getUser, requireFreshUser } from "../identity/user.ts";
+import { beginLink, beginSignIn, requireProvider } from "../oauth/begin-oauth.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
 
 const startSchema = z.object({

@@ -1,6 +1,6 @@
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../account/delete-account.ts";
+import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../account-data/delete-account.ts";
 import { accountDeletedMail } from "../activity/notice-mail.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";

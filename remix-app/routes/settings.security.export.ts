@@ -1,5 +1,5 @@
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { exportAccount } from "../account/export-account.ts";
+import { exportAccount } from "../account-data/export-account.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";

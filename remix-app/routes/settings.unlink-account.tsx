@@ -3,9 +3,9 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { providerLabel } from "../identity/oauth-providers.ts";
 import { listIdentities, unlinkIdentity } from "../identity/sign-in-methods.ts";
 import { requireFreshUser } from "../identity/user.ts";
+import { providerLabel } from "../oauth/providers.ts";
 import { leaveUnlinkResult } from "../settings/link-result.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
 import { Button, buttonClass } from "../ui/button.tsx";

@@ -10,7 +10,6 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { allowProviderPages } from "../identity/begin-oauth.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { detour } from "../identity/detour.ts";
@@ -22,6 +21,7 @@ import { openStep } from "../mfa/open-step.ts";
 import { securityPath } from "../mfa/security-path.ts";
 import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../mfa/sign-in-again.ts";
 import { verifyCode } from "../mfa/verify-code.ts";
+import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { CodeFields } from "../ui/code-fields.tsx";

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage } from "../http/each-page.ts";
-import { budgetColumns, readBudgets } from "../studio/budgets.ts";
+import { budgetColumns, readBudgets } from "../studio/budgets/budgets.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 const budgetsPerRead = 500;

@@ -3,8 +3,14 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { BudgetList, budgetKey, type OpenBudget } from "../studio/budget-list.tsx";
-import { budgetForm, budgetPermissions, changeBudget, readBudgetAmount, readBudgets } from "../studio/budgets.ts";
+import { BudgetList, budgetKey, type OpenBudget } from "../studio/budgets/budget-list.tsx";
+import {
+  budgetForm,
+  budgetPermissions,
+  changeBudget,
+  readBudgetAmount,
+  readBudgets,
+} from "../studio/budgets/budgets.ts";
 import { searchWith } from "../studio/range.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";

@@ -1,10 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
+import { costColumns } from "../studio/costs/import-files.ts";
+import { readImportFilter } from "../studio/costs/import-filter.ts";
+import { listCostRecords } from "../studio/costs/provider-imports.ts";
 import { readFileRange } from "../studio/file-range.ts";
-import { costColumns } from "../studio/import-files.ts";
-import { readImportFilter } from "../studio/import-filter.ts";
-import { listCostRecords } from "../studio/provider-imports.ts";
 import { rangeDays } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 

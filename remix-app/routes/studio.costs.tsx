@@ -1,12 +1,12 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import { compareAll, compareProviders } from "../studio/cost-comparison.ts";
-import { CostList } from "../studio/cost-list.tsx";
-import { DifferenceText } from "../studio/difference-text.tsx";
-import { readImportFilter } from "../studio/import-filter.ts";
-import { ImportFilterNotice } from "../studio/import-filter-notice.tsx";
-import { listProviderCosts, reconcileCosts } from "../studio/provider-imports.ts";
+import { compareAll, compareProviders } from "../studio/costs/cost-comparison.ts";
+import { CostList } from "../studio/costs/cost-list.tsx";
+import { DifferenceText } from "../studio/costs/difference-text.tsx";
+import { readImportFilter } from "../studio/costs/import-filter.ts";
+import { ImportFilterNotice } from "../studio/costs/import-filter-notice.tsx";
+import { listProviderCosts, reconcileCosts } from "../studio/costs/provider-imports.ts";
 import { readRange, searchWith } from "../studio/range.ts";
 import type { StudioReader } from "../studio/studio-reader.ts";
 import { buttonClass } from "../ui/button.tsx";

@@ -2,8 +2,8 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { readFileRange } from "../studio/file-range.ts";
-import { ledgerColumns } from "../studio/ledger.tsx";
-import { readCredits } from "../studio/usage.ts";
+import { ledgerColumns } from "../studio/usage/ledger.tsx";
+import { readCredits } from "../studio/usage/usage.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The ledger of a range as a file, all of it. */

@@ -1,10 +1,10 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
-import { CreditTotals } from "../studio/credit-totals.tsx";
-import { Ledger } from "../studio/ledger.tsx";
 import { readRange, searchWith } from "../studio/range.ts";
-import { readCredits } from "../studio/usage.ts";
+import { CreditTotals } from "../studio/usage/credit-totals.tsx";
+import { Ledger } from "../studio/usage/ledger.tsx";
+import { readCredits } from "../studio/usage/usage.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Figures } from "../ui/figures.tsx";

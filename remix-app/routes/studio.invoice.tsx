@@ -1,8 +1,8 @@
 import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { InvoiceComparison } from "../studio/invoice-comparison.tsx";
-import { requireInvoice } from "../studio/invoice-entry.ts";
-import { invoiceFacts, recorderWords } from "../studio/invoice-words.ts";
+import { InvoiceComparison } from "../studio/invoices/invoice-comparison.tsx";
+import { requireInvoice } from "../studio/invoices/invoice-entry.ts";
+import { invoiceFacts, recorderWords } from "../studio/invoices/invoice-words.ts";
 import { Card } from "../ui/card.tsx";
 import { Facts } from "../ui/facts.tsx";
 import { Notice } from "../ui/notice.tsx";

@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import { invoiceColumns } from "../studio/import-files.ts";
-import { readImportFilter } from "../studio/import-filter.ts";
-import { listProviderInvoices } from "../studio/provider-imports.ts";
+import { invoiceColumns } from "../studio/costs/import-files.ts";
+import { readImportFilter } from "../studio/costs/import-filter.ts";
+import { listProviderInvoices } from "../studio/costs/provider-imports.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The invoices page's list of the same address, all of it, as a file. */

@@ -1,9 +1,9 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { readImportFilter } from "../studio/import-filter.ts";
-import { ImportFilterNotice } from "../studio/import-filter-notice.tsx";
-import type { InvoiceRecord } from "../studio/provider-import-schema.ts";
-import { listProviderInvoices } from "../studio/provider-imports.ts";
+import { readImportFilter } from "../studio/costs/import-filter.ts";
+import { ImportFilterNotice } from "../studio/costs/import-filter-notice.tsx";
+import type { InvoiceRecord } from "../studio/costs/provider-import-schema.ts";
+import { listProviderInvoices } from "../studio/costs/provider-imports.ts";
 import { searchWith } from "../studio/range.ts";
 import type { StudioReader } from "../studio/studio-reader.ts";
 import { buttonClass } from "../ui/button.tsx";

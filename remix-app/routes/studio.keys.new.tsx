@@ -2,9 +2,9 @@ import { Form, Link, type MetaFunction, useActionData, useLoaderData } from "@re
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { requireFreshUser } from "../identity/user.ts";
-import { readKeyForm } from "../studio/key-form.ts";
-import { createKey } from "../studio/keys.ts";
-import { NewSecret } from "../studio/new-secret.tsx";
+import { readKeyForm } from "../studio/keys/key-form.ts";
+import { createKey } from "../studio/keys/keys.ts";
+import { NewSecret } from "../studio/keys/new-secret.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";

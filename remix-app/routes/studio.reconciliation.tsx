@@ -1,10 +1,10 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { reconcileCosts } from "../studio/provider-imports.ts";
+import { reconcileCosts } from "../studio/costs/provider-imports.ts";
+import { readReconciledRange } from "../studio/costs/reconciled-range.ts";
+import { cellsOf } from "../studio/costs/reconciliation.ts";
+import { ReconciliationTable } from "../studio/costs/reconciliation-table.tsx";
 import { rangeDays, searchWith } from "../studio/range.ts";
-import { readReconciledRange } from "../studio/reconciled-range.ts";
-import { cellsOf } from "../studio/reconciliation.ts";
-import { ReconciliationTable } from "../studio/reconciliation-table.tsx";
 import type { StudioReader } from "../studio/studio-reader.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";

@@ -1,10 +1,10 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
-import { describeRunContent, openRunContent } from "../studio/run-content.ts";
-import { RunContentCard } from "../studio/run-content-card.tsx";
-import type { RunSummary } from "../studio/run-schema.ts";
-import { readRun } from "../studio/runs.ts";
+import { describeRunContent, openRunContent } from "../studio/runs/run-content.ts";
+import { RunContentCard } from "../studio/runs/run-content-card.tsx";
+import type { RunSummary } from "../studio/runs/run-schema.ts";
+import { readRun } from "../studio/runs/runs.ts";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";

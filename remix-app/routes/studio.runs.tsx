@@ -2,10 +2,10 @@ import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { searchWith } from "../studio/range.ts";
-import { RunFilterForm } from "../studio/run-filter-form.tsx";
-import { RunList } from "../studio/run-list.tsx";
-import { readRunQuery } from "../studio/run-query.ts";
-import { listRuns } from "../studio/runs.ts";
+import { RunFilterForm } from "../studio/runs/run-filter-form.tsx";
+import { RunList } from "../studio/runs/run-list.tsx";
+import { readRunQuery } from "../studio/runs/run-query.ts";
+import { listRuns } from "../studio/runs/runs.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Panel } from "../ui/panel.tsx";
 import { RangeForm } from "../ui/range-form.tsx";

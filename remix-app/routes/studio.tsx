@@ -1,12 +1,12 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
-import { daysEachOf, readOverview, shownRows } from "../studio/overview.ts";
-import { overviewDimensions, readDimension } from "../studio/overview-dimension.ts";
-import { metricsShown, metricViews, readMetric } from "../studio/overview-metric.ts";
-import { OverviewChart, OverviewFigures } from "../studio/overview-summary.tsx";
-import { OverviewTable } from "../studio/overview-table.tsx";
 import { readRange } from "../studio/range.ts";
+import { daysEachOf, readOverview, shownRows } from "../studio/usage/overview.ts";
+import { overviewDimensions, readDimension } from "../studio/usage/overview-dimension.ts";
+import { metricsShown, metricViews, readMetric } from "../studio/usage/overview-metric.ts";
+import { OverviewChart, OverviewFigures } from "../studio/usage/overview-summary.tsx";
+import { OverviewTable } from "../studio/usage/overview-table.tsx";
 import { buttonClass } from "../ui/button.tsx";
 import { Choices } from "../ui/choices.tsx";
 import { Panel } from "../ui/panel.tsx";

@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { readFileRange } from "../studio/file-range.ts";
-import { overviewColumns, readWholeOverview } from "../studio/overview.ts";
-import { readDimension } from "../studio/overview-dimension.ts";
+import { overviewColumns, readWholeOverview } from "../studio/usage/overview.ts";
+import { readDimension } from "../studio/usage/overview-dimension.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The overview's table as a file: each day for itself, and all there is of everything else. */

@@ -1,6 +1,6 @@
 import type { Env } from "../env.server.ts";
 import { createServiceClient } from "../identity/service-client.ts";
-import { type BudgetAlert, budgetAlertMail } from "../studio/budget-alert-mail.ts";
+import { type BudgetAlert, budgetAlertMail } from "../studio/budgets/budget-alert-mail.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
 /** How late a warning may be; the mails then go out with those that are tried again. */

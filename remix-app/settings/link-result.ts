@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { failureText, type OAuthFailure, parseFailure } from "../identity/oauth-failures.ts";
-import { providerLabel } from "../identity/oauth-providers.ts";
+import { failureText, type OAuthFailure, parseFailure } from "../oauth/failures.ts";
+import { providerLabel } from "../oauth/providers.ts";
 
 const cookieName = "gh_link_result";
 const path = "/settings";

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { allowProviderPages } from "../identity/begin-oauth.ts";
-import { configuredProviders, providerLabel } from "../identity/oauth-providers.ts";
 import { type LinkedIdentity, listIdentities } from "../identity/sign-in-methods.ts";
 import type { User } from "../identity/user.ts";
+import { allowProviderPages } from "../oauth/begin-oauth.ts";
+import { configuredProviders, providerLabel } from "../oauth/providers.ts";
 import { type LinkNotice, takeLinkResult } from "./link-result.ts";
 
 /** A provider with the user's accounts there. */

@@ -1,9 +1,9 @@
 import { Form } from "@remix-run/react";
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
+import type { AccountSession } from "../identity/account-sessions.ts";
 import { detour } from "../identity/detour.ts";
 import { securityPath } from "../mfa/security-path.ts";
-import type { AccountSession } from "../sessions/account-sessions.ts";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";

@@ -2,12 +2,12 @@ import type { Operation } from "#shared/operation.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { pageQuery } from "../http/page-query.ts";
 import type { ProblemCode } from "../http/problem.ts";
-import { aiPolicy, policyChange } from "./ai-policy.ts";
-import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./key-schema.ts";
-import { costPage, invoicePage, reconciliationPage } from "./provider-import-schema.ts";
-import { invoiceReceipt } from "./record-invoice.ts";
-import { runPage, runQuery, runWithSteps } from "./run-schema.ts";
-import { creditsPage, usagePage, usageQuery } from "./usage.ts";
+import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
+import { invoiceReceipt } from "./invoices/record-invoice.ts";
+import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
+import { aiPolicy, policyChange } from "./policy/ai-policy.ts";
+import { runPage, runQuery, runWithSteps } from "./runs/run-schema.ts";
+import { creditsPage, usagePage, usageQuery } from "./usage/usage.ts";
 import { windowQuery } from "./window-query.ts";
 
 const tag = "AI studio";

@@ -1,6 +1,6 @@
 import { ArrowDown, ArrowUp, Minus } from "lucide-react";
 import type { ReactNode } from "react";
-import type { Change } from "../studio/change.ts";
+import type { Change } from "../studio/usage/change.ts";
 
 export interface Figure {
   label: string;

@@ -1,8 +1,8 @@
 import path from "node:path";
 import { z } from "zod";
 import type { Env } from "../../remix-app/env.server.ts";
-import { isTenantAddress } from "../../remix-app/identity/microsoft-tenant.ts";
 import { createServiceClient } from "../../remix-app/identity/service-client.ts";
+import { isTenantAddress } from "../../remix-app/oauth/microsoft-tenant.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
 import { findMissingMigrations } from "../local-stack/missing-migrations.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";

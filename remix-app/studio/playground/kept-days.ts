@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { readAiPolicy } from "../ai-policy.ts";
+import { readAiPolicy } from "../policy/ai-policy.ts";
 
 /** For how many days a workspace keeps what is said in its runs; null where it keeps nothing, or nobody can tell. */
 export async function keptDays(

@@ -1,0 +1,152 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Account, createAccount } from "../../scripts/test/account.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { newAddress } from "../testing/visitor.ts";
+import { freshSignInMs } from "./limits.ts";
+
+const { base } = readStack();
+const path = "/api/v1/users/me/sessions";
+const freshSeconds = freshSignInMs / 1_000;
+let account: Account;
+
+beforeEach(async () => {
+  account = await createAccount();
+});
+afterEach(() => account.remove());
+
+const credentials = () => ({ email: account.email, password: account.password });
+
+interface Listed {
+  id: string;
+  current: boolean;
+  userAgent: string | null;
+}
+
+async function call(token: string, { at = path, method = "GET" } = {}) {
+  const response = await fetch(new URL(at, base), { method, headers: { authorization: `Bearer ${token}` } });
+  const text = await response.text();
+  return { status: response.status, body: text ? JSON.parse(text) : null };
+}
+const list = async (token: string): Promise<Listed[]> => (await call(token)).body.sessions;
+const end = (token: string, id: string) => call(token, { at: `${path}/${id}`, method: "DELETE" });
+
+describe("an account's sessions", () => {
+  test("are listed with what api.md names and nothing else, this one first", async () => {
+    const userAgent = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:127.0) Gecko/20100101 Firefox/127.0";
+    const address = newAddress();
+    await openBrowser(base, { userAgent, address }).post("/login", credentials());
+    const sessions = await list(await account.signIn());
+    expect(sessions.map(({ current }) => current)).toEqual([true, false]);
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    const shape = { id: expect.any(String), createdAt: time, lastSeenAt: time, ip: address, aal: "aal1" };
+    expect(sessions[1]).toEqual({ ...shape, current: false, userAgent });
+    expect(Object.keys(sessions[0] ?? {}).sort()).toEqual([...Object.keys(shape), "current", "userAgent"].sort());
+  });
+
+  test("are nobody else's to see or to end", async () => {
+    const other = await createAccount();
+    try {
+      const [mine, theirs] = [await account.signIn(), await other.signIn()];
+      const [target] = await list(theirs);
+      expect((await end(mine, target?.id ?? "")).status).toBe(404);
+      expect(await list(theirs)).toHaveLength(1);
+    } finally {
+      await other.remove();
+    }
+  });
+
+  test("take a session to be read", async () => {
+    expect((await fetch(new URL(path, base))).status).toBe(401);
+  });
+});
+
+describe("signing out elsewhere", () => {
+  test("ends that session at once, and is done once however many ask", async () => {
+    const [here, there] = [await account.signIn(), await account.signIn()];
+    const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
+    const answers = await Promise.all(Array.from({ length: 50 }, () => end(here, target)));
+    expect(answers.filter(({ status }) => status === 204)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 404)).toHaveLength(49);
+    expect((await call(there)).status).toBe(401);
+    expect(await list(here)).toHaveLength(1);
+    const { body } = await call(here, { at: "/api/v1/users/me/security-events" });
+    expect(body.events.map(({ kind }: { kind: string }) => kind)).toEqual(["session_revoked"]);
+  });
+
+  test.each([
+    [freshSeconds - 30, 204],
+    [freshSeconds + 1, 403],
+  ])("with a sign-in of %s seconds ago is answered by %s", async (seconds, status) => {
+    const here = await account.signInAged(seconds);
+    await account.signIn();
+    const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
+    const answer = await end(here, target);
+    expect(answer.status).toBe(status);
+    if (status === 403) expect(answer.body.code).toBe("STEP_UP_REQUIRED");
+  });
+
+  test("here takes no fresh sign-in", async () => {
+    const here = await account.signInAged(freshSeconds + 60);
+    const [target] = await list(here);
+    expect((await end(here, target?.id ?? "")).status).toBe(204);
+    expect((await call(here)).status).toBe(401);
+  });
+
+  test.each(["6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", "nonsense", "%00"])("finds no session %s", async (id) => {
+    expect((await end(await account.signIn(), id)).status).toBe(404);
+  });
+});
+
+describe("the log", () => {
+  const at = "/api/v1/users/me/security-events";
+  const idsOf = (body: { events: { id: string }[] }) => body.events.map(({ id }) => id);
+
+  test("is read in pages that neither lose nor repeat a line", async () => {
+    for (let visit = 0; visit < 5; visit += 1) await openBrowser(base).post("/login", credentials());
+    const token = await account.signIn();
+    const whole = await call(token, { at });
+    expect(whole.body).toMatchObject({ nextCursor: null });
+    expect(whole.body.events).toHaveLength(5);
+    expect(whole.body.events[0]).toMatchObject({
+      kind: "sign_in",
+      method: "password",
+      device: "Test browser",
+      details: {},
+    });
+    const seen: string[] = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const query: string = new URLSearchParams({ limit: "2", ...(cursor ? { cursor } : {}) }).toString();
+      const { body } = await call(token, { at: `${at}?${query}` });
+      seen.push(...idsOf(body));
+      cursor = body.nextCursor;
+    }
+    expect(seen).toEqual(idsOf(whole.body));
+  });
+
+  test.each([
+    ["limit=1", 200],
+    ["limit=0", 400],
+    ["limit=100", 200],
+    ["limit=101", 400],
+    ["limit=x", 400],
+    ["cursor=nonsense", 400],
+    [`cursor=${Buffer.from('["2026-01-01T00:00:00Z","x,or(id.gt.0)"]').toString("base64url")}`, 400],
+    [`cursor=${Buffer.from('["2026-01-01T00:00:00Z),or(a","x"]').toString("base64url")}`, 400],
+  ])("with %s is answered by %s", async (query, status) => {
+    const answer = await call(await account.signIn(), { at: `${at}?${query}` });
+    expect(answer.status).toBe(status);
+    if (status === 400) expect(answer.body.code).toBe("INVALID_REQUEST");
+  });
+
+  test("is nobody else's", async () => {
+    await openBrowser(base).post("/login", credentials());
+    const other = await createAccount();
+    try {
+      expect((await call(await other.signIn(), { at })).body.events).toEqual([]);
+    } finally {
+      await other.remove();
+    }
+  });
+});

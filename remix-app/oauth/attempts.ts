@@ -1,0 +1,91 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import type { OAuthState, StateValues } from "./state.ts";
+
+/** What the identity backend made of a visit to a provider. */
+export type OAuthFlow = z.infer<typeof oauthFlow>;
+
+const oauthFlow = z.object({
+  userId: z.uuid(),
+  email: z.string().nullable(),
+  /** Banned or deleted. */
+  closed: z.boolean(),
+  /** The account that it was to link to; null for a sign-in. */
+  linkedTo: z.uuid().nullable(),
+  identity: z.object({
+    email: z.string().nullable(),
+    issuer: z.string().nullable(),
+    /** False for one that joined an account whose owner has yet to come back for it. */
+    confirmed: z.boolean(),
+  }),
+});
+
+const inspection = z.object({ flow: oauthFlow.nullable() }).nullable();
+
+/** How an attempt ends; see `private.settle_oauth_attempt`. */
+export type OAuthVerdict = "sign_in" | "link" | "refuse";
+
+/**
+ * Begins an attempt in the database, which lets it end once.
+ * @throws Response 503 AUTH_UNAVAILABLE
+ */
+export async function beginAttempt(
+  context: AppLoadContext,
+  { values, payload }: { values: StateValues; payload: OAuthState },
+): Promise<void> {
+  const { purpose, provider } = payload;
+  const owner = purpose === "sign_in" ? {} : { userId: payload.userId, sessionId: payload.sessionId };
+  const attempt = { stateHash: values.hash, purpose, provider, ...owner };
+  const { error } = await attempts(context).rpc("begin_oauth_attempt", { attempt });
+  if (error) throw unavailable(context, error.code);
+}
+
+/**
+ * What came of an attempt, before anything is done with it.
+ * @returns null once it is used or too old, or where the code is not good for it
+ * @throws Response 503 AUTH_UNAVAILABLE
+ */
+export async function inspectAttempt(
+  context: AppLoadContext,
+  { values, code }: { values: StateValues; code: string },
+): Promise<OAuthFlow | null> {
+  const { data, error } = await attempts(context).rpc("inspect_oauth_attempt", {
+    attempt_hash: values.hash,
+    code,
+    challenge: values.challenge,
+  });
+  const inspected = inspection.safeParse(data);
+  if (error || !inspected.success) throw unavailable(context, error?.code ?? "answer");
+  return inspected.data?.flow ?? null;
+}
+
+/**
+ * Ends an attempt.
+ * @param options.code null where the provider sent none
+ * @returns whether it was this call that ended it; of any number one does
+ * @throws Response 503 AUTH_UNAVAILABLE
+ */
+export async function settleAttempt(
+  context: AppLoadContext,
+  { values, code, verdict }: { values: StateValues; code: string | null; verdict: OAuthVerdict },
+): Promise<boolean> {
+  const { data, error } = await attempts(context).rpc("settle_oauth_attempt", {
+    attempt_hash: values.hash,
+    code,
+    challenge: values.challenge,
+    verdict,
+  });
+  if (error || typeof data !== "boolean") throw unavailable(context, error?.code ?? "answer");
+  return data;
+}
+
+function attempts({ env }: AppLoadContext) {
+  return createServiceClient(env).schema("private");
+}
+
+function unavailable({ requestId }: AppLoadContext, code: string): Response {
+  console.error(`error request=${requestId} visits to providers cannot be kept: ${code}`);
+  return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+}

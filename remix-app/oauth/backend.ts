@@ -1,0 +1,100 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { identityHeaders } from "../identity/clients.ts";
+import { authCallTimeoutMs } from "../identity/limits.ts";
+import type { StoredSession } from "../identity/session-cookie.ts";
+import type { OAuthProvider } from "./providers.ts";
+
+/** `refused`: the backend will not; `unavailable`: it did not say. */
+export type BackendFailure = { status: "refused"; code: string } | { status: "unavailable" };
+
+export interface ProviderVisit {
+  provider: OAuthProvider;
+  /** Where the backend sends the browser back to. */
+  redirectTo: string;
+  /** RFC 7636 §4.2, S256. */
+  challenge: string;
+  /** Parameters for the provider. */
+  parameters?: Record<string, string> | undefined;
+  /** The account that the identity shall be linked to, by its own token; absent for a sign-in. */
+  linkTo?: string;
+}
+
+const linkAnswer = z.object({ url: z.url() });
+const errorAnswer = z.object({ code: z.string() });
+const tokenAnswer = z.object({
+  access_token: z.string().min(1),
+  refresh_token: z.string().min(1),
+  expires_in: z.number(),
+  expires_at: z.number(),
+});
+
+/**
+ * Lets the identity backend begin a flow (identity-contract.md §3, OAuth). The server asks, not the browser, so that
+ * what the backend refuses becomes a page of ours, and where it leads is known before anybody goes there.
+ * @returns the provider's address
+ */
+export async function askForProvider(
+  context: AppLoadContext,
+  visit: ProviderVisit,
+): Promise<{ status: "ready"; url: string } | BackendFailure> {
+  const { provider, redirectTo, challenge, parameters = {}, linkTo } = visit;
+  const query = new URLSearchParams({
+    ...parameters,
+    provider: provider.name,
+    redirect_to: redirectTo,
+    code_challenge: challenge,
+    code_challenge_method: "s256",
+    ...(provider.scopes ? { scopes: provider.scopes } : {}),
+    ...(linkTo ? { skip_http_redirect: "true" } : {}),
+  });
+  const path = linkTo ? "user/identities/authorize" : "authorize";
+  const response = await call(context, `${path}?${query}`, linkTo ? { headers: bearer(linkTo) } : {});
+  if (response === null || response.status >= 500) return { status: "unavailable" };
+  const location = response.headers.get("location");
+  if (location) return { status: "ready", url: location };
+  const body: unknown = await response.json().catch(() => null);
+  const link = linkAnswer.safeParse(body);
+  return link.success ? { status: "ready", url: link.data.url } : refusal(body);
+}
+
+/** Exchanges the code of a flow for its session, which nobody has yet. */
+export async function exchangeCode(
+  context: AppLoadContext,
+  { code, verifier }: { code: string; verifier: string },
+): Promise<{ status: "signed_in"; session: StoredSession } | BackendFailure> {
+  const response = await call(context, "token?grant_type=pkce", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ auth_code: code, code_verifier: verifier }),
+  });
+  if (response === null || response.status >= 500) return { status: "unavailable" };
+  const body: unknown = await response.json().catch(() => null);
+  const tokens = tokenAnswer.safeParse(body);
+  return tokens.success ? { status: "signed_in", session: { ...tokens.data, token_type: "bearer" } } : refusal(body);
+}
+
+function refusal(body: unknown): BackendFailure {
+  const error = errorAnswer.safeParse(body);
+  return { status: "refused", code: error.success ? error.data.code : "unknown" };
+}
+
+const bearer = (accessToken: string) => ({ Authorization: `Bearer ${accessToken}` });
+
+/** @returns null where the backend did not answer */
+async function call(
+  { env, clientAddress }: AppLoadContext,
+  path: string,
+  init: { method?: string; headers?: Record<string, string>; body?: string },
+): Promise<Response | null> {
+  try {
+    return await fetch(`${env.SUPABASE_URL}/auth/v1/${path}`, {
+      ...init,
+      headers: { ...identityHeaders(env, clientAddress), "X-Supabase-Api-Version": "2024-01-01", ...init.headers },
+      redirect: "manual",
+      signal: AbortSignal.timeout(authCallTimeoutMs),
+    });
+  } catch {
+    return null;
+  }
+}

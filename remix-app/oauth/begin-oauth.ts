@@ -1,0 +1,123 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { requireAttempt } from "../abuse/attempts.ts";
+import { problem } from "../http/problem.ts";
+import type { User } from "../identity/user.ts";
+import { beginAttempt } from "./attempts.ts";
+import { askForProvider } from "./backend.ts";
+import { isTenantAddress } from "./microsoft-tenant.ts";
+import { findProvider, type OAuthProvider, providerOrigins } from "./providers.ts";
+import { createState, type OAuthState, oauthCallbackPath, writeStateCookie } from "./state.ts";
+
+export interface OAuthStart {
+  provider: OAuthProvider;
+  /** Where to go in the end: a path of ours, sanitised by the caller. */
+  returnTo: string;
+}
+
+/**
+ * The provider of this name.
+ * @throws Response 404 NOT_FOUND where it is not on
+ */
+export function requireProvider({ env, requestId }: AppLoadContext, name: string | undefined): OAuthProvider {
+  const provider = findProvider(env, name);
+  if (provider) return provider;
+  throw problem("NOT_FOUND", { requestId, detail: "Signing in with this provider is not offered here." });
+}
+
+/** Lets the page's forms lead to the providers that are on. */
+export function allowProviderPages(context: AppLoadContext): void {
+  for (const origin of providerOrigins(context.env)) context.allowFormTarget(origin);
+}
+
+/**
+ * Begins a sign-in with a provider, for this browser. Who is signed in already proves by it that it is still them:
+ * another account never takes the place of theirs. Who adds an account chooses one at the provider.
+ * @returns the provider's address
+ * @throws Response 403, 429 or 503, as a problem
+ */
+export function beginSignIn(
+  context: AppLoadContext,
+  { provider, returnTo, user, adding }: OAuthStart & { user: User | null; adding: boolean },
+) {
+  const { name } = provider;
+  return begin(context, {
+    provider,
+    payload: user
+      ? { purpose: "reauthenticate", provider: name, returnTo, userId: user.id, sessionId: user.sessionId }
+      : { purpose: "sign_in", provider: name, returnTo },
+    parameters: user ? provider.proveAgain : adding ? provider.chooseAccount : undefined,
+  });
+}
+
+/**
+ * Begins to link a provider's account to the user's, in the browser of this session.
+ * @returns the provider's address
+ * @throws Response 403 FORBIDDEN for a caller without cookies, 429 or 503, as a problem
+ */
+export function beginLink(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }) {
+  const { auth } = context.session;
+  if (auth.status !== "authenticated" || auth.via !== "cookie") {
+    const detail = "A link begins and ends in one browser. Open the security page there.";
+    throw problem("FORBIDDEN", { requestId: context.requestId, detail });
+  }
+  const { id: userId, sessionId } = user;
+  return begin(context, {
+    provider,
+    payload: { purpose: "link", provider: provider.name, returnTo, userId, sessionId },
+    parameters: provider.chooseAccount,
+    linkTo: auth.accessToken,
+  });
+}
+
+interface Beginning {
+  provider: OAuthProvider;
+  payload: OAuthState;
+  parameters: Record<string, string> | undefined;
+  linkTo?: string;
+}
+
+async function begin(context: AppLoadContext, beginning: Beginning): Promise<string> {
+  const { provider, payload, ...visit } = beginning;
+  await requireAttempt(context, { action: "oauth" });
+  const values = createState(context.env);
+  await beginAttempt(context, { values, payload });
+  const redirectTo = `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state: values.state })}`;
+  const answer = await askForProvider(context, { ...visit, provider, redirectTo, challenge: values.challenge });
+  if (answer.status !== "ready") {
+    if (answer.status === "refused")
+      logMisconfiguration(context, `begins no sign-in with ${provider.name}: ${answer.code}`);
+    throw unavailable(context);
+  }
+  await requireOwnAddress(context, { provider, url: answer.url });
+  await writeStateCookie(context, { state: values.state, payload });
+  return answer.url;
+}
+
+/** Makes sure that the backend leads where we say it does: to our own tenant at Microsoft, and to a known origin. */
+async function requireOwnAddress(context: AppLoadContext, { provider, url }: { provider: OAuthProvider; url: string }) {
+  const { env } = context;
+  if (provider.name === "azure" && !(await isTenantAddress(url, env))) {
+    logMisconfiguration(
+      context,
+      "leads to another tenant at Microsoft than MICROSOFT_TENANT: set its provider's URL to it",
+    );
+    throw unavailable(context);
+  }
+  const { origin } = new URL(url);
+  if (!providerOrigins(env).includes(origin)) {
+    logMisconfiguration(
+      context,
+      `leads to ${origin} for ${provider.name}: name that in OAUTH_FORM_TARGETS if it is right`,
+    );
+    throw unavailable(context);
+  }
+}
+
+function logMisconfiguration({ requestId }: AppLoadContext, what: string): void {
+  console.error(`error request=${requestId} the identity backend ${what}`);
+}
+
+function unavailable({ requestId }: AppLoadContext): Response {
+  const detail = "We cannot begin this right now. Try again in a moment, or use another way to sign in.";
+  return problem("AUTH_UNAVAILABLE", { requestId, detail, headers: { "Retry-After": "5" } });
+}

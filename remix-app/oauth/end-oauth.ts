@@ -1,0 +1,92 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { recordEvent } from "../activity/record-event.ts";
+import { completeSignIn } from "../identity/complete-sign-in.ts";
+import { getUser, type User } from "../identity/user.ts";
+import { inspectAttempt, settleAttempt } from "./attempts.ts";
+import { exchangeCode } from "./backend.ts";
+import { failureOf, type OAuthFailure } from "./failures.ts";
+import { judgeVisit } from "./judge-oauth.ts";
+import { tenantIssuer } from "./microsoft-tenant.ts";
+import { findProvider, providerLabel } from "./providers.ts";
+import { clearStateCookie, type OAuthState, readState, type StateValues } from "./state.ts";
+
+/** How a visit to a provider ended. */
+export type OAuthOutcome =
+  /** It did not begin in this browser, or is over. Nothing was looked at. */
+  | { status: "foreign" }
+  /** Another account is signed in here; the visit waits for a word on that. */
+  | { status: "ask"; payload: OAuthState; email: string | null; visitor: User }
+  | { status: "signed_in"; response: Response }
+  | { status: "linked"; payload: Extract<OAuthState, { purpose: "link" }> }
+  | { status: "failed"; payload: OAuthState; failure: OAuthFailure; visitor: User | null };
+
+export interface OAuthReturn {
+  /** What the identity backend sent the browser back with. */
+  query: URLSearchParams;
+  /** Whether who is signed in here has agreed that another account takes their place. */
+  agreed: boolean;
+}
+
+/**
+ * Ends a visit to a provider: state, attempt and flow are judged first, and only then does anything come of the code.
+ * @throws Response 503 AUTH_UNAVAILABLE where it could not be judged; it can be tried again
+ */
+export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuthReturn): Promise<OAuthOutcome> {
+  const began = await readState(context, query.get("state"));
+  if (!began) return { status: "foreign" };
+  const { values, payload } = began;
+  const visitor = await getUser(context);
+  const fail = (failure: OAuthFailure): OAuthOutcome => ({ status: "failed", payload, failure, visitor });
+  const code = query.get("code");
+  if (!code || !findProvider(context.env, payload.provider)) {
+    await settle(context, { values, code, verdict: "refuse" });
+    return fail(failureOf(query));
+  }
+  const flow = await inspectAttempt(context, { values, code });
+  const judgement = judgeVisit({
+    payload,
+    flow,
+    visitor,
+    agreed,
+    tenantIssuer: payload.provider === "azure" ? await tenantIssuer(context.env) : null,
+  });
+  if (judgement.verdict === "ask" && visitor) return { status: "ask", payload, email: judgement.email, visitor };
+  const verdict = judgement.verdict === "ask" ? "refuse" : judgement.verdict;
+  const ended = await settle(context, { values, code, verdict });
+  if (judgement.verdict === "refuse") return fail(judgement.failure);
+  if (!ended) return fail("expired");
+  if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
+  // No code is exchanged for a link, so no further session of the account comes to be: the old one simply stays.
+  const details = {
+    provider: providerLabel(payload.provider),
+    ...(flow?.identity.email ? { email: flow.identity.email } : {}),
+  };
+  await recordEvent(context, { userId: payload.userId, kind: "identity_linked", details });
+  return { status: "linked", payload };
+}
+
+/** Ends the attempt in the database, and takes its state from the browser. */
+async function settle(context: AppLoadContext, options: Parameters<typeof settleAttempt>[1]): Promise<boolean> {
+  const ended = await settleAttempt(context, options);
+  clearStateCookie(context);
+  return ended;
+}
+
+interface SignIn {
+  values: StateValues;
+  payload: OAuthState;
+  code: string;
+  fail: (failure: OAuthFailure) => OAuthOutcome;
+}
+
+async function finishSignIn(context: AppLoadContext, { values, payload, code, fail }: SignIn): Promise<OAuthOutcome> {
+  const answer = await exchangeCode(context, { code, verifier: values.verifier });
+  if (answer.status === "unavailable") return fail("unavailable");
+  if (answer.status === "refused") return fail(failureOf(new URLSearchParams({ error_code: answer.code })));
+  context.session.store(answer.session);
+  const response = await completeSignIn(context, {
+    method: `oauth:${payload.provider}`,
+    destination: payload.returnTo,
+  });
+  return { status: "signed_in", response };
+}

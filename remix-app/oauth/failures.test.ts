@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { failureIn, failureOf, parseFailure } from "./failures.ts";
+
+const settings = {
+  OAUTH_PROVIDERS: ["google"] as const,
+  OAUTH_FORM_TARGETS: [],
+  SUPABASE_URL: "https://ref.supabase.co",
+};
+
+describe("what the identity backend sends a browser back with", () => {
+  test.each([
+    ["error=access_denied&error_description=The+user+said+no", "cancelled"],
+    ["error=user_cancelled_authorize", "cancelled"],
+    ["error=access_denied&error_code=user_banned&error_description=User+is+banned", "closed"],
+    ["error=access_denied&error_code=signup_disabled", "sign_up_closed"],
+    ["error=access_denied&error_code=provider_email_needs_verification", "unverified"],
+    ["error=server_error&error_code=identity_already_exists", "already_linked"],
+    ["error=server_error&error_code=unexpected_failure&error_description=pq:+secret", "failed"],
+    ["error=invalid_request&error_code=bad_oauth_state", "expired"],
+    ["error=server_error", "failed"],
+    ["", "failed"],
+  ])("%s: %s", (query, failure) => {
+    expect(failureOf(new URLSearchParams(query))).toBe(failure);
+  });
+});
+
+describe("what the sign-in page's address says", () => {
+  const said = (query: string) => failureIn(new URLSearchParams(query), settings);
+
+  test("is told in words of ours", () => {
+    expect(said("oauth=unverified&provider=google")).toMatch(/^Google has not confirmed/);
+  });
+
+  test.each([
+    "",
+    "oauth=unverified",
+    "oauth=unverified&provider=github",
+    "oauth=unverified&provider=Call+us+at+555-0100",
+    "oauth=You+have+been+hacked&provider=google",
+    "oauth=toString&provider=google",
+    "oauth=constructor&provider=google",
+  ])("is not repeated where it is not ours: %s", (query) => {
+    expect(said(query)).toBeNull();
+  });
+
+  test("is a failure of the closed list or none", () => {
+    expect(parseFailure("tenant")).toBe("tenant");
+    expect(parseFailure("__proto__")).toBeNull();
+    expect(parseFailure(null)).toBeNull();
+  });
+});

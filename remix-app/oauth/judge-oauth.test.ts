@@ -1,0 +1,117 @@
+import { describe, expect, test } from "vitest";
+import type { OAuthFlow } from "./attempts.ts";
+import { judgeVisit } from "./judge-oauth.ts";
+import type { OAuthState } from "./state.ts";
+
+const ada = { id: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", sessionId: "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa" };
+const bob = { id: "a51bb0a8-3a53-4a8b-9d0e-1f4ea2a1d5c2", sessionId: "c0ffee00-5a0c-4f7e-8f0f-0f8b62a2d7aa" };
+const tenant = "https://login.microsoftonline.com/8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01/v2.0";
+
+const signIn: OAuthState = { purpose: "sign_in", provider: "google", returnTo: "/" };
+const bound = { provider: "google", returnTo: "/", userId: ada.id, sessionId: ada.sessionId } as const;
+const proof: OAuthState = { purpose: "reauthenticate", ...bound };
+const link: OAuthState = { purpose: "link", ...bound };
+
+const adasFlow: OAuthFlow = {
+  userId: ada.id,
+  email: "ada@example.com",
+  closed: false,
+  linkedTo: null,
+  identity: { email: "ada@example.com", issuer: "https://accounts.google.com", confirmed: true },
+};
+const linkFlow: OAuthFlow = { ...adasFlow, linkedTo: ada.id, identity: { ...adasFlow.identity, confirmed: false } };
+const microsoft = (issuer: string | null): OAuthFlow => ({ ...adasFlow, identity: { ...adasFlow.identity, issuer } });
+
+const judge = (given: Partial<Parameters<typeof judgeVisit>[0]>) =>
+  judgeVisit({ payload: signIn, flow: adasFlow, visitor: null, agreed: false, tenantIssuer: null, ...given });
+const refused = (failure: string) => ({ verdict: "refuse", failure });
+
+describe("a sign-in", () => {
+  test("of somebody who is not signed in goes on", () => {
+    expect(judge({})).toEqual({ verdict: "sign_in" });
+  });
+
+  test("of who is signed in already goes on", () => {
+    expect(judge({ visitor: ada })).toEqual({ verdict: "sign_in" });
+  });
+
+  test("never takes somebody else's place without their word", () => {
+    expect(judge({ visitor: bob })).toEqual({ verdict: "ask", email: "ada@example.com" });
+    expect(judge({ visitor: bob, agreed: true })).toEqual({ verdict: "sign_in" });
+  });
+
+  test.each([
+    ["its code is good for nothing", { flow: null }, "expired"],
+    ["the account is closed", { flow: { ...adasFlow, closed: true } }, "closed"],
+    ["its code is of a link", { flow: { ...adasFlow, linkedTo: ada.id } }, "expired"],
+    [
+      "its identity joined the account without the owner's word",
+      { flow: { ...adasFlow, identity: { ...adasFlow.identity, confirmed: false } } },
+      "unfinished_link",
+    ],
+  ])("is refused where %s", (_, given, failure) => {
+    expect(judge(given)).toEqual(refused(failure));
+    expect(judge({ ...given, visitor: bob })).toEqual(refused(failure));
+  });
+});
+
+describe("a fresh proof", () => {
+  test("of the account that is signed in goes on", () => {
+    expect(judge({ payload: proof, visitor: ada })).toEqual({ verdict: "sign_in" });
+  });
+
+  test("by another account is refused, whatever was agreed", () => {
+    const flow = { ...adasFlow, userId: bob.id };
+    expect(judge({ payload: proof, visitor: ada, flow, agreed: true })).toEqual(refused("other_account"));
+  });
+});
+
+describe.each([
+  ["a fresh proof", proof, adasFlow],
+  ["a link", link, linkFlow],
+])("%s", (_, payload, flow) => {
+  test.each([
+    ["nobody is signed in", null],
+    ["another account is signed in", bob],
+    ["another session of the account is", { ...ada, sessionId: bob.sessionId }],
+  ])("is refused where %s", (_reason, visitor) => {
+    expect(judge({ payload, flow, visitor, agreed: true })).toEqual(refused("expired"));
+  });
+});
+
+describe("a link", () => {
+  test("to the account that asked, in its session, is taken", () => {
+    expect(judge({ payload: link, visitor: ada, flow: linkFlow })).toEqual({ verdict: "link" });
+  });
+
+  test.each([
+    ["a sign-in's code", adasFlow],
+    ["a link to another account", { ...linkFlow, linkedTo: bob.id, userId: bob.id }],
+    ["a link that ended at another account", { ...linkFlow, userId: bob.id }],
+  ])("is not by %s", (_, flow) => {
+    expect(judge({ payload: link, visitor: ada, flow })).toEqual(refused("expired"));
+  });
+});
+
+describe("Microsoft", () => {
+  const payload: OAuthState = { ...signIn, provider: "azure" };
+
+  test("lets in who is of our tenant", () => {
+    expect(judge({ payload, flow: microsoft(tenant), tenantIssuer: tenant })).toEqual({ verdict: "sign_in" });
+  });
+
+  test.each([
+    ["another tenant", "https://login.microsoftonline.com/00000000-0d5b-4d6c-9a40-2b6c7d8e9f01/v2.0"],
+    ["private accounts", "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"],
+    ["an issuer that begins alike", `${tenant}/evil`],
+    ["no issuer", null],
+  ])("refuses %s", (_, issuer) => {
+    expect(judge({ payload, flow: microsoft(issuer), tenantIssuer: tenant })).toEqual(refused("tenant"));
+    const linking = { payload: { ...link, provider: "azure" } as OAuthState, visitor: ada, tenantIssuer: tenant };
+    expect(judge({ ...linking, flow: { ...microsoft(issuer), linkedTo: ada.id } })).toEqual(refused("tenant"));
+  });
+
+  test("lets nobody in while our tenant's issuer is not known", () => {
+    expect(judge({ payload, flow: microsoft(tenant), tenantIssuer: null })).toEqual(refused("unavailable"));
+  });
+});

@@ -1,0 +1,337 @@
+import { createClient } from "@supabase/supabase-js";
+import { describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { keepSession } from "../../scripts/test/keep-session.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { storedSession } from "../identity/session-cookie.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+import { oauthJourney } from "../testing/oauth-journey.ts";
+
+const stack = readStack();
+const { base, supabase } = stack;
+const journey = oauthJourney(stack);
+const anon = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
+const api = "/api/v1/users/me/identities";
+const link = { intent: "link" };
+
+interface Identities {
+  identities: { id: string; provider: string; email: string; createdAt: string; lastSignInAt: string | null }[];
+  canUnlink: boolean;
+}
+
+/** A call of the API from our own pages, or with headers that say otherwise. */
+async function call(path: string, { method = "GET", browser, headers = {}, json, form }: Call) {
+  const response = await fetch(new URL(path, base), {
+    method,
+    redirect: "manual",
+    headers: {
+      "user-agent": "Test browser",
+      "sec-fetch-site": "same-origin",
+      ...(browser ? { cookie: browser.cookie() } : {}),
+      ...(json ? { "content-type": "application/json" } : {}),
+      ...headers,
+    },
+    ...(json ? { body: JSON.stringify(json) } : form ? { body: new URLSearchParams(form) } : {}),
+  });
+  const text = await response.text();
+  const { code } = (text.startsWith("{") ? JSON.parse(text) : {}) as { code?: string };
+  return { status: response.status, location: response.headers.get("location"), text, code, response };
+}
+interface Call {
+  method?: string;
+  browser?: Browser;
+  headers?: Record<string, string>;
+  json?: object;
+  form?: Record<string, string>;
+}
+
+const identitiesOf = async (browser: Browser) => JSON.parse((await call(api, { browser })).text) as Identities;
+/** What the linked-accounts card says of what just happened. */
+const noticeOf = async (browser: Browser) =>
+  /id="linked-accounts".*?role="status".*?<div[^>]*>(.*?)<\/div>/s.exec(
+    (await browser.get("/settings/security")).text,
+  )?.[1];
+
+/** Everything of a link but its end. @returns the address that the browser is sent back to */
+async function wayBack(browser: Browser, email: string) {
+  return journey.comeBack(await journey.setOut(browser, link), { email });
+}
+
+describe("a link", () => {
+  test("is there once the browser that asked is back, and keeps the session", async () => {
+    const { email, id, browser } = await journey.member();
+    const sessions = await journey.sessionsOf(email);
+    const elsewhere = journey.newEmail();
+    const ended = await journey.signIn(browser, { email: elsewhere }, link);
+    expect(ended).toMatchObject({ status: 302, location: "/settings/security#linked-accounts" });
+    expect(await noticeOf(browser)).toContain("account is linked. You can sign in with it.");
+    expect(await noticeOf(browser)).toBeUndefined();
+    expect(await journey.sessionsOf(email)).toEqual(sessions);
+
+    const { identities, canUnlink } = await identitiesOf(browser);
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    expect(canUnlink).toBe(true);
+    expect(identities).toEqual([
+      { id: expect.any(String), provider: "email", email, createdAt: time, lastSignInAt: expect.anything() },
+      { id: expect.any(String), provider: journey.provider, email: elsewhere, createdAt: time, lastSignInAt: time },
+    ]);
+    expect(await journey.eventsOf(id)).toContainEqual({
+      kind: "identity_linked",
+      method: null,
+      details: { provider: expect.any(String), email: elsewhere },
+    });
+    await expect
+      .poll(async () => (await mailsTo(email)).map(({ subject }) => subject))
+      .toContain("A sign-in was linked");
+
+    const other = openBrowser(base);
+    expect((await journey.signIn(other, { email: elsewhere })).location).toBe("/");
+    expect(await journey.accountOf(elsewhere)).toBeUndefined();
+    expect(await journey.sessionsOf(email)).toHaveLength(sessions.length + 1);
+  });
+
+  test("begins by the API too, as JSON and as a form", async () => {
+    const { browser } = await journey.member();
+    const path = `${api}/link/${journey.provider}`;
+    const asked = await call(path, { method: "POST", browser, json: { returnTo: "/workspaces?a=b" } });
+    expect(asked.status).toBe(200);
+    expect(asked.response.headers.get("cache-control")).toContain("no-store");
+    const { url } = JSON.parse(asked.text) as { url: string };
+    const cookie = `${browser.cookie()}; ${asked.response.headers.getSetCookie()[0]?.split(";")[0]}`;
+    const back = await journey.comeBack(url, { email: journey.newEmail() });
+    const ended = await call(back, { headers: { cookie } });
+    expect(ended).toMatchObject({ status: 302, location: "/workspaces?a=b" });
+
+    const posted = await call(path, { method: "POST", browser, form: { returnTo: "https://evil.example/" } });
+    expect(posted.status).toBe(303);
+    expect(new URL(posted.location ?? "").origin).not.toBe(new URL(base).origin);
+  });
+
+  test.each([
+    ["another site", { headers: { "sec-fetch-site": "cross-site" } }, 403, "CSRF_REJECTED"],
+    ["a sibling", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
+    ["plain text", { headers: { "content-type": "text/plain" } }, 415, "INVALID_REQUEST"],
+    ["JSON of another shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
+  ] as const)("does not begin by %s", async (_, given, status, code) => {
+    const { browser } = await journey.member();
+    const path = `${api}/link/${journey.provider}`;
+    expect(await call(path, { method: "POST", browser, json: {}, ...given })).toMatchObject({ status, code });
+  });
+
+  test("begins for nobody who is not signed in, with no provider that is off, by no other method", async () => {
+    const { browser } = await journey.member();
+    const path = `${api}/link/${journey.provider}`;
+    expect(await call(path, { method: "POST", json: {} })).toMatchObject({ status: 401, code: "UNAUTHENTICATED" });
+    expect(await call(`${api}/link/facebook`, { method: "POST", browser, json: {} })).toMatchObject({ status: 404 });
+    expect(await call(path, { browser })).toMatchObject({ status: 405 });
+    expect(await call(api, {})).toMatchObject({ status: 401 });
+  });
+
+  test("begins with no bearer, which has no browser to come back in", async () => {
+    const { email, password } = await journey.member();
+    const { data } = await anon.auth.signInWithPassword({ email, password });
+    const headers = { authorization: `Bearer ${data.session?.access_token}` };
+    const path = `${api}/link/${journey.provider}`;
+    expect(await call(path, { method: "POST", headers, json: {} })).toMatchObject({ status: 403, code: "FORBIDDEN" });
+    expect(await call(api, { headers })).toMatchObject({ status: 200 });
+  });
+
+  test("of an account that is linked already says so, and changes nothing", async () => {
+    const [mine, theirs] = [await journey.member(), await journey.member()];
+    const elsewhere = journey.newEmail();
+    await journey.signIn(theirs.browser, { email: elsewhere }, link);
+    for (const { browser } of [mine, theirs]) {
+      expect((await journey.signIn(browser, { email: elsewhere }, link)).location).toBe(
+        "/settings/security#linked-accounts",
+      );
+      expect(await noticeOf(browser)).toContain("account is linked already");
+    }
+    expect(await journey.providersOf(mine.email)).toEqual(["email"]);
+    expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
+  });
+
+  test("that was turned back from says so", async () => {
+    const { email, browser } = await journey.member();
+    await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
+    expect(await noticeOf(browser)).toContain("Nothing was changed");
+    expect(await journey.providersOf(email)).toEqual(["email"]);
+  });
+
+  test.each<[string, (member: Awaited<ReturnType<typeof journey.member>>) => Promise<unknown>]>([
+    ["has signed out", ({ browser }) => browser.post("/logout", {})],
+    [
+      "is somebody else by now",
+      async ({ browser }) => {
+        const { email, password } = await journey.member();
+        await browser.post("/logout", {});
+        return browser.post("/login", { email, password });
+      },
+    ],
+    [
+      "is in another session by now",
+      async ({ browser, email, password }) => {
+        await browser.post("/logout", {});
+        return browser.post("/login", { email, password });
+      },
+    ],
+  ])("is undone where who asked %s", async (_, meanwhile) => {
+    const member = await journey.member();
+    const elsewhere = journey.newEmail();
+    const back = await wayBack(member.browser, elsewhere);
+    await meanwhile(member);
+    expect((await member.browser.get(back)).location).toBe("/settings/security#linked-accounts");
+    expect(await journey.providersOf(member.email)).toEqual(["email"]);
+    expect(await journey.codeIsGood(back)).toBe(false);
+  });
+});
+
+describe("a link into which somebody else was lured", () => {
+  test("gives their account to nobody, and is undone when they sign in", async () => {
+    const attacker = await journey.member();
+    const victim = openBrowser(base);
+    const email = journey.newEmail();
+    const address = await journey.setOut(attacker.browser, link);
+    // The victim's browser goes to the provider and back, with nothing of ours in it.
+    const back = await journey.comeBack(address, { email });
+    expect((await victim.get(back)).status).toBe(403);
+    expect((await identitiesOf(attacker.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
+
+    // The attacker has the cookie and the state, but no code of theirs confirms it.
+    const own = new URL(await journey.comeBack(await journey.setOut(openBrowser(base)), { email: journey.newEmail() }));
+    const guessed = new URL(back);
+    guessed.searchParams.set("code", own.searchParams.get("code") ?? "");
+    expect((await attacker.browser.get(guessed.href)).location).toBe("/settings/security#linked-accounts");
+    expect((await identitiesOf(attacker.browser)).identities).toHaveLength(1);
+
+    const first = await journey.signIn(victim, { email });
+    expect(first.location).toMatch(/^\/login\?oauth=unfinished_link/);
+    expect(await journey.providersOf(attacker.email)).toEqual(["email"]);
+    expect((await journey.signIn(victim, { email })).location).toBe("/");
+    expect(await journey.providersOf(email)).toEqual([journey.provider]);
+    expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
+  });
+
+  test("is undone too where it was begun at the identity backend itself", async () => {
+    const attacker = await journey.member();
+    const { data } = await anon.auth.signInWithPassword(attacker);
+    const query = new URLSearchParams({
+      provider: journey.provider,
+      redirect_to: `${base}/auth/callback`,
+      scopes: journey.provider === "keycloak" ? "openid" : "email",
+      skip_http_redirect: "true",
+    });
+    const answer = await fetch(`${supabase.url}/auth/v1/user/identities/authorize?${query}`, {
+      headers: { apikey: supabase.publishableKey, authorization: `Bearer ${data.session?.access_token}` },
+    });
+    const { url } = (await answer.json()) as { url: string };
+    const email = journey.newEmail();
+    await journey.comeBack(url, { email });
+    expect(await journey.providersOf(attacker.email)).toEqual(["email", journey.provider].sort());
+    expect((await identitiesOf(attacker.browser)).identities).toHaveLength(1);
+
+    const victim = openBrowser(base);
+    expect((await journey.signIn(victim, { email })).location).toMatch(/^\/login\?oauth=unfinished_link/);
+    expect((await journey.signIn(victim, { email })).location).toBe("/");
+    expect(await journey.providersOf(attacker.email)).toEqual(["email"]);
+  });
+});
+
+describe("unlinking", () => {
+  const linkedIdentity = async (browser: Browser) =>
+    (await identitiesOf(browser)).identities.find(({ provider }) => provider === journey.provider)?.id ?? "";
+
+  test("takes the account away, tells the owner, and leaves the sessions", async () => {
+    const { email, id, browser } = await journey.member();
+    const elsewhere = journey.newEmail();
+    await journey.signIn(browser, { email: elsewhere }, link);
+    const sessions = await journey.sessionsOf(email);
+    const identity = await linkedIdentity(browser);
+    expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).text).toContain(elsewhere);
+    expect(await call(`${api}/${identity}`, { method: "DELETE", browser })).toMatchObject({ status: 204 });
+    expect(await call(`${api}/${identity}`, { method: "DELETE", browser })).toMatchObject({ status: 404 });
+    expect(await journey.providersOf(email)).toEqual(["email"]);
+    expect(await journey.sessionsOf(email)).toEqual(sessions);
+    expect((await identitiesOf(browser)).canUnlink).toBe(false);
+    expect((await journey.eventsOf(id)).at(-1)).toMatchObject({
+      kind: "identity_unlinked",
+      details: { email: elsewhere },
+    });
+    await expect
+      .poll(async () => (await mailsTo(email)).map(({ subject }) => subject))
+      .toContain("A sign-in was unlinked");
+    expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
+  });
+
+  test("by the page's form does the same, and says so", async () => {
+    const { email, browser } = await journey.member();
+    await journey.signIn(browser, { email: journey.newEmail() }, link);
+    const answer = await browser.post(`/settings/security/linked-accounts/${await linkedIdentity(browser)}`, {});
+    expect(answer.location).toBe("/settings/security#linked-accounts");
+    expect(await noticeOf(browser)).toContain("account is unlinked");
+    expect(await journey.providersOf(email)).toEqual(["email"]);
+  });
+
+  test("leaves the last way in", async () => {
+    const email = journey.newEmail();
+    const browser = openBrowser(base);
+    await journey.signIn(browser, { email });
+    const { identities, canUnlink } = await identitiesOf(browser);
+    expect(canUnlink).toBe(false);
+    const [identity] = identities;
+    const path = `/settings/security/linked-accounts/${identity?.id}`;
+    expect((await browser.get(path)).text).toContain("the only way to sign in");
+    expect((await browser.get(path)).text).not.toContain(">Unlink</button>");
+    expect(await call(`${api}/${identity?.id}`, { method: "DELETE", browser })).toMatchObject({
+      status: 409,
+      code: "CONFLICT",
+    });
+    expect((await browser.post(path, {})).status).toBe(409);
+    expect(await journey.providersOf(email)).toEqual([journey.provider]);
+  });
+
+  test("of two identities at once leaves one", async () => {
+    const email = journey.newEmail();
+    const browser = openBrowser(base);
+    await journey.signIn(browser, { email });
+    await journey.signIn(browser, { email: journey.newEmail() }, link);
+    const { identities } = await identitiesOf(browser);
+    expect(identities).toHaveLength(2);
+    const answers = await Promise.all(identities.map(({ id }) => call(`${api}/${id}`, { method: "DELETE", browser })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
+  });
+
+  test("of another account's, of nobody's and of the email itself changes nothing", async () => {
+    const [mine, theirs] = [await journey.member(), await journey.member()];
+    await journey.signIn(theirs.browser, { email: journey.newEmail() }, link);
+    const remove = (id: string) => call(`${api}/${id}`, { method: "DELETE", browser: mine.browser });
+    expect(await remove(await linkedIdentity(theirs.browser))).toMatchObject({ status: 404 });
+    expect(await remove(crypto.randomUUID())).toMatchObject({ status: 404 });
+    expect(await remove("nonsense")).toMatchObject({ status: 404 });
+    const [own] = (await identitiesOf(mine.browser)).identities;
+    expect(await remove(own?.id ?? "")).toMatchObject({ status: 409 });
+    expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
+  });
+
+  test("and linking need a sign-in of the last ten minutes", async () => {
+    const { email, password, id } = await journey.member();
+    const { data: signedIn } = await anon.auth.signInWithPassword({ email, password });
+    await journey.query(
+      `update auth.mfa_amr_claims c set updated_at = now() - interval '11 minutes'
+       from auth.sessions s where s.id = c.session_id and s.user_id = $1`,
+      id,
+    );
+    const { data } = await anon.auth.refreshSession({ refresh_token: signedIn.session?.refresh_token ?? "" });
+    const headers = { cookie: await keepSession(storedSession.strip().parse(data.session)) };
+    const path = `${api}/link/${journey.provider}`;
+    const stale = { status: 403, code: "STEP_UP_REQUIRED" };
+    expect(await call(path, { method: "POST", headers, json: {} })).toMatchObject(stale);
+    expect(await call(`${api}/${crypto.randomUUID()}`, { method: "DELETE", headers })).toMatchObject(stale);
+    const onPage = await call(`/auth/oauth/${journey.provider}`, {
+      method: "POST",
+      headers: { ...headers, referer: `${base}/settings/security` },
+      form: link,
+    });
+    expect(onPage).toMatchObject({ status: 302, location: "/step-up?returnUrl=%2Fsettings%2Fsecurity" });
+    expect(await call(api, { headers })).toMatchObject({ status: 200 });
+  });
+});

@@ -1,0 +1,123 @@
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { errors, jwtVerify, SignJWT } from "jose";
+import { z } from "zod";
+import { oauthAttemptSeconds } from "../identity/limits.ts";
+import { derivedKey } from "../keys/derived-key.ts";
+import { oauthProviderNames } from "./providers.ts";
+
+/** Where the identity backend sends browsers back to. The cookie goes nowhere else. */
+export const oauthCallbackPath = "/auth/callback";
+
+const common = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(2_048) };
+const bound = { ...common, userId: z.uuid(), sessionId: z.uuid() };
+
+/**
+ * What crosses the visit to a provider. A sign-in is bound to this browser alone; a link, and a fresh proof by somebody
+ * who is signed in, to the account and its session too.
+ */
+const oauthState = z.discriminatedUnion("purpose", [
+  z.strictObject({ purpose: z.literal("sign_in"), ...common }),
+  z.strictObject({ purpose: z.literal("reauthenticate"), ...bound }),
+  z.strictObject({ purpose: z.literal("link"), ...bound }),
+]);
+
+export type OAuthState = z.infer<typeof oauthState>;
+
+type StateContext = Pick<AppLoadContext, "env" | "jar" | "origin">;
+
+const algorithm = "HS256";
+const stateBytes = 32;
+const stateForm = /^[A-Za-z0-9_-]{43}$/;
+
+/** `__Host-` allows no path but the root; `__Secure-` is what keeps plain http from planting one. */
+const cookieName = (secure: boolean) => `${secure ? "__Secure-" : ""}gh_oauth`;
+const isSecure = ({ origin }: StateContext) => origin.startsWith("https:");
+
+/** A state parameter (RFC 6749 §10.12), and what hangs on it. */
+export interface StateValues {
+  /** Random; in the address and in the cookie. */
+  state: string;
+  /** By this the database knows the attempt. */
+  hash: string;
+  /** RFC 7636 §4.1. Follows from the state under a key of ours, so that it is nowhere but on our servers. */
+  verifier: string;
+  /** RFC 7636 §4.2. */
+  challenge: string;
+}
+
+export function createState(env: StateContext["env"]): StateValues {
+  return valuesOf(env, randomBytes(stateBytes).toString("base64url"));
+}
+
+function valuesOf(env: StateContext["env"], state: string): StateValues {
+  const verifier = createHmac("sha256", derivedKey(env, "oauth code verifier")).update(state).digest("base64url");
+  return {
+    state,
+    hash: createHash("sha256").update(state).digest("hex"),
+    verifier,
+    challenge: createHash("sha256").update(verifier).digest("base64url"),
+  };
+}
+
+/** Leaves the state with the browser: for ten minutes, for the callback alone, signed. */
+export async function writeStateCookie(
+  context: StateContext,
+  { state, payload }: { state: string; payload: OAuthState },
+): Promise<void> {
+  const token = await new SignJWT({ ...payload, state })
+    .setProtectedHeader({ alg: algorithm })
+    .setAudience(oauthCallbackPath)
+    .setIssuedAt()
+    .setExpirationTime(`${oauthAttemptSeconds}s`)
+    .sign(derivedKey(context.env, "oauth state"));
+  setCookie(context, { value: `${state}.${token}`, maxAge: oauthAttemptSeconds });
+}
+
+/** Takes the state from the browser. */
+export function clearStateCookie(context: StateContext): void {
+  setCookie(context, { value: "", maxAge: 0 });
+}
+
+function setCookie(context: StateContext, { value, maxAge }: { value: string; maxAge: number }): void {
+  const secure = isSecure(context);
+  context.jar.set(cookieName(secure), value, {
+    path: oauthCallbackPath,
+    httpOnly: true,
+    sameSite: "lax",
+    secure,
+    maxAge,
+  });
+}
+
+/**
+ * The state that this browser set out with. The cookie and the query must match before the signature is looked at.
+ * @param given the query's `state`
+ * @returns null where the visit did not begin in this browser, or too long ago
+ */
+export async function readState(
+  context: StateContext,
+  given: string | null,
+): Promise<{ values: StateValues; payload: OAuthState } | null> {
+  const { env, jar } = context;
+  const [state = "", ...token] = jar.get(cookieName(isSecure(context)))?.split(".") ?? [];
+  if (!stateForm.test(state) || !sameText(state, given ?? "")) return null;
+  try {
+    const verified = await jwtVerify(token.join("."), derivedKey(env, "oauth state"), {
+      algorithms: [algorithm],
+      audience: oauthCallbackPath,
+      requiredClaims: ["exp", "iat"],
+    });
+    const { state: signed, aud: _, iat: __, exp: ___, ...payload } = verified.payload;
+    const parsed = oauthState.safeParse(payload);
+    return signed === state && parsed.success ? { values: valuesOf(env, state), payload: parsed.data } : null;
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return null;
+    throw error;
+  }
+}
+
+function sameText(one: string, other: string): boolean {
+  const [left, right] = [Buffer.from(one), Buffer.from(other)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}

@@ -1,0 +1,87 @@
+import type { Mail } from "../../mail/mail-body.ts";
+
+/** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
+export interface BudgetAlert {
+  scope: "workspace" | "app" | "key";
+  subjectId: string;
+  /** Null where it is gone. */
+  subject: string | null;
+  workspaceId: string;
+  workspace: string;
+  /** The first day of the UTC month that it is about. */
+  month: string;
+  /** When the budget starts anew, RFC 3339. */
+  endsAt: string;
+  threshold: 50 | 80 | 100;
+  limitUsd: string;
+  /** Not all is spent, but what is left is too little for calls: they are refused. Then the threshold is 100. */
+  refusing: boolean;
+  /** This and the two below are null where the workspace hides what providers charge. */
+  spentUsd: string | null;
+  /** What calls under way may cost at most. */
+  reservedUsd: string | null;
+  leftUsd: string | null;
+}
+
+/** The mail about it: which budget, what of it is spent, what follows, and where to change it. */
+export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string }): Omit<Mail, "to"> {
+  const { limitUsd, spentUsd, reservedUsd, leftUsd, refusing, month, endsAt, workspaceId } = alert;
+  const whose = subjectWords(alert);
+  const held = reservedUsd !== null && Number(reservedUsd) > 0;
+  const facts = [
+    `Workspace: ${oneLine(alert.workspace)}`,
+    `Budget: $${limitUsd} for ${monthOf(month)}`,
+    ...(spentUsd === null ? [] : [`Spent: $${spentUsd}`]),
+    ...(refusing && held ? [`Held by calls under way: $${reservedUsd}`] : []),
+    ...(refusing && leftUsd !== null ? [`Left: $${leftUsd}`] : []),
+  ];
+  const { subject, news, consequence } = newsWords(alert, whose);
+  return {
+    subject,
+    text: [
+      news,
+      facts.join("\n"),
+      `${consequence} until the budget starts anew on ${dayOf(endsAt)}, 00:00 UTC, or is raised.`,
+      `See and change budgets: ${origin}/workspaces/${workspaceId}/ai/budgets`,
+      `You get this as an owner of the workspace, or because your role manages its AI policy${alert.scope === "key" ? " or its keys" : ""}.`,
+    ].join("\n\n"),
+  };
+}
+
+function newsWords({ threshold, refusing }: BudgetAlert, whose: string) {
+  if (refusing) {
+    return {
+      subject: `Calls are refused: the monthly budget of ${whose} is used up`,
+      news: `Calls are refused: too little is left of the monthly budget of ${whose}.`,
+      consequence: "Each call whose dearest possible cost is more than what is left is refused",
+    };
+  }
+  const subject = `${threshold}% of the monthly budget of ${whose} is spent`;
+  if (threshold === 100) {
+    return { subject, news: `The monthly budget of ${whose} is spent.`, consequence: "Its calls are refused" };
+  }
+  return {
+    subject,
+    news: `At least ${threshold}% of the monthly budget of ${whose} is spent.`,
+    consequence: "Calls go on. One whose dearest possible cost is more than what is left is refused,",
+  };
+}
+
+function subjectWords({ scope, subject, workspace }: BudgetAlert): string {
+  if (scope === "workspace") return `the workspace ${oneLine(workspace)}`;
+  return `the ${scope} ${subject === null ? "that is gone" : oneLine(subject)}`;
+}
+
+/** Names are whatever people type; none may add a line to a mail. */
+function oneLine(name: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  return name.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
+}
+
+function monthOf(day: string): string {
+  return new Date(`${day}T00:00:00Z`).toLocaleString("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
+}
+
+function dayOf(moment: string): string {
+  return new Date(moment).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
+}

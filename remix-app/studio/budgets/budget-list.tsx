@@ -1,0 +1,146 @@
+import { Form, Link } from "@remix-run/react";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { searchWith } from "../range.ts";
+import { BudgetMeter } from "./budget-meter.tsx";
+import type { Budget, BudgetScope } from "./budgets.ts";
+
+/** What stands in the address of a budget that is being changed. */
+export function budgetKey({ scope, subjectId }: Pick<Budget, "scope" | "subjectId">): string {
+  return `${scope}.${subjectId}`;
+}
+
+/** A form that is open, with what was typed where it came back. */
+export interface OpenBudget {
+  key: string;
+  typed: string | null;
+  error: string | null;
+}
+
+const concerns: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
+  { scope: "workspace", title: "Workspace", lead: "Holds for every call, besides the budgets below.", empty: "" },
+  {
+    scope: "app",
+    title: "Apps",
+    lead: "External apps that may act in this workspace. Their calls cost no credits, but count here.",
+    empty: "No external app is linked to this workspace.",
+  },
+  {
+    scope: "key",
+    title: "Keys",
+    lead: "A key keeps its budget, and what it has spent, when it is rotated.",
+    empty: "No key yet. A key can get its budget when it is made.",
+  },
+];
+
+/**
+ * Budgets by what they are of, each with its form where it is open.
+ * @param props.whole whether these are all; of a part nobody can say what there is none of
+ * @param props.cursor of the page that they are on, which changing one leads back to; empty for the first
+ */
+export function BudgetList({
+  budgets,
+  whole,
+  cursor,
+  mayChange,
+  keysVisible,
+  open,
+  now,
+}: {
+  budgets: Budget[];
+  whole: boolean;
+  cursor: string;
+  mayChange: Record<BudgetScope, boolean>;
+  keysVisible: boolean;
+  open: OpenBudget | null;
+  now: string;
+}) {
+  const ofScope = (wanted: BudgetScope) => budgets.filter(({ scope }) => scope === wanted);
+  return concerns
+    .filter(({ scope }) => (scope !== "key" || keysVisible) && (whole || ofScope(scope).length > 0))
+    .map(({ scope, title, lead, empty }) => {
+      const own = ofScope(scope);
+      return (
+        <Card key={scope} title={title} lead={lead}>
+          {own.length === 0 ? <p className="text-muted">{empty}</p> : null}
+          <ul>
+            {own.map((budget) => {
+              const key = budgetKey(budget);
+              const isOpen = mayChange[scope] && open?.key === key;
+              const words = budget.limitUsd === null ? "Set" : "Change";
+              const name = budget.name ?? "Without a name";
+              return (
+                <li
+                  key={key}
+                  id={key}
+                  className="scroll-mt-6 space-y-3 border-line py-4 first:pt-0 last:pb-0 not-first:border-t"
+                >
+                  <div className="flex items-start justify-between gap-4 sm:gap-8">
+                    <div className="min-w-0 grow space-y-1">
+                      <p className="break-words font-medium">
+                        {name} {budget.live ? null : <span className="text-muted">(cannot call any more)</span>}
+                      </p>
+                      <BudgetMeter budget={budget} now={now} />
+                    </div>
+                    {mayChange[scope] && !isOpen ? (
+                      <Link
+                        to={`${searchWith("", { cursor, change: key })}#${key}`}
+                        aria-label={`${words} the budget of ${name}`}
+                        className={`${buttonClass("secondary")} shrink-0`}
+                      >
+                        {words}
+                      </Link>
+                    ) : null}
+                  </div>
+                  {isOpen && open ? <BudgetForm budget={budget} open={open} page={searchWith("", { cursor })} /> : null}
+                </li>
+              );
+            })}
+          </ul>
+        </Card>
+      );
+    });
+}
+
+/** @param props.page the address of the list's page, as a search */
+function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
+  const { scope, subjectId, limitUsd, name } = budget;
+  return (
+    <Form method="post" action={page} noValidate data-once className="max-w-108 space-y-4">
+      <ErrorSummary
+        id="budget-error"
+        form={undefined}
+        fields={error ? [{ fieldId: "limitUsd", message: error }] : []}
+      />
+      <input type="hidden" name="scope" value={scope} />
+      <input type="hidden" name="subjectId" value={subjectId} />
+      <input type="hidden" name="readUsd" value={limitUsd ?? ""} />
+      <Field
+        id="limitUsd"
+        name="limitUsd"
+        label={`Monthly budget of ${name ?? "this"}, in dollars`}
+        hint="Holds from the next call on. 0 refuses every call."
+        inputMode="decimal"
+        autoComplete="off"
+        defaultValue={typed ?? limitUsd ?? ""}
+        errorId="limitUsd-error"
+        errors={error ? [error] : undefined}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button name="intent" value="save">
+          Save budget
+        </Button>
+        {limitUsd === null ? null : (
+          <Button name="intent" value="remove" variant="danger">
+            Remove budget
+          </Button>
+        )}
+        <Link to={page} className={buttonClass("quiet")}>
+          Cancel
+        </Link>
+      </div>
+    </Form>
+  );
+}

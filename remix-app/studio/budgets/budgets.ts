@@ -1,0 +1,159 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { JsonNumber } from "#shared/exact-json.ts";
+import type { CsvColumn } from "../../http/csv.ts";
+import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
+import { problem } from "../../http/problem.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import type { WorkspacePermission } from "../../workspaces/permission.ts";
+import { amountText } from "../costs/provider-import-schema.ts";
+import { positionOf } from "../costs/provider-imports.ts";
+import type { StudioMember } from "../studio-reader.ts";
+import { budgetAmount } from "./budget-amount.ts";
+
+const budgetScope = z.enum(["workspace", "app", "key"]);
+export type BudgetScope = z.infer<typeof budgetScope>;
+
+/** What changing a budget takes (api.md, Workspaces and AI studio): budgets are of the policy, a key's is of the key. */
+export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
+  workspace: "manage_ai_policy",
+  app: "manage_ai_policy",
+  key: "manage_ai_keys",
+};
+
+const amount = amountText.nullable();
+const budget = z.object({
+  scope: budgetScope,
+  subjectId: z.uuid(),
+  name: z.string().nullable(),
+  /** Whether its subject can call still. */
+  live: z.boolean(),
+  /** Null: no budget. */
+  limitUsd: amount,
+  spentUsd: amount,
+  reservedUsd: amount,
+  remainingUsd: amount,
+  /** Whole percent of the limit, rounded down. */
+  spentPercent: z.string().regex(/^\d+$/).nullable(),
+  /** Calls are refused for it: all is spent, or what is left is too little for them. Never where spending is hidden. */
+  usedUp: z.boolean(),
+  warned: z.object({ threshold: z.number(), at: z.string() }).nullable(),
+});
+
+/** A monthly budget, or something that could have one. Amounts are exact texts in USD, null where hidden. */
+export type Budget = z.infer<typeof budget>;
+
+const refused = z.object({ outcome: z.literal("not_allowed") });
+const read = z.union([
+  z.object({
+    outcome: z.literal("read"),
+    endsAt: z.string(),
+    costVisible: z.boolean(),
+    keysVisible: z.boolean(),
+    budgets: z.array(budget.extend({ position: z.array(z.string()) })),
+  }),
+  refused,
+]);
+const changed = z.union([
+  z.object({ outcome: z.enum(["changed", "unchanged", "not_found"]) }),
+  z.object({ outcome: z.literal("changed_meanwhile"), limitUsd: amount }),
+  refused,
+]);
+
+const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 4 });
+
+/**
+ * A page of a workspace's budgets with what they have used this UTC month, by what they are of, those with a limit
+ * first; those of keys for who manages keys or the policy.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function readBudgets(
+  context: AppLoadContext,
+  { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
+) {
+  const after = positionOf(cursor, { read: readPosition, requestId: context.requestId });
+  const asked = { member_id: userId, workspace: workspaceId, after, page_size: limit + 1 };
+  const answered = await database(context).rpc("read_budgets", asked);
+  const { outcome: _, budgets: found, ...page } = answerOf(context, { ...answered, schema: read });
+  const last = found.length > limit ? found[limit - 1] : undefined;
+  const budgets: Budget[] = found.slice(0, limit).map(({ position: __, ...budget }) => budget);
+  return { ...page, budgets, nextCursor: last ? writeKeyCursor(last.position) : null };
+}
+
+/** The columns of the budgets' file; amounts have every digit. */
+export const budgetColumns: readonly CsvColumn<Budget>[] = [
+  { name: "scope", value: ({ scope }) => scope },
+  { name: "name", value: ({ name }) => name },
+  { name: "id", value: ({ subjectId }) => subjectId },
+  { name: "live", value: ({ live }) => String(live) },
+  { name: "limit_usd", value: ({ limitUsd }) => limitUsd },
+  { name: "spent_usd", value: ({ spentUsd }) => spentUsd },
+  { name: "reserved_usd", value: ({ reservedUsd }) => reservedUsd },
+  { name: "remaining_usd", value: ({ remainingUsd }) => remainingUsd },
+  { name: "spent_percent", value: ({ spentPercent }) => spentPercent },
+  { name: "used_up", value: ({ usedUp }) => String(usedUp) },
+  { name: "warned_percent", value: ({ warned }) => warned?.threshold },
+  { name: "warned_at", value: ({ warned }) => warned?.at },
+];
+
+const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
+const standing = z.preprocess(blank, amount);
+
+/** What the form of one budget posts. */
+export const budgetForm = z.object({
+  scope: budgetScope,
+  subjectId: z.uuid(),
+  /** The limit that the form was made from; empty where there was none. */
+  readUsd: standing,
+  intent: z.enum(["save", "remove"]),
+  limitUsd: z.string().default(""),
+});
+
+/** @returns the exact amount that was typed, or null where it is none */
+export function readBudgetAmount(typed: string): string | null {
+  const parsed = budgetAmount.safeParse(new JsonNumber(typed.trim().replace(/^\$\s*/, "")));
+  return parsed.success ? parsed.data : null;
+}
+
+/**
+ * Sets or takes away one budget, where it is still what the member had before them.
+ * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
+ */
+export async function changeBudget(
+  context: AppLoadContext,
+  change: StudioMember & { scope: BudgetScope; subjectId: string; readUsd: string | null; limitUsd: string | null },
+): Promise<{ outcome: "changed" | "unchanged" } | { outcome: "changed_meanwhile"; limitUsd: string | null }> {
+  const answered = await database(context).rpc("change_budget", {
+    member_id: change.userId,
+    workspace: change.workspaceId,
+    scope: change.scope,
+    subject: change.subjectId,
+    limit_usd: change.limitUsd,
+    read_limit_usd: change.readUsd,
+  });
+  const answer = answerOf(context, { ...answered, schema: changed });
+  if (answer.outcome === "changed_meanwhile") return answer;
+  const { outcome } = answer;
+  if (outcome !== "not_found") return { outcome };
+  throw problem("NOT_FOUND", { requestId: context.requestId });
+}
+
+function database({ env }: AppLoadContext) {
+  return createServiceClient(env).schema("ai");
+}
+
+function answerOf<Answer extends { outcome: string }>(
+  { requestId }: AppLoadContext,
+  { data, error, schema }: { data: unknown; error: PostgrestError | null; schema: z.ZodType<Answer> },
+): Exclude<Answer, { outcome: "not_allowed" }> {
+  const answer = schema.safeParse(data);
+  if (error || !answer.success) {
+    console.error(`error request=${requestId} budgets could not be read or changed: ${error?.code ?? "answer"}`);
+    throw problem("UNAVAILABLE", { requestId });
+  }
+  if (answer.data.outcome === "not_allowed") {
+    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
+  }
+  return answer.data as Exclude<Answer, { outcome: "not_allowed" }>;
+}

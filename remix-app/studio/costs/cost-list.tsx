@@ -1,0 +1,98 @@
+import type { DataColumn } from "../../ui/data-table.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { ImportGuide } from "./import-guide.tsx";
+import type { CostRecord } from "./provider-import-schema.ts";
+
+/** Imported costs: what each record says, and whether it counts or something stands for it. */
+export function CostList({
+  records,
+  filtered,
+  now,
+  gatewayUrl,
+  workspaceId,
+}: {
+  records: CostRecord[];
+  /** Whether some are left out by a filter or by the page. */
+  filtered: boolean;
+  now: string;
+  gatewayUrl: string;
+  workspaceId: string;
+}) {
+  const columns: [DataColumn<CostRecord>, ...DataColumn<CostRecord>[]] = [
+    {
+      label: "Record",
+      cell: ({ externalRunId, provider, service, appName, occurredAt, granularity }) => (
+        <>
+          <span className="break-all font-medium">{externalRunId}</span>
+          <span className="block text-muted text-small">
+            {[provider, service, appName].filter(Boolean).join(" · ")} ·{" "}
+            {granularity === "account_day" ? (
+              <time dateTime={occurredAt}>{occurredAt.slice(0, 10)}</time>
+            ) : (
+              <Moment at={occurredAt} now={now} />
+            )}
+          </span>
+        </>
+      ),
+    },
+    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
+    {
+      label: "Kind",
+      cell: ({ granularity }) => (
+        <span className="whitespace-nowrap">{granularity === "account_day" ? "Account day" : "Run"}</span>
+      ),
+    },
+    { label: "Standing", cell: (record) => <Standing record={record} now={now} /> },
+    {
+      label: "Amount",
+      numeric: true,
+      small: "aside",
+      cell: ({ amountUsd, counted }) =>
+        counted ? (
+          <Usd amount={amountUsd} />
+        ) : (
+          <del className="text-muted">
+            <Usd amount={amountUsd} />
+          </del>
+        ),
+    },
+  ];
+  return (
+    <DataTable
+      caption="Imported cost records"
+      columns={columns}
+      rows={records}
+      rowKey={({ id }) => id}
+      empty={
+        filtered ? (
+          <p>No record is like that in this range.</p>
+        ) : (
+          <ImportGuide gatewayUrl={gatewayUrl} workspaceId={workspaceId} />
+        )
+      }
+    />
+  );
+}
+
+function Standing({ record, now }: { record: CostRecord; now: string }) {
+  const { counted, replacedBy, replaces, revision, observedAt } = record;
+  return (
+    <>
+      {counted ? "Counts" : <span className="break-all">Replaced by {replacedBy}</span>}
+      {replaces && replaces.records > 0 ? (
+        <span className="text-muted">
+          , for {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} of{" "}
+          <Usd amount={replaces.amountUsd} />
+        </span>
+      ) : null}
+      {revision > 1 ? (
+        <span className="text-muted text-small sm:block">
+          {" "}
+          corrected {revision === 2 ? "once" : `${revision - 1} times`}, as of <Moment at={observedAt} now={now} />
+        </span>
+      ) : null}
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+import type { CsvColumn } from "../../http/csv.ts";
+import type { CostRecord, InvoiceRecord } from "./provider-import-schema.ts";
+import { type ReconciledCell, stateWords } from "./reconciliation.ts";
+
+/** Columns of the files of imports; amounts are exact, times UTC. */
+export const costColumns: readonly CsvColumn<CostRecord>[] = [
+  { name: "external_run_id", value: (cost) => cost.externalRunId },
+  { name: "granularity", value: (cost) => cost.granularity },
+  { name: "provider", value: (cost) => cost.provider },
+  { name: "account_id", value: (cost) => cost.accountId },
+  { name: "service", value: (cost) => cost.service },
+  { name: "app", value: (cost) => cost.appName },
+  { name: "app_id", value: (cost) => cost.appId },
+  { name: "amount_usd", value: (cost) => cost.amountUsd },
+  { name: "counted", value: (cost) => String(cost.counted) },
+  { name: "replaced_by", value: (cost) => cost.replacedBy },
+  { name: "replaces_records", value: (cost) => cost.replaces?.records },
+  { name: "replaces_usd", value: (cost) => cost.replaces?.amountUsd },
+  { name: "occurred_at", value: (cost) => cost.occurredAt },
+  { name: "observed_at", value: (cost) => cost.observedAt },
+  { name: "recorded_at", value: (cost) => cost.recordedAt },
+  { name: "revision", value: (cost) => cost.revision },
+];
+
+export const invoiceColumns: readonly CsvColumn<InvoiceRecord>[] = [
+  { name: "reference", value: (invoice) => invoice.reference },
+  { name: "provider", value: (invoice) => invoice.provider },
+  { name: "account_id", value: (invoice) => invoice.accountId },
+  { name: "app", value: (invoice) => invoice.appName },
+  { name: "app_id", value: (invoice) => invoice.appId },
+  { name: "amount_usd", value: (invoice) => invoice.amountUsd },
+  { name: "issued_on", value: (invoice) => invoice.issuedOn },
+  { name: "period_start", value: (invoice) => invoice.periodStart },
+  { name: "period_end", value: (invoice) => invoice.periodEnd },
+  { name: "reviewed_at", value: (invoice) => invoice.reviewedAt },
+  { name: "recorded_at", value: (invoice) => invoice.recordedAt },
+  { name: "id", value: (invoice) => invoice.id },
+];
+
+export const cellColumns: readonly CsvColumn<ReconciledCell>[] = [
+  { name: "month", value: (cell) => cell.month },
+  { name: "provider", value: (cell) => cell.provider },
+  { name: "accounts", value: ({ account }) => (account.of === "all" ? "all" : account.id === null ? "none" : "one") },
+  { name: "account_id", value: ({ account }) => (account.of === "all" ? null : account.id) },
+  { name: "metered_usd", value: (cell) => cell.meteredUsd },
+  { name: "imported_usd", value: (cell) => cell.importedUsd },
+  { name: "imported_records", value: (cell) => cell.importedRecords },
+  { name: "invoiced_usd", value: (cell) => cell.invoicedUsd },
+  { name: "invoices", value: (cell) => cell.invoices },
+  { name: "imported_less_metered_usd", value: (cell) => cell.importedDifferenceUsd },
+  { name: "imported_less_metered_percent", value: (cell) => cell.importedDifferencePercent },
+  { name: "invoiced_less_imported_usd", value: (cell) => cell.invoicedDifferenceUsd },
+  { name: "invoiced_less_imported_percent", value: (cell) => cell.invoicedDifferencePercent },
+  { name: "state", value: (cell) => stateWords[cell.state].name },
+];

@@ -1,0 +1,32 @@
+import { isLabel } from "#shared/labels.ts";
+import { problem } from "../../http/problem.ts";
+import type { ImportFilter } from "./provider-imports.ts";
+
+const month = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/;
+
+/**
+ * Reads off an address to what imports are narrowed: `provider`, `account` or, for records that name none, `noAccount`,
+ * and `month` where the list is of months.
+ * @throws Response 400 INVALID_REQUEST for what no record can be of
+ */
+export function readImportFilter(url: URL, { requestId }: { requestId: string }): ImportFilter & { month?: string } {
+  const given = (name: string) => url.searchParams.get(name) || undefined;
+  const [provider, account, asked] = [given("provider"), given("account"), given("month")];
+  const labels = [provider, account].filter((text) => text !== undefined);
+  if (!labels.every(isLabel) || (asked !== undefined && !month.test(asked))) {
+    throw problem("INVALID_REQUEST", { requestId, detail: "There are no such records." });
+  }
+  return {
+    ...(provider ? { provider } : {}),
+    ...(given("noAccount") ? { accountId: null } : account ? { accountId: account } : {}),
+    ...(asked ? { month: asked } : {}),
+  };
+}
+
+/** The search parameters that {@link readImportFilter} reads as this filter. */
+export function writeImportFilter({ provider, accountId }: ImportFilter): Record<string, string> {
+  return {
+    ...(provider ? { provider } : {}),
+    ...(accountId ? { account: accountId } : accountId === null ? { noAccount: "1" } : {}),
+  };
+}

@@ -1,0 +1,258 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPerson, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import { type AppTenant, createAppTenant } from "../../../supabase/tests/ai-app-tenant.ts";
+import { join } from "../../../supabase/tests/database.ts";
+
+let tenant: AppTenant;
+let member: SignedInBrowser;
+let viewer: SignedInBrowser;
+let stranger: SignedInBrowser;
+let base: string;
+
+beforeAll(async () => {
+  const [own, ...people] = await Promise.all([createAppTenant(), createPerson(), createPerson(), createPerson()]);
+  tenant = own;
+  base = `/workspaces/${tenant.workspaceId}/ai`;
+  const [one, two] = people;
+  await join(tenant.db, { workspaceId: tenant.workspaceId, userId: one?.id ?? "", role: "member" });
+  await join(tenant.db, { workspaceId: tenant.workspaceId, userId: two?.id ?? "", role: "viewer" });
+  [member, viewer, stranger] = (await Promise.all(people.map((person) => signIn(person)))) as [
+    SignedInBrowser,
+    SignedInBrowser,
+    SignedInBrowser,
+  ];
+});
+afterAll(() => tenant.close());
+
+const range = "?from=2026-01-01&to=2026-01-31";
+const costOf = (changes: object) => ({
+  provider: "openai",
+  externalRunId: `run-${randomUUID()}`,
+  accountId: "acct-1",
+  amountUsd: 0.1,
+  occurredAt: "2026-01-20T10:00:00Z",
+  observedAt: "2026-02-02T00:00:00Z",
+  ...changes,
+});
+const invoiceOf = (changes: Record<string, string> = {}) => ({
+  appId: tenant.appId,
+  provider: "openai",
+  accountId: "acct-1",
+  reference: `INV-${randomUUID()}`,
+  amountUsd: "30.000000000001",
+  issuedOn: "2026-02-01",
+  periodStart: "2026-01-01",
+  periodEnd: "2026-01-31",
+  ...changes,
+});
+const enter = (fields: Record<string, string>, step: string) =>
+  member.post(`${base}/invoices/new`, { ...fields, step });
+const reviewTimeOf = (html: string) => /name="reviewedAt" value="([^"]+)"/.exec(html)?.[1] ?? "";
+const kept = (reference: string) =>
+  tenant.db.query<{ id: string; amount: string }>(
+    "select id, amount_usd::text as amount from ai.external_provider_invoices where workspace_id = $1 and reference = $2",
+    [tenant.workspaceId, reference],
+  );
+
+test("before anything is imported the pages say what they are for and how to begin", async () => {
+  const pages = await Promise.all(["costs", "invoices", "reconciliation"].map((page) => member.get(`${base}/${page}`)));
+  expect(pages.map(({ status }) => status)).toEqual([200, 200, 200]);
+  const [costs, invoices, reconciliation] = pages.map(({ words }) => words);
+  expect(costs).toContain("npm run import-openai-costs");
+  expect(costs).toContain(`X-Platform-Workspace-Id: ${tenant.workspaceId}`);
+  expect(invoices).toContain("No invoice yet. Enter one when a provider has sent it");
+  expect(reconciliation).toContain("Nothing was metered, imported or invoiced");
+});
+
+describe("an invoice", () => {
+  test("is reviewed to the last digit, recorded once, and its receipt is the same however often it is sent", async () => {
+    const invoice = invoiceOf();
+    const review = await enter(invoice, "review");
+    expect(review.status).toBe(200);
+    expect(review.words).toContain("30.000000000001 USD");
+    expect(review.words).toContain("2026-01-01 to 2026-01-31");
+    expect(review.words).toContain("an invoice is never changed and never deleted");
+    expect(await kept(invoice.reference)).toEqual([]);
+    const reviewedAt = reviewTimeOf(review.text);
+    const recorded = await enter({ ...invoice, reviewedAt }, "record");
+    expect(recorded.status).toBe(303);
+    const [row] = await kept(invoice.reference);
+    expect(row?.amount).toBe("30.000000000001");
+    expect(recorded.location).toBe(`${base}/invoices/${row?.id}?recorded`);
+    // A reload, the page before sent again, and a review of what is recorded already.
+    expect((await enter({ ...invoice, reviewedAt }, "record")).location).toBe(recorded.location);
+    const later = "2026-02-03T00:00:00Z";
+    expect((await enter({ ...invoice, reviewedAt: later }, "record")).location).toBe(recorded.location);
+    expect((await enter({ ...invoice, amountUsd: "30.0000000000010" }, "review")).location).toBe(recorded.location);
+    const receipt = await member.get(recorded.location ?? "");
+    expect(receipt.words).toContain("The invoice is recorded. This is its receipt.");
+    expect(receipt.words).toContain(reviewedAt);
+    const [person] = await tenant.db.query<{ name: string }>(
+      "select display_name as name from public.profiles where id = $1",
+      [(await member.session()).user.id],
+    );
+    expect(receipt.words).toMatch(new RegExp(`Recorded by\\s*${person?.name}`));
+    expect(await kept(invoice.reference)).toHaveLength(1);
+    const log = await tenant.db.query(
+      "select action from public.workspace_audit_log where workspace_id = $1 and subject_id = $2",
+      [tenant.workspaceId, row?.id],
+    );
+    expect(log).toEqual([{ action: "provider_invoice.recorded" }]);
+  });
+
+  test("of 50 at once, each reviewed at another time, is one, and all get its receipt", async () => {
+    const invoice = invoiceOf();
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, async (_, n) => {
+        const entry = { ...invoice, reviewedAt: `2026-02-02T00:00:00.${String(n).padStart(6, "0")}Z` };
+        const answer = await enter(entry, "record");
+        // Where so many at once are too many to be let in, people try again, which must not matter.
+        return answer.status === 503 ? enter(entry, "record") : answer;
+      }),
+    );
+    const [row, ...others] = await kept(invoice.reference);
+    expect(others).toEqual([]);
+    const receipts = answers.map(({ status, location }) => `${status} ${location}`);
+    expect(new Set(receipts)).toEqual(new Set([`303 ${base}/invoices/${row?.id}?recorded`]));
+  });
+
+  test("in another state of one that is recorded is explained, and nothing is recorded", async () => {
+    const invoice = invoiceOf();
+    const reviewedAt = "2026-02-02T00:00:00Z";
+    await enter({ ...invoice, reviewedAt }, "record");
+    for (const [change, words] of [
+      [{ amountUsd: "30.000000000002" }, "the amount"],
+      [{ issuedOn: "2026-02-02" }, "the day of issue"],
+      [{ periodEnd: "" }, "the period’s last day"],
+    ] as const) {
+      for (const step of ["review", "record"]) {
+        const refused = await enter({ ...invoice, ...change, reviewedAt }, step);
+        expect(refused.status).toBe(409);
+        expect(refused.words).toContain(`is recorded already, with another state: ${words}.`);
+        expect(refused.words).toContain("What to do");
+      }
+    }
+    expect(await kept(invoice.reference)).toMatchObject([{ amount: "30.000000000001" }]);
+    // Another account's of that reference is another invoice.
+    expect((await enter({ ...invoice, accountId: "acct-2", reviewedAt }, "record")).status).toBe(303);
+  });
+
+  test("is refused at its fields, with what was typed kept, and what is to come is not issued", async () => {
+    const wrong = await enter({ ...invoiceOf(), amountUsd: "1,5", provider: "" }, "review");
+    expect(wrong.status).toBe(400);
+    expect(wrong.text).toMatch(/id="amountUsd-error"[^>]*>Enter the amount with a point/);
+    expect(wrong.text).toMatch(/id="provider-error"[^>]*>Enter the provider/);
+    expect(wrong.text).toContain('value="1,5"');
+    const dayOf = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+    expect((await enter(invoiceOf({ issuedOn: dayOf(0) }), "review")).status).toBe(200);
+    const early = await enter(invoiceOf({ issuedOn: dayOf(1) }), "review");
+    expect([early.status, early.text.includes('id="issuedOn-error"')]).toEqual([400, true]);
+    const foreign = await enter(invoiceOf({ appId: randomUUID() }), "review");
+    expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
+    // A review of the future or of no time at all is no review: the page shows its own.
+    for (const reviewedAt of ["2126-01-01T00:00:00Z", "2026-01-31T23:59:59.999999Z", "now", ""]) {
+      const invoice = invoiceOf();
+      const again = await enter({ ...invoice, reviewedAt }, "record");
+      expect([again.status, reviewTimeOf(again.text).slice(0, 4)]).toEqual([200, dayOf(0).slice(0, 4)]);
+      expect(await kept(invoice.reference)).toEqual([]);
+    }
+    const edited = await enter(invoiceOf({ reference: "EDIT-1" }), "edit");
+    expect([edited.status, edited.text.includes('value="EDIT-1"')]).toEqual([200, true]);
+  });
+});
+
+test("costs show what stands for what, and the file has each record to the last digit", async () => {
+  const records = [
+    costOf({ externalRunId: "first", occurredAt: "2026-01-20T00:00:00Z" }),
+    costOf({ externalRunId: "last", occurredAt: "2026-01-20T23:59:59.999999Z", amountUsd: 0.2 }),
+    costOf({ externalRunId: "next", occurredAt: "2026-01-21T00:00:00Z", amountUsd: 0.000000000001 }),
+    costOf({
+      externalRunId: "day-20",
+      granularity: "account_day",
+      occurredAt: "2026-01-20T00:00:00Z",
+      amountUsd: 29.5,
+    }),
+    costOf({ externalRunId: "=HYPERLINK".slice(1), accountId: undefined, provider: "other", amountUsd: 7 }),
+  ];
+  const { body } = await tenant.send("/provider-costs/batch", { body: { records } });
+  expect((body.results as { outcome: string }[]).every(({ outcome }) => outcome === "stored")).toBe(true);
+
+  const page = await member.get(`${base}/costs${range}`);
+  expect(page.words).toContain("Replaced by day-20");
+  expect(page.words).toContain("for 2 runs of");
+  expect(page.words).toContain("$36.500000000001");
+  const only = await member.get(`${base}/costs${range}&provider=openai&account=acct-1`);
+  expect(only.words).toContain("Only costs of openai, account acct-1.");
+  expect(only.words).toContain("$29.500000000001");
+  expect((await member.get(`${base}/costs${range}&provider=a/b`)).status).toBe(400);
+
+  const file = await member.get(`${base}/costs.csv${range}&account=acct-1`);
+  const [header, ...lines] = file.text.trim().split("\r\n");
+  const columns = (header ?? "").split(",");
+  const table = lines.map((line) => Object.fromEntries(line.split(",").map((field, n) => [columns[n], field])));
+  expect(table.map((line) => [line.external_run_id, line.amount_usd, line.counted, line.replaced_by])).toEqual(
+    expect.arrayContaining([
+      ["next", "0.000000000001", "true", ""],
+      ["last", "0.2", "false", "day-20"],
+      ["day-20", "29.5", "true", ""],
+      ["first", "0.1", "false", "day-20"],
+    ]),
+  );
+  expect(table).toHaveLength(4);
+  expect(table.find((line) => line.external_run_id === "day-20")).toMatchObject({
+    replaces_records: "2",
+    replaces_usd: "0.3",
+  });
+});
+
+test("reconciliation says what is missing or differs, where to look, and has every digit in its file", async () => {
+  const page = await member.get(`${base}/reconciliation${range}`);
+  expect(page.words).toContain("January 2026");
+  expect(page.words).toContain("Invoice differs");
+  expect(page.words).toContain("Invoice missing");
+  expect(page.text).toContain(`${base}/costs?from=2026-01-01&amp;to=2026-01-31&amp;provider=openai&amp;account=acct-1`);
+  expect(page.text).toContain(`${base}/invoices?month=2026-01&amp;provider=openai&amp;account=acct-1`);
+  const { text } = await member.get(`${base}/reconciliation.csv${range}`);
+  const [{ invoiced = "" } = {}] = await tenant.db.query<{ invoiced: string }>(
+    `select trim_scale(sum(amount_usd))::text as invoiced from ai.external_provider_invoices
+     where workspace_id = $1 and account_id = 'acct-1' and provider = 'openai'`,
+    [tenant.workspaceId],
+  );
+  expect(text).toContain(`2026-01,openai,one,acct-1,,29.500000000001,2,${invoiced},`);
+  const month = await member.get(`${base}/invoices.csv?month=2026-01&account=acct-2`);
+  expect(month.text.trim().split("\r\n")).toHaveLength(2);
+  expect((await member.get(`${base}/invoices.csv?month=2026-02`)).text.trim().split("\r\n")).toHaveLength(1);
+});
+
+test("they are for members with the studio's permission alone, and invoices of another workspace are none", async () => {
+  const [invoice] = await tenant.db.query<{ id: string }>(
+    "select id from ai.external_provider_invoices where workspace_id = $1 limit 1",
+    [tenant.workspaceId],
+  );
+  const other = await createAppTenant();
+  await join(other.db, { workspaceId: other.workspaceId, userId: (await member.session()).user.id, role: "member" });
+  expect((await member.get(`/workspaces/${other.workspaceId}/ai/invoices/${invoice?.id}`)).status).toBe(404);
+  await other.close();
+  for (const path of [
+    "costs",
+    "costs.csv",
+    "invoices",
+    "invoices.csv",
+    "invoices/new",
+    `invoices/${invoice?.id}`,
+    "reconciliation",
+    "reconciliation.csv",
+  ]) {
+    expect([path, (await member.get(`${base}/${path}`)).status]).toEqual([path, 200]);
+    expect([path, (await viewer.get(`${base}/${path}`)).status]).toEqual([path, 403]);
+    expect([path, (await stranger.get(`${base}/${path}`)).status]).toEqual([path, 404]);
+  }
+  const entry = { ...invoiceOf(), reviewedAt: "2026-02-02T00:00:00Z", step: "record" };
+  expect((await viewer.post(`${base}/invoices/new`, entry)).status).toBe(403);
+  expect((await stranger.post(`${base}/invoices/new`, entry)).status).toBe(404);
+  expect(await kept(entry.reference)).toEqual([]);
+  for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
+    expect((await member.sendJson(method, `${base}/invoices/${invoice?.id}`, {})).status).toBe(405);
+  }
+});

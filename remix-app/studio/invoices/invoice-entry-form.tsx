@@ -1,0 +1,90 @@
+import { Form, Link } from "@remix-run/react";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { Select } from "../../ui/select.tsx";
+import type { LinkedApp } from "./invoice-entry.ts";
+import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-fields.ts";
+
+type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
+
+const texts: Record<Exclude<InvoiceField, "appId">, Texts> = {
+  provider: { label: "Provider", hint: "As runs and imports name it, such as openai.", required: true },
+  accountId: { label: "Account", hint: "As imports name it. Empty for a provider without accounts." },
+  reference: { label: "Reference", hint: "The invoice’s own number, such as INV-2026-01.", required: true },
+  amountUsd: {
+    label: "Amount in US dollars",
+    hint: "With a point and without commas, such as 1234.56. Kept to the last digit.",
+    inputMode: "decimal",
+    required: true,
+  },
+  issuedOn: { label: "Issued on", hint: "The day on the invoice.", type: "date", required: true },
+  periodStart: { label: "Period’s first day", hint: "Optional, but it says in which month it counts.", type: "date" },
+  periodEnd: { label: "Period’s last day", hint: "Optional. Days are those of UTC, both whole.", type: "date" },
+};
+
+/** The fields of an invoice; what was typed stays. */
+export function InvoiceEntryForm({
+  apps,
+  typed,
+  errors,
+  cancelTo,
+}: {
+  apps: readonly LinkedApp[];
+  typed: Partial<TypedInvoice>;
+  errors: InvoiceErrors;
+  cancelTo: string;
+}) {
+  const summary = invoiceFields.flatMap((fieldId) => {
+    const message = errors[fieldId];
+    return message ? [{ fieldId, message }] : [];
+  });
+  return (
+    <Form method="post" noValidate data-once className="max-w-108 space-y-5">
+      <ErrorSummary id="invoice-error" form={undefined} fields={summary} />
+      {errors.appId ? (
+        <p id="appId-error" className="text-bad text-small">
+          {errors.appId}
+        </p>
+      ) : null}
+      <Select
+        id="appId"
+        name="appId"
+        label="App"
+        required
+        aria-invalid={errors.appId ? true : undefined}
+        aria-describedby={errors.appId ? "appId-error" : undefined}
+        defaultValue={typed.appId || (apps.length === 1 ? apps[0]?.id : "")}
+      >
+        {apps.length === 1 ? null : <option value="">Choose</option>}
+        {apps.map(({ id, name }) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </Select>
+      {Object.entries(texts).map(([name, field]) => (
+        <Field
+          key={name}
+          id={name}
+          name={name}
+          {...field}
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          defaultValue={typed[name as InvoiceField]}
+          errorId={`${name}-error`}
+          errors={errors[name as InvoiceField] ? [errors[name as InvoiceField] ?? ""] : undefined}
+        />
+      ))}
+      <div className="flex flex-wrap gap-3">
+        <Button name="step" value="review">
+          Review invoice
+        </Button>
+        <Link to={cancelTo} className={buttonClass("secondary")}>
+          Cancel
+        </Link>
+      </div>
+    </Form>
+  );
+}

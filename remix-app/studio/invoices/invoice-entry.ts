@@ -1,0 +1,101 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../../http/problem.ts";
+import { amountText, invoiceRecord } from "../costs/provider-import-schema.ts";
+import { type MemberReader, readStudio } from "../studio-reader.ts";
+import type { DraftedInvoice } from "./invoice-form.ts";
+
+const count = z.number().int();
+const day = z.string();
+
+/** What was metered, imported and invoiced in an invoice's period. */
+const comparison = z.object({
+  firstDay: day,
+  lastDay: day,
+  /** Null where the workspace hides what providers charge. */
+  meteredUsd: amountText.nullable(),
+  importedUsd: amountText,
+  importedRecords: count,
+  importedDifferenceUsd: amountText,
+  otherInvoicesUsd: amountText,
+  otherInvoices: count,
+});
+export type InvoiceComparison = z.output<typeof comparison>;
+
+const listedApps = z.object({
+  outcome: z.literal("listed"),
+  apps: z.array(z.object({ id: z.uuid(), name: z.string() })),
+});
+export type LinkedApp = z.output<typeof listedApps>["apps"][number];
+
+/**
+ * The apps whose invoices a workspace may have.
+ * @throws Response 403, 503 as readStudio
+ */
+export async function listLinkedApps(context: AppLoadContext, reader: MemberReader): Promise<LinkedApp[]> {
+  const { apps } = await readStudio(context, { reader, name: "list_linked_apps", args: {}, schema: listedApps });
+  return apps;
+}
+
+const reviewed = z.object({
+  outcome: z.literal("reviewed"),
+  reviewedAt: z.string(),
+  appName: z.string().nullable(),
+  /** One of the same key that is kept already, and by which fields it differs. */
+  kept: invoiceRecord.nullable(),
+  differs: z.array(z.string()).nullable(),
+  comparison: comparison.nullable(),
+});
+const unreviewed = z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet"]) });
+export type InvoiceReview = z.output<typeof reviewed>;
+
+/**
+ * What a member sees of an invoice before it is kept for good; writes nothing.
+ * @throws Response 403, 503 as readStudio
+ */
+export async function reviewInvoice(
+  context: AppLoadContext,
+  { reader, draft: { appId, ...record } }: { reader: MemberReader; draft: DraftedInvoice },
+) {
+  return readStudio(context, {
+    reader,
+    name: "review_provider_invoice",
+    args: { app: appId, record },
+    schema: z.union([reviewed, unreviewed]),
+  });
+}
+
+/** Who recorded an invoice; a key says which app sent it, and no person. */
+const recorder = z.object({ by: z.enum(["person", "app"]), name: z.string().nullable() });
+export type InvoiceRecorder = z.output<typeof recorder>;
+
+const read = z.union([
+  z.object({
+    outcome: z.literal("read"),
+    invoice: invoiceRecord,
+    recorded: recorder.nullable(),
+    comparison: comparison.nullable(),
+  }),
+  z.object({ outcome: z.literal("not_found") }),
+]);
+
+/**
+ * One invoice of the workspace, who recorded it, and how it compares.
+ * @throws Response 403, 404, 503
+ */
+export async function requireInvoice(
+  context: AppLoadContext,
+  { reader, invoiceId }: { reader: MemberReader; invoiceId: string },
+) {
+  const { requestId } = context;
+  if (!z.uuid().safeParse(invoiceId).success) throw problem("NOT_FOUND", { requestId });
+  const answer = await readStudio(context, {
+    reader,
+    name: "read_provider_invoice",
+    args: { invoice_id: invoiceId },
+    schema: read,
+  });
+  if (answer.outcome === "not_found") throw problem("NOT_FOUND", { requestId });
+  const { invoice, recorded, comparison } = answer;
+  return { invoice, recorded, comparison };
+}

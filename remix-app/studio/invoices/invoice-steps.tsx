@@ -1,0 +1,113 @@
+import { Form, Link } from "@remix-run/react";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import type { InvoiceEntry } from "./enter-invoice.ts";
+import { InvoiceComparison } from "./invoice-comparison.tsx";
+import type { TypedInvoice } from "./invoice-fields.ts";
+import { invoiceFacts } from "./invoice-words.ts";
+
+/** What will be recorded, to the last digit, how it compares, and that it is for good. */
+export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { at: "review" }> }) {
+  const { typed, draft, review } = entry;
+  const { reviewedAt, appName, comparison } = review;
+  return (
+    <>
+      {comparison && comparison.otherInvoices > 0 ? (
+        <Notice tone="warn">
+          Another invoice of this account is recorded for the period. Both count: make sure that this is not the same
+          one under another reference.
+        </Notice>
+      ) : null}
+      <Card title="How it compares" lead="What was metered and imported for its period.">
+        <InvoiceComparison comparison={comparison} />
+      </Card>
+      <Card
+        title="What will be recorded"
+        lead="Exactly this, for good: an invoice is never changed and never deleted. It runs nothing and takes no credits."
+      >
+        <div className="space-y-5">
+          <Facts facts={invoiceFacts({ ...blank, ...draft, appName, reviewedAt })} />
+          <Form method="post" data-once className="flex flex-wrap gap-3">
+            <TypedFields typed={typed} />
+            <input type="hidden" name="reviewedAt" value={reviewedAt} />
+            <Button name="step" value="record">
+              Record invoice
+            </Button>
+            <Button name="step" value="edit" variant="secondary">
+              Change something
+            </Button>
+          </Form>
+        </div>
+      </Card>
+    </>
+  );
+}
+
+const blank = { accountId: null, periodStart: null, periodEnd: null };
+
+const names: Record<string, string> = {
+  amountUsd: "the amount",
+  issuedOn: "the day of issue",
+  periodStart: "the period’s first day",
+  periodEnd: "the period’s last day",
+};
+
+/** Another state of the invoice is kept: both, and what can be done. */
+export function InvoiceConflictCards({
+  entry: { typed, draft, kept, differs },
+  base,
+}: {
+  entry: Extract<InvoiceEntry, { at: "conflict" }>;
+  /** Of the invoices' pages. */
+  base: string;
+}) {
+  const what = differs.map((field) => names[field] ?? field).join(", ");
+  const entered = { ...blank, ...draft, appName: kept.appName, reviewedAt: "" };
+  return (
+    <>
+      <ErrorSummary
+        id="invoice-conflict"
+        form={[`Invoice ${kept.reference} is recorded already, with another state: ${what}. Nothing was recorded now.`]}
+        fields={[]}
+      />
+      <div className="grid gap-6 sm:grid-cols-2">
+        <Card title="Recorded">
+          <Facts facts={invoiceFacts(kept)} />
+        </Card>
+        <Card title="What you entered">
+          <Facts facts={invoiceFacts(entered).filter(([term]) => term !== "Reviewed at")} />
+        </Card>
+      </div>
+      <Card title="What to do">
+        <div className="space-y-5">
+          <ul className="list-disc space-y-1 pl-5">
+            <li>If the recorded one is right, there is nothing to do.</li>
+            <li>If the provider corrected it, enter the correcting invoice under its own reference.</li>
+            <li>If it is another account’s invoice, name that account.</li>
+            <li>
+              If the recorded one is wrong, record a new one under a reference that says so, such as{" "}
+              <code className="break-all">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and keep both in mind:
+              each counts.
+            </li>
+          </ul>
+          <Form method="post" className="flex flex-wrap gap-3">
+            <TypedFields typed={typed} />
+            <Button name="step" value="edit" variant="secondary">
+              Change what I entered
+            </Button>
+            <Link to={`${base}/${kept.id}`} className={buttonClass("secondary")}>
+              See the recorded invoice
+            </Link>
+          </Form>
+        </div>
+      </Card>
+    </>
+  );
+}
+
+function TypedFields({ typed }: { typed: TypedInvoice }) {
+  return Object.entries(typed).map(([name, value]) => <input key={name} type="hidden" name={name} value={value} />);
+}

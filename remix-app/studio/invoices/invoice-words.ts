@@ -1,0 +1,34 @@
+import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
+import type { InvoiceRecorder } from "./invoice-entry.ts";
+
+/** What an invoice says, term by term, to the last digit. */
+export function invoiceFacts(
+  invoice: Pick<
+    InvoiceRecord,
+    "provider" | "accountId" | "reference" | "amountUsd" | "issuedOn" | "periodStart" | "periodEnd" | "reviewedAt"
+  > & { appName: string | null },
+): [term: string, text: string][] {
+  return [
+    ["App", invoice.appName ?? "an app that is gone"],
+    ["Provider", invoice.provider],
+    ["Account", invoice.accountId ?? "none"],
+    ["Reference", invoice.reference],
+    ["Amount", `${invoice.amountUsd} USD`],
+    ["Issued on", invoice.issuedOn],
+    ["Period", periodOf(invoice)],
+    ["Reviewed at", invoice.reviewedAt],
+  ];
+}
+
+function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
+  if (periodStart && periodEnd) return `${periodStart} to ${periodEnd}`;
+  if (periodStart) return `from ${periodStart}`;
+  return periodEnd ? `to ${periodEnd}` : "not given";
+}
+
+/** Who recorded it, as the workspace's log has it. */
+export function recorderWords(recorded: InvoiceRecorder | null): string {
+  if (recorded === null) return "unknown";
+  const { by, name } = recorded;
+  return by === "person" ? (name ?? "somebody whose account is gone") : `${name ?? "an app that is gone"}, by its key`;
+}

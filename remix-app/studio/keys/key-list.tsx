@@ -1,0 +1,104 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../../ui/button.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Select } from "../../ui/select.tsx";
+import { formatUsd } from "../format-amount.ts";
+import type { KeySummary } from "./key-schema.ts";
+
+const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
+
+const overlaps = [
+  { seconds: 0, label: "end the old one now" },
+  { seconds: 3_600, label: "keep the old one an hour" },
+  { seconds: 86_400, label: "keep the old one a day" },
+] as const;
+
+/** Limits and bindings of a key, as short facts. */
+function factsOf(key: KeySummary): string[] {
+  return [
+    key.environment,
+    key.externalApp ? `bound to ${key.externalApp.name}` : "",
+    key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests a minute`,
+    key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens a minute`,
+    key.budget ? budgetWords(key.budget) : "",
+    key.allowedModels ? `models: ${key.allowedModels.join(", ")}` : "",
+    key.allowedAddresses ? `from ${key.allowedAddresses.join(", ")}` : "",
+  ].filter(Boolean);
+}
+
+/** A workspace's keys with their state, and what can be done with those that still work. */
+export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotate: boolean; now: string }) {
+  if (keys.length === 0) {
+    return (
+      <p className="text-muted">
+        No key yet. Make one for each program, so that you can end one without touching the others.
+      </p>
+    );
+  }
+  return (
+    <ul>
+      {keys.map((key) => {
+        const live = key.state === "active" || key.state === "replaced";
+        return (
+          <li key={key.id} className="space-y-2 border-line py-3.5 not-first:border-t">
+            <div className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
+              <p className={live ? "min-w-0 font-medium" : "min-w-0 text-muted"}>
+                {key.name} {states[key.state] ? <span className="text-muted">({states[key.state]})</span> : null}
+              </p>
+              <code className="break-all font-mono text-muted text-small">{key.prefix}…</code>
+            </div>
+            <p className="text-muted text-small">
+              {factsOf(key).join(" · ")} · made <Moment at={key.createdAt} now={now} />
+              {key.createdBy ? ` by ${key.createdBy}` : ""} ·{" "}
+              {key.lastUsedAt ? (
+                <>
+                  last used <Moment at={key.lastUsedAt} now={now} />
+                </>
+              ) : (
+                "never used"
+              )}
+              {live && key.expiresAt ? (
+                <>
+                  {" · "}ends <Moment at={key.expiresAt} now={now} />
+                </>
+              ) : null}
+            </p>
+            {live ? (
+              <div className="flex flex-wrap items-end gap-2">
+                {mayRotate && key.state === "active" ? (
+                  <Form method="post" className="flex flex-wrap items-end gap-2">
+                    <input type="hidden" name="intent" value="rotate" />
+                    <input type="hidden" name="keyId" value={key.id} />
+                    <Select id={`overlap-${key.id}`} name="overlapSeconds" label={`Rotating ${key.name}`} hideLabel>
+                      {overlaps.map(({ seconds, label }) => (
+                        <option key={seconds} value={seconds}>
+                          {label}
+                        </option>
+                      ))}
+                    </Select>
+                    <Button variant="secondary" aria-label={`Rotate ${key.name}`}>
+                      Rotate
+                    </Button>
+                  </Form>
+                ) : null}
+                <Form method="post">
+                  <input type="hidden" name="intent" value="revoke" />
+                  <input type="hidden" name="keyId" value={key.id} />
+                  <Button variant="danger" aria-label={`Revoke ${key.name}`}>
+                    Revoke
+                  </Button>
+                </Form>
+              </div>
+            ) : null}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** Without what was spent where the workspace hides what providers charge. */
+function budgetWords({ limitUsd, spentUsd }: NonNullable<KeySummary["budget"]>): string {
+  const limit = formatUsd(limitUsd);
+  return spentUsd === null ? `${limit} a month` : `${formatUsd(spentUsd)} of ${limit} this month`;
+}

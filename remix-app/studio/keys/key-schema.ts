@@ -1,0 +1,74 @@
+import { z } from "zod";
+import { budgetAmount } from "../budgets/budget-amount.ts";
+import { amountText } from "../costs/provider-import-schema.ts";
+import { isNetworkAddress } from "./network-address.ts";
+
+const perMinute = z.number().int().min(1).max(1_000_000_000);
+
+/** One address, or a network as CIDR with no bits set beside its prefix. */
+const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
+
+/** The body that asks for a new key (api.md, Workspaces and AI studio), as parseBudgets reads it. */
+export const newKeySchema = z.strictObject({
+  name: z.string().trim().min(1).max(100),
+  environment: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,31}$/)
+    .optional(),
+  allowedModels: z
+    .array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/))
+    .max(100)
+    .nullish(),
+  externalAppId: z.uuid().nullish(),
+  expiresAt: z.iso
+    .datetime({ offset: true })
+    .refine((text) => Date.parse(text) > Date.now(), "must be in the future")
+    .nullish(),
+  requestsPerMinute: perMinute.nullish(),
+  tokensPerMinute: perMinute.nullish(),
+  monthlyBudgetUsd: budgetAmount.nullish(),
+  allowedAddresses: z.array(address).max(100).nullish(),
+});
+
+export type NewKey = z.infer<typeof newKeySchema>;
+
+/** The body that asks for a rotation. */
+export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().min(0).max(86_400).default(0) });
+
+const moment = z.string().nullable();
+
+/** A key as its managers see it; the answer of `ai.key_summary`. */
+export const keySummary = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  prefix: z.string(),
+  environment: z.string(),
+  createdAt: z.string(),
+  createdBy: z.string().nullable(),
+  lastUsedAt: moment,
+  expiresAt: moment,
+  revokedAt: moment,
+  replacedBy: z.uuid().nullable(),
+  state: z.enum(["active", "replaced", "expired", "revoked"]),
+  allowedModels: z.array(z.string()).nullable(),
+  allowedAddresses: z.array(z.string()).nullable(),
+  requestsPerMinute: z.number().nullable(),
+  tokensPerMinute: z.number().nullable(),
+  externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
+  /** Exact texts. */
+  budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),
+});
+
+export type KeySummary = z.infer<typeof keySummary>;
+
+/** A page of keys, and whether the workspace may make more. */
+export const keyPage = z.object({
+  approval: z.object({ approvedAt: z.string() }).nullable(),
+  keys: z.array(keySummary),
+  nextCursor: z.string().nullable(),
+});
+export type KeyPage = z.output<typeof keyPage>;
+
+/** A new key, in the only answer that ever holds its secret. */
+export const issuedKey = z.object({ key: keySummary, secret: z.string() });
+export type IssuedKey = z.output<typeof issuedKey>;

@@ -1,0 +1,154 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
+import { readCursor, writeCursor } from "../../http/position-cursor.ts";
+import { problem } from "../../http/problem.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import type { StudioMember } from "../studio-reader.ts";
+import { type IssuedKey, type KeyPage, keyPage, keySummary, type NewKey } from "./key-schema.ts";
+
+const issued = z.union([
+  z.object({ outcome: z.literal("issued"), key: keySummary }),
+  z.object({
+    outcome: z.enum(["not_allowed", "not_approved", "not_found", "not_active", "app_not_linked", "too_many"]),
+  }),
+]);
+const listed = z.union([
+  keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
+  z.object({ outcome: z.literal("not_allowed") }),
+]);
+const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
+
+type Refusal = Exclude<z.infer<typeof issued>["outcome"], "issued">;
+
+const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: string }> = {
+  not_allowed: { code: "FORBIDDEN", detail: "Your role in this workspace does not allow managing keys." },
+  not_approved: {
+    code: "FORBIDDEN",
+    detail: "This workspace has no standing approval for keys. Ask the platform's administrators for it.",
+  },
+  not_found: { code: "NOT_FOUND", detail: "There is no such key in this workspace." },
+  not_active: { code: "CONFLICT", detail: "This key has ended or was rotated already. Reload to see its successor." },
+  app_not_linked: {
+    code: "INVALID_REQUEST",
+    detail: "externalAppId: no enabled external app linked to this workspace.",
+  },
+  too_many: { code: "CONFLICT", detail: "The workspace has 200 live keys. Revoke some first." },
+};
+
+function database({ env }: AppLoadContext) {
+  return createServiceClient(env).schema("ai");
+}
+
+function unavailable(error: PostgrestError, { requestId }: AppLoadContext): Response {
+  console.error(`error request=${requestId} keys could not be read or changed: ${error.code}`);
+  return problem("UNAVAILABLE", { requestId });
+}
+
+function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {
+  const { code, detail } = refusals[outcome];
+  return problem(code, { requestId, detail });
+}
+
+/** An id that is none names no key. */
+function requireKeyId(keyId: string, context: AppLoadContext): void {
+  if (!z.uuid().safeParse(keyId).success) throw refused("not_found", context);
+}
+
+const hex = ({ hash }: NewAiCredential) => Buffer.from(hash).toString("hex");
+
+function readIssued(data: unknown, { context, text }: { context: AppLoadContext; text: string }): IssuedKey {
+  const answer = issued.parse(data);
+  if (answer.outcome !== "issued") throw refused(answer.outcome, context);
+  return { key: answer.key, secret: text };
+}
+
+/**
+ * Makes a key. Its text is in the answer and nowhere else.
+ * @throws Response 403 FORBIDDEN without permission or approval, 400 where the app is not linked, 409 above 200 keys
+ */
+export async function createKey(
+  context: AppLoadContext,
+  { userId, workspaceId, key }: StudioMember & { key: NewKey },
+): Promise<IssuedKey> {
+  const made = await createAiKey();
+  const { data, error } = await database(context).rpc("issue_key", {
+    member_id: userId,
+    workspace: workspaceId,
+    key,
+    lookup: made.lookup,
+    secret_hash: hex(made),
+  });
+  if (error) throw unavailable(error, context);
+  return readIssued(data, { context, text: made.text });
+}
+
+/**
+ * Puts a new key in the place of another, with every limit, binding and spent amount of it.
+ * @param options.overlapSeconds how long the old one lives on, 0–86,400
+ * @throws Response as {@link createKey}; 404 for another workspace's key, 409 for one that has ended
+ */
+export async function rotateKey(
+  context: AppLoadContext,
+  { userId, workspaceId, keyId, overlapSeconds }: StudioMember & { keyId: string; overlapSeconds: number },
+): Promise<IssuedKey> {
+  requireKeyId(keyId, context);
+  const made = await createAiKey();
+  const { data, error } = await database(context).rpc("rotate_key", {
+    member_id: userId,
+    workspace: workspaceId,
+    key_id: keyId,
+    overlap_seconds: overlapSeconds,
+    lookup: made.lookup,
+    secret_hash: hex(made),
+  });
+  if (error) throw unavailable(error, context);
+  return readIssued(data, { context, text: made.text });
+}
+
+/** Ends a key at once. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
+export async function revokeKey(
+  context: AppLoadContext,
+  { userId, workspaceId, keyId }: StudioMember & { keyId: string },
+): Promise<void> {
+  requireKeyId(keyId, context);
+  const { data, error } = await database(context).rpc("revoke_key", {
+    member_id: userId,
+    workspace: workspaceId,
+    key_id: keyId,
+  });
+  if (error) throw unavailable(error, context);
+  const { outcome } = revoked.parse(data);
+  if (outcome !== "revoked") throw refused(outcome, context);
+}
+
+/**
+ * A page of a workspace's keys, the newest first, and whether it may make more.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function listKeys(
+  context: AppLoadContext,
+  { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
+): Promise<KeyPage> {
+  const before = cursor === undefined ? null : readCursor(cursor);
+  if (cursor !== undefined && before === null) {
+    throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: "cursor: not one of ours." });
+  }
+  const { data, error } = await database(context).rpc("list_keys", {
+    member_id: userId,
+    workspace: workspaceId,
+    before,
+    page_size: limit + 1,
+  });
+  if (error) throw unavailable(error, context);
+  const answer = listed.parse(data);
+  if (answer.outcome !== "listed") throw refused(answer.outcome, context);
+  const keys = answer.keys.slice(0, limit);
+  const last = answer.keys.length > limit ? keys.at(-1) : undefined;
+  return {
+    approval: answer.approval,
+    keys,
+    nextCursor: last ? writeCursor(last) : null,
+  };
+}

@@ -1,0 +1,44 @@
+import { Notice } from "../../ui/notice.tsx";
+import { Snippet } from "../../ui/snippet.tsx";
+
+/** A key's text, on the one page that ever shows it, with what to do next. */
+export function NewSecret({ secret, baseUrl }: { secret: string; baseUrl: string }) {
+  return (
+    <section aria-label="Your new key" className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5">
+      <Notice tone="warn">
+        Copy the key now: we keep only its fingerprint, and cannot show it again. Never put it in a browser or in source
+        control.
+      </Notice>
+      <Snippet label="Key" code={secret} />
+      <Snippet label="Environment" code={`export GATEHOUSE_API_KEY='${secret}'`} />
+      <Snippet
+        label="curl"
+        code={`curl ${baseUrl}/chat/completions \\
+  -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H 'Content-Type: application/json' \\
+  -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`}
+      />
+      <Snippet
+        label="Python"
+        code={`import os
+from openai import OpenAI
+
+client = OpenAI(base_url="${baseUrl}", api_key=os.environ["GATEHOUSE_API_KEY"])
+answer = client.chat.completions.create(
+    model="demo-chat", messages=[{"role": "user", "content": "Hello"}]
+)
+print(answer.choices[0].message.content)`}
+      />
+      <Snippet
+        label="TypeScript"
+        code={`import OpenAI from "openai";
+
+const client = new OpenAI({ baseURL: "${baseUrl}", apiKey: process.env.GATEHOUSE_API_KEY });
+const answer = await client.chat.completions.create({
+  model: "demo-chat",
+  messages: [{ role: "user", content: "Hello" }],
+});
+console.log(answer.choices[0].message.content);`}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { bearer, createPerson, type Person, send } from "../../../scripts/test/apps.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
+import { join } from "../../../supabase/tests/database.ts";
+
+let tenant: GatewayTenant;
+let admin: Person;
+let member: Person;
+let stranger: Person;
+beforeAll(async () => {
+  [tenant, admin, member, stranger] = await Promise.all([
+    createGatewayTenant(),
+    createPerson(),
+    createPerson(),
+    createPerson(),
+  ]);
+  const { db, workspaceId } = tenant;
+  await join(db, { workspaceId, userId: admin.id, role: "admin" });
+  await join(db, { workspaceId, userId: member.id, role: "member" });
+});
+afterAll(() => tenant.close());
+
+const path = () => `/api/v1/workspaces/${tenant.workspaceId}/ai/policy`;
+const read = ({ accessToken }: Person) => send(path(), { method: "GET", headers: bearer(accessToken) });
+const change = ({ accessToken }: Person, body: object) =>
+  send(path(), { method: "PATCH", headers: bearer(accessToken), body });
+
+const ask = (key?: string) =>
+  fetch(`${tenant.client.baseURL}/chat/completions`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${tenant.key}`,
+      "content-type": "application/json",
+      ...(key ? { "idempotency-key": key } : {}),
+    },
+    body: JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "Hello" }] }),
+  });
+
+describe("a workspace's AI policy by API", () => {
+  test("is read by who uses the studio and changed by who manages it; a stranger learns of no workspace", async () => {
+    expect(await read(member)).toMatchObject({ status: 200, body: { contentCapture: false, budget: null } });
+    expect(await change(member, { contentCapture: true })).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+    expect((await read(stranger)).status).toBe(404);
+    expect((await change(stranger, { contentCapture: true })).status).toBe(404);
+  });
+
+  test.each([
+    ["an unknown field", { capture: true }],
+    ["nothing", {}],
+    ["a retention of no day", { contentRetentionDays: 0 }],
+    ["a retention of 366 days", { contentRetentionDays: 366 }],
+    ["no request a minute", { requestsPerMinute: 0 }],
+    ["a budget below nothing", { monthlyBudgetUsd: -1 }],
+    ["a text for a switch", { contentCapture: "true" }],
+  ])("refuses %s", async (_, body) => {
+    expect(await change(admin, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+  });
+
+  test("keeps a retention of 1 and of 365 days", async () => {
+    for (const contentRetentionDays of [1, 365]) {
+      expect(await change(admin, { contentRetentionDays })).toMatchObject({
+        status: 200,
+        body: { contentRetentionDays },
+      });
+    }
+  });
+
+  test("turns content capture on for the next call, whose answer can then be replayed", async () => {
+    expect((await change(admin, { contentCapture: true })).status).toBe(200);
+    const key = crypto.randomUUID();
+    const first = await ask(key);
+    expect(first.status).toBe(200);
+    await first.text();
+    await expect.poll(async () => (await ask(key)).headers.get("x-platform-idempotent-replay")).toBe("true");
+    expect((await change(admin, { contentCapture: false })).status).toBe(200);
+  });
+
+  test("stops the next call at a budget of nothing, and lets calls on once it is taken away", async () => {
+    expect(await change(admin, { monthlyBudgetUsd: 0 })).toMatchObject({ body: { budget: { limitUsd: 0 } } });
+    const stopped = await ask();
+    expect([stopped.status, (await stopped.json()).error.code]).toEqual([402, "budget_exceeded"]);
+    expect(await change(admin, { monthlyBudgetUsd: null })).toMatchObject({ body: { budget: null } });
+    expect((await ask()).status).toBe(200);
+  });
+
+  test("counts what the month has cost so far in a budget that is new", async () => {
+    await expect
+      .poll(async () => {
+        const { body } = await change(admin, { monthlyBudgetUsd: 100 });
+        const { budget } = body as { budget: { spentUsd: number } };
+        await change(admin, { monthlyBudgetUsd: null });
+        return budget.spentUsd;
+      })
+      .toBeGreaterThan(0);
+  });
+
+  test("holds for a model that is denied", async () => {
+    await change(admin, { deniedModels: ["demo-chat"] });
+    expect((await ask()).status).toBe(404);
+    await change(admin, { deniedModels: [] });
+    expect((await ask()).status).toBe(200);
+  });
+});

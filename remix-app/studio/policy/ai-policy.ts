@@ -1,0 +1,105 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import { problem } from "../../http/problem.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import { budgetAmount } from "../budgets/budget-amount.ts";
+import { amountText } from "../costs/provider-import-schema.ts";
+import type { StudioMember } from "../studio-reader.ts";
+
+const perMinute = z.number().int().min(1).max(1_000_000_000);
+const monthlyBudgetUsd = budgetAmount.nullable();
+const models = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
+
+/** A change of a workspace's AI policy (api.md, Workspaces and AI studio): only what it names changes, null lifts a limit. */
+export const policyChange = z
+  .strictObject({
+    allowedModels: models.nullable(),
+    deniedModels: models,
+    requestsPerMinute: perMinute.nullable(),
+    tokensPerMinute: perMinute.nullable(),
+    monthlyBudgetUsd,
+    appBudgets: z.array(z.strictObject({ appId: z.uuid(), monthlyBudgetUsd })).max(100),
+    providerCostVisible: z.boolean(),
+    contentCapture: z.boolean(),
+    contentRetentionDays: z.number().int().min(1).max(365),
+  })
+  .partial()
+  .refine((change) => Object.keys(change).length > 0, "names nothing to change");
+
+const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
+/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month, null where hidden. */
+export const aiPolicy = z.object({
+  allowedModels: z.array(z.string()).nullable(),
+  deniedModels: z.array(z.string()),
+  requestsPerMinute: z.number().nullable(),
+  tokensPerMinute: z.number().nullable(),
+  budget: z.object(budget).nullable(),
+  appBudgets: z.array(z.object({ appId: z.uuid(), app: z.string(), ...budget })),
+  providerCostVisible: z.boolean(),
+  contentCapture: z.boolean(),
+  contentRetentionDays: z.number(),
+  updatedAt: z.string().nullable(),
+  updatedBy: z.string().nullable(),
+});
+
+export type AiPolicy = z.infer<typeof aiPolicy>;
+
+const answered = z.union([
+  z.object({ outcome: z.enum(["read", "changed", "changed_meanwhile"]), policy: aiPolicy }),
+  z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) }),
+]);
+
+/** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
+export async function readAiPolicy(context: AppLoadContext, { userId, workspaceId }: StudioMember): Promise<AiPolicy> {
+  const asked = { member_id: userId, workspace: workspaceId };
+  const { data, error } = await database(context).rpc("read_workspace_policy", asked);
+  return answerOf(context, { data, error }).policy;
+}
+
+/** @throws Response 400 INVALID_REQUEST for an app that is not linked, 403 FORBIDDEN, 503 UNAVAILABLE */
+export async function changeAiPolicy(
+  context: AppLoadContext,
+  { userId, workspaceId, changes }: StudioMember & { changes: z.output<typeof policyChange> },
+): Promise<AiPolicy> {
+  const asked = { member_id: userId, workspace: workspaceId, changes };
+  const { data, error } = await database(context).rpc("change_workspace_policy", asked);
+  return answerOf(context, { data, error }).policy;
+}
+
+/**
+ * As {@link changeAiPolicy}, unless somebody has changed the policy since the member read it.
+ * @param options.readAt the `updatedAt` of what they read
+ * @returns the policy as it is then, theirs or the other's
+ */
+export async function changeReadPolicy(
+  context: AppLoadContext,
+  options: StudioMember & { changes: z.output<typeof policyChange>; readAt: string | null },
+): Promise<{ outcome: "changed" | "changed_meanwhile"; policy: AiPolicy }> {
+  const { userId, workspaceId, changes, readAt } = options;
+  const asked = { member_id: userId, workspace: workspaceId, changes: { ...changes, readAt } };
+  const { data, error } = await database(context).rpc("change_workspace_policy", asked);
+  const { outcome, policy } = answerOf(context, { data, error });
+  return { outcome: outcome === "changed" ? "changed" : "changed_meanwhile", policy };
+}
+
+function database({ env }: AppLoadContext) {
+  return createServiceClient(env).schema("ai");
+}
+
+function answerOf(
+  { requestId }: AppLoadContext,
+  { data, error }: { data: unknown; error: PostgrestError | null },
+): { outcome: string; policy: AiPolicy } {
+  const answer = answered.safeParse(data);
+  if (error || !answer.success) {
+    console.error(`error request=${requestId} an AI policy could not be read or changed: ${error?.code ?? "answer"}`);
+    throw problem("UNAVAILABLE", { requestId });
+  }
+  if ("policy" in answer.data) return answer.data;
+  if (answer.data.outcome === "not_allowed") {
+    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
+  }
+  const detail = "appBudgets: no enabled external app linked to this workspace.";
+  throw problem("INVALID_REQUEST", { requestId, detail, members: { param: "appBudgets" } });
+}

@@ -1,0 +1,113 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { CheckBox } from "../../ui/check-box.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import type { PolicyFields } from "./policy-form.ts";
+import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
+import { PolicyModels } from "./policy-models.tsx";
+
+/** The form of a workspace's policy, a card for each concern. */
+export function PolicyCards({
+  frame,
+  rows,
+  fields,
+  errors,
+  readAt,
+}: {
+  frame: PolicyFrame;
+  rows: ModelRow[];
+  fields: PolicyFields;
+  errors: Record<string, string>;
+  /** When the policy that the form was made from was changed last. */
+  readAt: string | null;
+}) {
+  const errorsOf = (name: string) => (errors[name] ? [errors[name]] : undefined);
+  const plan = (limit: number | null) =>
+    limit === null
+      ? "The plan sets no limit."
+      : `The plan allows ${limit.toLocaleString("en")}; more than that changes nothing.`;
+  return (
+    <Form method="post" action="?" noValidate data-once className="space-y-6">
+      <ErrorSummary
+        id="policy-error"
+        form={undefined}
+        fields={Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }))}
+      />
+      <input type="hidden" name="readAt" value={readAt ?? ""} />
+      <Card
+        title="Models"
+        lead="A rule here can only narrow what the catalogue and the plan allow. A key may narrow it further."
+      >
+        <PolicyModels rows={rows} frame={frame} fields={fields} error={errors.models} />
+      </Card>
+      <Card title="Rates" lead="For all calls of the workspace together. Beyond them a call is refused with 429.">
+        <div className="max-w-108 space-y-5">
+          <Field
+            id="requestsPerMinute"
+            name="requestsPerMinute"
+            label="Requests a minute"
+            hint={plan(frame.requestsPerMinute)}
+            inputMode="numeric"
+            autoComplete="off"
+            defaultValue={fields.requestsPerMinute}
+            errorId="requestsPerMinute-error"
+            errors={errorsOf("requestsPerMinute")}
+          />
+          <Field
+            id="tokensPerMinute"
+            name="tokensPerMinute"
+            label="Tokens a minute"
+            hint={plan(frame.tokensPerMinute)}
+            inputMode="numeric"
+            autoComplete="off"
+            defaultValue={fields.tokensPerMinute}
+            errorId="tokensPerMinute-error"
+            errors={errorsOf("tokensPerMinute")}
+          />
+        </div>
+      </Card>
+      <Card
+        title="Content"
+        lead="What each call used and cost is always kept. What was said in it only if you choose so here."
+      >
+        <div className="max-w-160 space-y-5">
+          <CheckBox
+            id="contentCapture"
+            name="contentCapture"
+            label="Keep what is said in calls"
+            hint="The body of each call, the arguments and results of server tools, and the answer, from the next call on. Calls with an idempotency key can then be answered again. Those who manage the AI policy can read it, and each reading stands in the workspace's activity."
+            defaultChecked={fields.contentCapture}
+          />
+          <div className="max-w-108">
+            <Field
+              id="contentRetentionDays"
+              name="contentRetentionDays"
+              label="Days to keep it"
+              hint="1 to 365. What is older is deleted within minutes, and all of it when keeping is turned off."
+              inputMode="numeric"
+              autoComplete="off"
+              required
+              defaultValue={fields.contentRetentionDays}
+              errorId="contentRetentionDays-error"
+              errors={errorsOf("contentRetentionDays")}
+            />
+          </div>
+        </div>
+      </Card>
+      <Card title="Costs" lead="What calls are billed in credits is always shown.">
+        <div className="max-w-160">
+          <CheckBox
+            id="providerCostVisible"
+            name="providerCostVisible"
+            label="Show members what providers charge"
+            hint="In dollars: in runs, usage, budgets and the answers of calls. Registered apps see it in any case. Imported costs and invoices stay visible to members, whatever is chosen here."
+            defaultChecked={fields.providerCostVisible}
+          />
+        </div>
+      </Card>
+      <Button>Save policy</Button>
+    </Form>
+  );
+}

@@ -1,0 +1,105 @@
+import { Form } from "@remix-run/react";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import type { KeptContentFacts, OpenedContent } from "./run-content.ts";
+import type { Said } from "./said.ts";
+
+/** Beyond either a text is folded. */
+const foldedFromCharacters = 1_200;
+const foldedFromLines = 16;
+const previewCharacters = 400;
+
+const parts = [
+  { part: "prompt", title: "Prompt", missing: "The prompt is not kept: it was too large." },
+  { part: "tools", title: "Tools of the gateway", missing: null },
+  {
+    part: "answer",
+    title: "Answer",
+    missing: "The answer is not kept: it did not come whole, is no text, or was too large.",
+  },
+] as const;
+
+/** What was said in a run, shown when asked for: that is recorded. */
+export function RunContentCard({
+  kept,
+  opened,
+  now,
+}: {
+  kept: KeptContentFacts;
+  /** Null: asked for, and deleted by now. */
+  opened: OpenedContent | null | undefined;
+  now: string;
+}) {
+  return (
+    <Card
+      id="said"
+      title="What was said"
+      lead={
+        <>
+          This workspace keeps prompts and answers. These are deleted <Moment at={kept.deletedFrom} now={now} />, on{" "}
+          <time dateTime={kept.deletedFrom}>{kept.deletedFrom.slice(0, 10)}</time>.
+        </>
+      }
+    >
+      {opened ? (
+        <div className="space-y-6">
+          {parts.map(({ part, title, missing }) =>
+            opened[part].length > 0 ? (
+              <section key={part} className="space-y-3">
+                <h3 className="font-medium">{title}</h3>
+                {opened[part].map((said, index) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: they never change, and have nothing else of their own
+                  <SaidText key={index} said={said} />
+                ))}
+              </section>
+            ) : missing ? (
+              <p key={part} className="text-muted">
+                {missing}
+              </p>
+            ) : null,
+          )}
+        </div>
+      ) : (
+        <Form method="post" action="#said" data-once className="space-y-4">
+          {opened === null ? <Notice tone="warn">It is deleted by now.</Notice> : null}
+          <p className="text-muted">
+            Whoever may choose what is kept may read it. Each reading is recorded in the workspace’s activity.
+          </p>
+          <Button name="step" value="open" variant="secondary">
+            Show what was said
+          </Button>
+        </Form>
+      )}
+    </Card>
+  );
+}
+
+function SaidText({ said: { who, text, code, leftOut } }: { said: Said }) {
+  const folded = text.length > foldedFromCharacters || text.split("\n", foldedFromLines + 1).length > foldedFromLines;
+  const look = `whitespace-pre-wrap break-words ${code ? "font-mono text-small" : ""}`;
+  return (
+    <div className="space-y-1 border-line border-l-2 pl-3">
+      <p className="break-all text-muted text-small">{who}</p>
+      {folded ? (
+        <details className="group">
+          <summary className="cursor-pointer rounded-button">
+            <span className="font-medium text-small">All {text.length.toLocaleString("en")} characters</span>
+            <bdi className={`mt-1 block text-muted group-open:hidden ${look}`}>{previewOf(text)}…</bdi>
+          </summary>
+          <bdi className={`mt-1 block ${look}`}>{text}</bdi>
+        </details>
+      ) : (
+        <bdi className={`block ${look}`}>{text}</bdi>
+      )}
+      {leftOut > 0 ? (
+        <p className="text-muted text-small">{leftOut.toLocaleString("en")} more characters are not shown.</p>
+      ) : null}
+    </div>
+  );
+}
+
+function previewOf(text: string): string {
+  return text.split("\n", 6).join("\n").slice(0, previewCharacters);
+}

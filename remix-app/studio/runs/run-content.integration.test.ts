@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPerson, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
+import { join } from "../../../supabase/tests/database.ts";
+
+let tenant: GatewayTenant;
+let owner: SignedInBrowser;
+let member: SignedInBrowser;
+let runPath: string;
+let runId: string;
+const secret = `<script>alert("said ${randomUUID()}")</script>`;
+const escaped = secret.replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+
+beforeAll(async () => {
+  const [own, one, two] = await Promise.all([createGatewayTenant(), createPerson(), createPerson()]);
+  tenant = own;
+  const { db, workspaceId } = tenant;
+  await setPolicy(true, 30);
+  await join(db, { workspaceId, userId: one.id, role: "owner" });
+  await join(db, { workspaceId, userId: two.id, role: "member" });
+  const requestId = `said-${randomUUID()}`;
+  const [first, second] = await Promise.all([
+    signIn(one),
+    signIn(two),
+    tenant.client.chat.completions.create(
+      { model: "demo-chat", messages: [{ role: "user", content: secret }] },
+      { headers: { "x-request-id": requestId } },
+    ),
+  ]);
+  [owner, member] = [first, second];
+  await tenant.accountOf(requestId);
+  const [run] = await db.query<{ id: string }>("select id from ai.runs where workspace_id = $1 and request_id = $2", [
+    workspaceId,
+    requestId,
+  ]);
+  runId = run?.id ?? "";
+  runPath = `/workspaces/${workspaceId}/ai/runs/${runId}`;
+});
+afterAll(() => tenant.close());
+
+async function setPolicy(capture: boolean, days: number): Promise<void> {
+  await tenant.db.query(
+    `insert into ai.workspace_policies (workspace_id, content_capture, content_retention_days) values ($1, $2, $3)
+     on conflict (workspace_id) do update set content_capture = $2, content_retention_days = $3`,
+    [tenant.workspaceId, capture, days],
+  );
+}
+const readings = () =>
+  tenant.db.query(
+    "select actor_id, subject_id from public.workspace_audit_log where workspace_id = $1 and action = 'run_content.read'",
+    [tenant.workspaceId],
+  );
+
+describe("what was said in a run", () => {
+  test("is shown as text to whoever may choose that it is kept, once they ask, and that is written down", async () => {
+    const page = await owner.get(runPath);
+    expect(page.words).toContain("This workspace keeps prompts and answers. These are deleted");
+    expect(page.text).not.toContain("said ");
+    expect(await readings()).toEqual([]);
+    const opened = await owner.post(runPath, { step: "open" });
+    expect(opened.status).toBe(200);
+    expect(opened.text).toContain(escaped);
+    expect(opened.text).not.toContain(secret);
+    const userId = (await owner.session()).user.id;
+    expect(await readings()).toEqual([{ actor_id: userId, subject_id: runId }]);
+    const activity = await owner.get(`/workspaces/${tenant.workspaceId}/activity`);
+    expect(activity.words).toContain(`read what was said in the run ${runId}`);
+  });
+
+  test("is neither shown nor hinted at to others, nor in any list, file or answer of the API", async () => {
+    const page = await member.get(runPath);
+    expect(page.status).toBe(200);
+    expect(page.words).not.toContain("What was said");
+    expect((await member.post(runPath, { step: "open" })).status).toBe(403);
+    expect(await readings()).toHaveLength(1);
+    const workspace = `/workspaces/${tenant.workspaceId}/ai`;
+    for (const path of [
+      `${workspace}/runs`,
+      `${workspace}/runs.csv`,
+      `/api/v1${workspace}/runs`,
+      `/api/v1${workspace}/runs/${runId}`,
+    ]) {
+      const { status, text } = await owner.get(path);
+      expect([path, status, text.includes("alert(")]).toEqual([path, 200, false]);
+    }
+  });
+
+  test("is out of sight as soon as capture is off", async () => {
+    await setPolicy(false, 30);
+    expect((await owner.get(runPath)).words).not.toContain("What was said");
+    const late = await owner.post(runPath, { step: "open" });
+    expect([late.status, late.text.includes("alert(")]).toEqual([404, false]);
+    expect(await readings()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,66 @@
+import { Link } from "@remix-run/react";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Credits, Usd } from "../../ui/money.tsx";
+import { formatCount, formatMs } from "../format-amount.ts";
+import type { RunSummary } from "./run-schema.ts";
+
+/** Runs as a table, and as cards of the columns that matter where the screen is small. */
+export function RunList(props: { runs: RunSummary[]; runsPath: string; filtered: boolean; now: string }) {
+  const { runs, runsPath, filtered, now } = props;
+  const costVisible = runs.some(({ costUsd }) => costUsd !== null);
+  return (
+    <DataTable
+      caption="Runs, the newest first"
+      rows={runs}
+      rowKey={({ id }) => id}
+      empty={
+        filtered
+          ? "No run is like that. Take something out of the filter, or choose other days."
+          : "No run yet. Make a key and call the gateway: each call shows up here."
+      }
+      columns={[
+        {
+          label: "Run",
+          cell: (run) => (
+            <>
+              <Link className="link font-medium" to={`${runsPath}/${run.id}`}>
+                {run.model}
+              </Link>
+              <span className="block text-muted text-small">
+                {run.feature} · <Moment at={run.createdAt} now={now} />
+              </span>
+            </>
+          ),
+        },
+        {
+          label: "Status",
+          cell: ({ status }) => <span className={status === "failed" ? "text-bad" : undefined}>{status}</span>,
+        },
+        { label: "Tokens in", numeric: true, small: "hidden", cell: (run) => formatCount(run.inputTokens) },
+        { label: "Tokens out", numeric: true, small: "hidden", cell: (run) => formatCount(run.outputTokens) },
+        {
+          label: "Latency",
+          numeric: true,
+          cell: ({ latencyMs }) => (latencyMs === null ? "–" : formatMs(latencyMs)),
+        },
+        {
+          label: "Credits",
+          numeric: true,
+          small: costVisible ? "hidden" : "aside",
+          cell: (run) => <Credits amount={run.billedCredits} />,
+        },
+        ...(costVisible
+          ? [
+              {
+                label: "Cost",
+                numeric: true,
+                small: "aside" as const,
+                cell: (run: RunSummary) => <Usd amount={run.costUsd} />,
+              },
+            ]
+          : []),
+      ]}
+    />
+  );
+}

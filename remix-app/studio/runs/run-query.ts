@@ -1,0 +1,63 @@
+import type { CsvColumn } from "../../http/csv.ts";
+import { problem } from "../../http/problem.ts";
+import { allTime, type Range, readRange } from "../range.ts";
+import { type RunFilter, type RunSummary, runFilter } from "./run-schema.ts";
+
+/** Which runs a page or file is about. */
+export interface RunQuery {
+  filter: RunFilter;
+  /** Null for all time. */
+  range: Range | null;
+  /** What was asked for beside the range, as the address has it. */
+  asked: Record<string, string>;
+  cursor: string | undefined;
+}
+
+/**
+ * Reads which runs are asked for off an address: the filters, and a range as readRange has it. Without one it is all
+ * time, and with a filter the last 30 days: what is rare would be looked for among all runs ever. A request's id is
+ * found at once. `range=all` is all time in any case.
+ * @throws Response 400 INVALID_REQUEST
+ */
+export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {
+  const given = Object.fromEntries([...url.searchParams].filter(([, value]) => value !== ""));
+  const { cursor, range: preset, from, to, ...asked } = given;
+  const filter = runFilter.safeParse(asked);
+  if (!filter.success) throw problem("INVALID_REQUEST", { requestId, detail: "There are no runs of such a kind." });
+  const filtered = Object.keys(filter.data).some((name) => name !== "requestId");
+  const ranged = preset !== allTime && (preset || from || to || filtered);
+  const range = ranged ? readRange(url, { now }) : null;
+  const window = range ? { from: range.from, to: range.to } : {};
+  return { filter: { ...filter.data, ...window }, range, asked, cursor };
+}
+
+/** The columns of a file of runs; amounts have every digit. */
+export const runColumns: readonly CsvColumn<RunSummary>[] = [
+  { name: "id", value: (run) => run.id },
+  { name: "request_id", value: (run) => run.requestId },
+  { name: "created_at", value: (run) => run.createdAt },
+  { name: "settled_at", value: (run) => run.settledAt },
+  { name: "status", value: (run) => run.status },
+  { name: "http_status", value: (run) => run.httpStatus },
+  { name: "error_code", value: (run) => run.errorCode },
+  { name: "model", value: (run) => run.model },
+  { name: "feature", value: (run) => run.feature },
+  { name: "entity_id", value: (run) => run.entityId },
+  { name: "credential_source", value: (run) => run.credentialSource },
+  { name: "execution_mode", value: (run) => run.executionMode },
+  { name: "key_id", value: (run) => run.keyId },
+  { name: "app_id", value: (run) => run.appId },
+  { name: "user_id", value: (run) => run.userId },
+  { name: "usage_source", value: (run) => run.usageSource },
+  { name: "input_tokens", value: (run) => run.inputTokens },
+  { name: "cached_input_tokens", value: (run) => run.cachedInputTokens },
+  { name: "output_tokens", value: (run) => run.outputTokens },
+  { name: "reasoning_tokens", value: (run) => run.reasoningTokens },
+  { name: "audio_input_tokens", value: (run) => run.audioInputTokens },
+  { name: "audio_output_tokens", value: (run) => run.audioOutputTokens },
+  { name: "cost_usd", value: (run) => run.costUsd },
+  { name: "billed_credits", value: (run) => run.billedCredits },
+  { name: "unmetered_credits", value: (run) => run.unmeteredCredits },
+  { name: "first_byte_ms", value: (run) => run.firstByteMs },
+  { name: "latency_ms", value: (run) => run.latencyMs },
+];

@@ -1,0 +1,84 @@
+import { z } from "zod";
+import { offsetTime } from "#shared/utc-time.ts";
+import { pageQuery } from "../../http/page-query.ts";
+import { amountText as amount } from "../costs/provider-import-schema.ts";
+
+const count = z.number().int();
+
+/** A run as its workspace's members see it; the answer of `ai.run_summary`. */
+export const runSummary = z.object({
+  id: z.uuid(),
+  requestId: z.string(),
+  createdAt: z.string(),
+  settledAt: z.string().nullable(),
+  model: z.string(),
+  feature: z.string(),
+  entityId: z.string().nullable(),
+  credentialSource: z.enum(["key", "app_token", "session"]),
+  executionMode: z.enum(["interactive", "background"]),
+  keyId: z.uuid().nullable(),
+  appId: z.uuid().nullable(),
+  userId: z.uuid().nullable(),
+  streamed: z.boolean(),
+  status: z.enum(["running", "succeeded", "failed", "cancelled"]),
+  httpStatus: count.nullable(),
+  errorCode: z.string().nullable(),
+  usageSource: z.enum(["provider", "provider_partial", "estimated_partial", "unavailable"]).nullable(),
+  inputTokens: count,
+  cachedInputTokens: count,
+  outputTokens: count,
+  reasoningTokens: count,
+  audioInputTokens: count,
+  audioOutputTokens: count,
+  billedCredits: amount,
+  unmeteredCredits: amount,
+  costUsd: amount.nullable(),
+  firstByteMs: count.nullable(),
+  latencyMs: count.nullable(),
+});
+
+export type RunSummary = z.infer<typeof runSummary>;
+
+/** One step of a run: what kind, how it went, how long it took; never what was said. */
+export const runStep = z.object({
+  step: count,
+  type: z.enum(["model", "tool", "retry"]),
+  name: z.string(),
+  status: z.enum(["succeeded", "failed", "aborted"]),
+  latencyMs: count,
+});
+
+export type RunStep = z.infer<typeof runStep>;
+
+/** A page of runs, and one with its steps, as the API answers them. */
+export const runPage = z.object({ runs: z.array(runSummary), nextCursor: z.string().nullable() });
+export const runWithSteps = runSummary.extend({ steps: z.array(runStep) });
+
+const day = z.iso.date().refine((text) => !text.startsWith("0000"));
+const moment = z.union([offsetTime, day.transform((text) => `${text}T00:00:00Z`)]);
+/** A name that the database can hold. */
+const name = z
+  .string()
+  .min(1)
+  .max(128)
+  .refine((text) => !text.includes("\0"));
+
+/** Which runs are asked for, by query (api.md, `/ai/runs?…`). Ranges are half-open. */
+export const runFilter = z.object({
+  from: moment.optional(),
+  to: moment.optional(),
+  model: name.optional(),
+  feature: name.optional(),
+  status: z.enum(["running", "succeeded", "failed", "cancelled"]).optional(),
+  keyId: z.uuid().optional(),
+  appId: z.uuid().optional(),
+  requestId: z
+    .string()
+    .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
+    .optional(),
+});
+
+/** How a page of runs is asked for. */
+export const runQuery = runFilter.extend(pageQuery.shape);
+
+export type RunFilter = z.infer<typeof runFilter>;

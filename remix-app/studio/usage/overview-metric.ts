@@ -1,0 +1,80 @@
+import { z } from "zod";
+import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "../format-amount.ts";
+import type { UsageSums } from "./overview.ts";
+
+/** What the overview's chart can show. */
+const metrics = ["spend", "credits", "requests", "tokens", "failed", "latency"] as const;
+export type Metric = (typeof metrics)[number];
+
+export interface MetricView {
+  label: string;
+  /** As large as it is drawn. */
+  value: (sums: UsageSums) => number;
+  text: (sums: UsageSums) => string;
+  mark: (value: number) => string;
+  /** Counts have no halves. */
+  whole: boolean;
+}
+
+const tokensOf = ({ inputTokens, outputTokens }: UsageSums) => inputTokens + outputTokens;
+
+export const metricViews: Record<Metric, MetricView> = {
+  spend: {
+    label: "Spend",
+    value: ({ amountUsd }) => Number(amountUsd),
+    text: ({ amountUsd }) => formatUsd(amountUsd ?? "0"),
+    mark: (value) => `$${shortAmount(value)}`,
+    whole: false,
+  },
+  credits: {
+    label: "Credits",
+    value: ({ billedCredits }) => Number(billedCredits),
+    text: ({ billedCredits }) => `${formatCredits(billedCredits)} credits`,
+    mark: shortAmount,
+    whole: false,
+  },
+  requests: {
+    label: "Requests",
+    value: ({ requests }) => requests,
+    text: ({ requests }) => `${formatCount(requests)} requests`,
+    mark: formatShortCount,
+    whole: true,
+  },
+  tokens: {
+    label: "Tokens",
+    value: tokensOf,
+    text: (sums) => `${formatCount(tokensOf(sums))} tokens`,
+    mark: formatShortCount,
+    whole: true,
+  },
+  failed: {
+    label: "Failures",
+    value: ({ failed }) => failed,
+    text: ({ failed }) => `${formatCount(failed)} failed`,
+    mark: formatShortCount,
+    whole: true,
+  },
+  latency: {
+    label: "Latency (p95)",
+    value: ({ latencyP95Ms }) => latencyP95Ms ?? 0,
+    text: ({ latencyP95Ms }) => (latencyP95Ms === null ? "no call" : formatMs(latencyP95Ms)),
+    mark: formatMs,
+    whole: true,
+  },
+};
+
+function shortAmount(value: number): string {
+  return value >= 1 || value === 0 ? formatShortCount(value) : String(Number(value.toPrecision(2)));
+}
+
+/** The metrics to choose from: what providers charge only where the workspace shows it. */
+export function metricsShown({ costVisible }: { costVisible: boolean }): Metric[] {
+  return metrics.filter((metric) => costVisible || metric !== "spend");
+}
+
+/** Reads the metric off an address; the first that is shown without one. */
+export function readMetric(url: URL, { costVisible }: { costVisible: boolean }): Metric {
+  const shown = metricsShown({ costVisible });
+  const asked = z.enum(metrics).safeParse(url.searchParams.get("show"));
+  return asked.success && shown.includes(asked.data) ? asked.data : (shown[0] ?? "requests");
+}

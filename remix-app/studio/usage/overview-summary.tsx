@@ -1,0 +1,87 @@
+import type { ReactNode } from "react";
+import { BarList } from "../../ui/charts/bar-list.tsx";
+import { ColumnChart } from "../../ui/charts/column-chart.tsx";
+import { Figures } from "../../ui/figures.tsx";
+import { Credits, Usd } from "../../ui/money.tsx";
+import { formatCount, formatMs, formatShortCount } from "../format-amount.ts";
+import { changeOf } from "./change.ts";
+import type { Overview } from "./overview.ts";
+import type { OverviewDimension } from "./overview-dimension.ts";
+import { type Metric, metricViews } from "./overview-metric.ts";
+
+/** The four figures of the range, against the previous one. */
+export function OverviewFigures({ overview: { totals, previous } }: { overview: Overview }) {
+  const tokens = totals.inputTokens + totals.outputTokens;
+  const failedShare = totals.requests > 0 ? (totals.failed / totals.requests) * 100 : 0;
+  return (
+    <Figures
+      figures={[
+        totals.amountUsd === null
+          ? {
+              label: "Credits",
+              value: <Credits amount={totals.usedCredits} />,
+              change: changeOf(totals.usedCredits, previous.usedCredits),
+            }
+          : {
+              label: "Spend",
+              value: <Usd amount={totals.amountUsd} />,
+              change: changeOf(totals.amountUsd, previous.amountUsd),
+              note: (
+                <>
+                  <Credits amount={totals.usedCredits} /> credits
+                </>
+              ),
+            },
+        {
+          label: "Requests",
+          value: formatCount(totals.requests),
+          change: changeOf(totals.requests, previous.requests),
+          note: `${failedShare.toFixed(1)}% failed`,
+        },
+        {
+          label: "Tokens",
+          value: <span title={formatCount(tokens)}>{formatShortCount(tokens)}</span>,
+          change: changeOf(tokens, previous.inputTokens + previous.outputTokens),
+          note: `${formatShortCount(totals.inputTokens)} in, ${formatShortCount(totals.outputTokens)} out`,
+        },
+        {
+          label: "Latency (p95)",
+          value: totals.latencyP95Ms === null ? "–" : formatMs(totals.latencyP95Ms),
+          change: changeOf(totals.latencyP95Ms, previous.latencyP95Ms),
+          note: latencyNote(totals),
+        },
+      ]}
+    />
+  );
+}
+
+function latencyNote({ latencyP50Ms, firstTokenP50Ms }: Overview["totals"]): ReactNode {
+  if (latencyP50Ms === null) return null;
+  const firstToken = firstTokenP50Ms === null ? "" : `, first token ${formatMs(firstTokenP50Ms)}`;
+  return <span title="Within the width of a bucket, 19%">{`p50 ${formatMs(latencyP50Ms)}${firstToken}`}</span>;
+}
+
+/** The chart of one metric: columns over days, bars of everything else. */
+export function OverviewChart({
+  overview: { rows, daysEach },
+  by,
+  metric,
+}: {
+  overview: Overview;
+  by: OverviewDimension;
+  metric: Metric;
+}) {
+  const { label, value, text, mark, whole } = metricViews[metric];
+  const drawn = rows.map((row) => ({
+    key: row.key,
+    label: row.label,
+    value: value(row.now),
+    text: text(row.now),
+    previous: row.before && { value: value(row.before), text: text(row.before) },
+  }));
+  if (by === "day") {
+    const name = `${label} by ${daysEach > 1 ? "week" : "day"}; the table below has the same figures`;
+    return <ColumnChart label={name} columns={drawn.reverse()} formatMark={mark} whole={whole} />;
+  }
+  return <BarList label={`${label} by ${by}`} bars={drawn.sort((a, b) => b.value - a.value)} />;
+}

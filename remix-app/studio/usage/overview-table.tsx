@@ -1,0 +1,131 @@
+import { Link } from "@remix-run/react";
+import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
+import { ChangeText } from "../../ui/figures.tsx";
+import { Credits, Usd } from "../../ui/money.tsx";
+import { formatCount, formatMs } from "../format-amount.ts";
+import { type Range, rangeDays } from "../range.ts";
+import { changeOf } from "./change.ts";
+import type { Overview, OverviewRow } from "./overview.ts";
+import type { OverviewDimension } from "./overview-dimension.ts";
+
+const names: Record<OverviewDimension, string> = {
+  day: "Day",
+  model: "Model",
+  feature: "Feature",
+  key: "Key",
+  app: "App",
+};
+
+const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
+
+/** The figures of the chart, row by row, each with the runs behind it. */
+export function OverviewTable({
+  overview: { totals, rows, leftOut, daysEach },
+  by,
+  range,
+  runsPath,
+}: {
+  overview: Overview;
+  by: OverviewDimension;
+  range: Range;
+  runsPath: string;
+}) {
+  const costVisible = totals.amountUsd !== null;
+  const otherwise = Number(totals.otherDeductions) > 0;
+  const main = (row: OverviewRow) =>
+    costVisible
+      ? changeOf(row.now.amountUsd, row.before?.amountUsd ?? "0")
+      : changeOf(row.now.billedCredits, row.before?.billedCredits ?? "0");
+  const spend: DataColumn<OverviewRow> = {
+    label: "Spend",
+    numeric: true,
+    small: "aside",
+    cell: (row) => <Usd amount={row.now.amountUsd} />,
+  };
+  const credits: DataColumn<OverviewRow> = {
+    label: "Credits",
+    numeric: true,
+    small: costVisible ? "hidden" : "aside",
+    cell: (row) => <Credits amount={row.now.billedCredits} />,
+  };
+  const other: DataColumn<OverviewRow> = {
+    label: "Credits without a run",
+    numeric: true,
+    cell: (row) => <Credits amount={row.otherDeductions ?? "0"} />,
+  };
+  return (
+    <>
+      <DataTable
+        caption={`Usage by ${by}`}
+        rows={by === "day" ? rows.filter(({ now, otherDeductions }) => now.requests > 0 || otherDeductions) : rows}
+        rowKey={({ key }) => key}
+        empty="Nothing was used in this range."
+        columns={[
+          {
+            label: daysEach > 1 && by === "day" ? "Week from" : names[by],
+            cell: (row) => <RunsLink row={row} by={by} range={range} daysEach={daysEach} runsPath={runsPath} />,
+          },
+          ...(costVisible ? [spend] : []),
+          {
+            label: "Change",
+            numeric: true,
+            cell: (row) => {
+              const change = main(row);
+              return change ? <ChangeText change={change} /> : "–";
+            },
+          },
+          credits,
+          ...(otherwise && by === "day" ? [other] : []),
+          { label: "Requests", numeric: true, cell: ({ now }) => formatCount(now.requests) },
+          { label: "Failed", numeric: true, cell: ({ now }) => formatCount(now.failed) },
+          {
+            label: "Tokens",
+            numeric: true,
+            small: "hidden",
+            cell: ({ now }) => formatCount(now.inputTokens + now.outputTokens),
+          },
+          { label: "p50", numeric: true, small: "hidden", cell: ({ now }) => ms(now.latencyP50Ms) },
+          { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) },
+        ]}
+      />
+      {leftOut > 0 ? (
+        <p className="pt-3 text-muted text-small">
+          {formatCount(leftOut)} more are in the totals above, and up to 10,000 rows in the CSV.
+        </p>
+      ) : null}
+      {otherwise && by !== "day" ? (
+        <p className="pt-3 text-muted text-small">
+          <Credits amount={totals.otherDeductions} /> credits more were deducted without a run.
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+/** A row's name, which leads to its runs where the list of runs can tell them apart. */
+function RunsLink({
+  row,
+  by,
+  range,
+  daysEach,
+  runsPath,
+}: {
+  row: OverviewRow;
+  by: OverviewDimension;
+  range: Range;
+  daysEach: number;
+  runsPath: string;
+}) {
+  const { first, last } = rangeDays(range);
+  const end = new Date(Date.parse(row.label) + (daysEach - 1) * 86_400_000);
+  const query =
+    by === "day"
+      ? { from: row.label, to: [last, end.toISOString().slice(0, 10)].sort()[0] ?? last }
+      : { ...(by === "app" ? { appId: row.key } : { [by]: row.key }), from: first, to: last };
+  if (by === "key" || row.key === "") return row.label;
+  return (
+    <Link className="link" to={`${runsPath}?${new URLSearchParams(query)}`}>
+      {row.label}
+    </Link>
+  );
+}

@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import {
+  type Begun,
+  begin,
+  chatCall,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+  type Tenant,
+} from "../../../supabase/tests/ai-fixtures.ts";
+import { join } from "../../../supabase/tests/database.ts";
+
+type Visitor = Person & { browser: SignedInBrowser };
+const { db, close } = openPool(2);
+let tenant: Tenant;
+let run: Begun;
+let [member, stranger] = [{} as Visitor, {} as Visitor];
+
+async function createVisitor(): Promise<Visitor> {
+  const person = await createPerson();
+  return { ...person, browser: await signIn(person) };
+}
+
+beforeAll(async () => {
+  tenant = await createTenant(db, { credits: "1000" });
+  [member, stranger] = await Promise.all([createVisitor(), createVisitor()]);
+  await join(db, { workspaceId: tenant.workspaceId, userId: member.id, role: "member" });
+});
+afterAll(async () => {
+  await Promise.all([member, stranger].map(deletePerson));
+  await close();
+});
+
+const at = (page: string) => `/workspaces/${tenant.workspaceId}/ai${page}`;
+
+/** A file's lines by their columns' names. */
+async function linesOf(page: string): Promise<Record<string, string>[]> {
+  const { text } = await member.browser.get(at(page));
+  const [head = "", ...lines] = text.trimEnd().split("\r\n");
+  const names = head.split(",");
+  return lines.map((line) => Object.fromEntries(line.split(",").map((value, index) => [names[index], value])));
+}
+
+test("a workspace without a call is told how to begin; others see none of it", async () => {
+  const page = await member.browser.get(at(""));
+  expect(page.words).toContain("No call yet");
+  expect(page.text).toContain(at("/playground"));
+  // Keys are for those who may manage them, in the sections as on the page.
+  expect(page.text).not.toContain(at("/keys"));
+  expect((await member.browser.get(at("/keys"))).status).toBe(403);
+  const [role] = await db.query(
+    "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Keys', '{use_ai_studio,manage_ai_keys}') returning id",
+    [tenant.workspaceId],
+  );
+  const be = (roleId: string) =>
+    db.query(
+      "update public.workspace_members set role_id = $3 where workspace_id = $1 and user_id = $2 returning role_id",
+      [tenant.workspaceId, member.id, roleId],
+    );
+  const [before] = await db.query(
+    "select role_id from public.workspace_members where workspace_id = $1 and user_id = $2",
+    [tenant.workspaceId, member.id],
+  );
+  await be(role?.id);
+  const shown = (await member.browser.get(at(""))).text.split(at("/keys")).length - 1;
+  expect(shown).toBe(2);
+  expect((await member.browser.get(at("/keys"))).status).toBe(200);
+  await be(before?.role_id);
+  for (const path of ["", "/usage.csv", "/runs", "/runs.csv"]) {
+    expect((await stranger.browser.get(at(path))).status, path).toBe(404);
+    expect((await member.browser.get(at(path))).status, path).toBe(200);
+  }
+});
+
+describe("with calls", () => {
+  beforeAll(async () => {
+    run = await begin(db, chatCall(tenant));
+    const failed = await begin(db, chatCall(tenant));
+    await settle(db, [outcome(run), outcome(failed, { status: "failed" })]);
+    await db.query(
+      `insert into ai.credit_ledger (account_id, kind, amount, balance_after)
+       select id, 'refund', -0.00000001, 0 from ai.credit_accounts where workspace_id = $1`,
+      [tenant.workspaceId],
+    );
+  });
+
+  test("the file of days is the ledger, to the last digit", async () => {
+    const today = (await linesOf("/usage.csv?range=7d"))[0];
+    const [books] = await db.query(
+      `select
+         (select trim_scale(-sum(l.amount))::text from ai.credit_ledger l where l.run_id is not null and l.account_id = a.id) as billed,
+         (select trim_scale(sum(r.cost_usd))::text from ai.runs r where r.workspace_id = a.workspace_id) as cost
+       from ai.credit_accounts a where a.workspace_id = $1`,
+      [tenant.workspaceId],
+    );
+    expect(today).toMatchObject({
+      day: new Date().toISOString().slice(0, 10),
+      requests: "2",
+      failed: "1",
+      other_credits: "0.00000001",
+    });
+    expect({ billed: today?.billed_credits, cost: today?.cost_usd }).toEqual(books);
+  });
+
+  test.each(["model", "feature", "key", "app"])("by %s page and file have the same rows", async (by) => {
+    const lines = await linesOf(`/usage.csv?by=${by}`);
+    expect(lines).toHaveLength(1);
+    const page = await member.browser.get(at(`?by=${by}`));
+    expect(page.words).toContain(lines[0]?.[by]);
+    expect(page.words).toContain("credits more were deducted without a run");
+  });
+
+  test("runs are filed as they are filtered", async () => {
+    expect((await linesOf("/runs.csv?range=7d")).map(({ status }) => status).sort()).toEqual(["failed", "succeeded"]);
+    const succeeded = await linesOf("/runs.csv?status=succeeded");
+    expect(succeeded.map(({ id }) => id)).toEqual([run.run_id]);
+    expect(await linesOf("/runs.csv?range=last-month")).toEqual([]);
+    const page = await member.browser.get(at("/runs?status=succeeded"));
+    expect(page.text).toContain(at(`/runs/${run.run_id}`));
+    expect((await member.browser.get(at("/runs.csv?status=odd"))).status).toBe(400);
+  });
+
+  test("a range that is none is said at its field, what was typed stays, and the default is shown", async () => {
+    const page = await member.browser.get(at("?from=2026-02-02&to=2026-02-01"));
+    expect([page.status, page.words.includes("The first day must not be after the last.")]).toEqual([200, true]);
+    expect(page.text).toContain('value="2026-02-02"');
+  });
+
+  test("no address makes the database stumble", async () => {
+    const position = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    const bare = `createdAt":"0000-01-01T00:00:00Z","id":"${run.run_id}"`;
+    const early = Buffer.from(`{"${bare}}`).toString("base64url");
+    const days = ["from=9999-12-31&to=9999-12-31", "from=0001-01-01&to=0001-01-01"];
+    const pages = ["", "/runs", "/costs", "/credits", "/reconciliation"];
+    const files = ["/usage.csv", "/runs.csv", "/costs.csv", "/credits.csv", "/reconciliation.csv"];
+    const lists = ["usage", "credits", "provider-costs", "reconciliation"];
+    const api = (list: string) => `/api/v1${at(`/${list}`)}`;
+    const asked = [
+      ...pages.flatMap((page) => days.map((query) => [at(`${page}?${query}`), 200] as const)),
+      ...files.flatMap((file) => days.map((query) => [at(`${file}?${query}`), 400] as const)),
+      ...["/runs", "/runs.csv"].flatMap((page) =>
+        ["model=%00", "feature=%00"].map((query) => [at(`${page}?${query}`), 400] as const),
+      ),
+      [at(`/runs?cursor=${early}`), 400] as const,
+      ...[
+        "model=%00",
+        "feature=%00",
+        "from=0000-01-01",
+        "to=0000-01-01T00:00:00Z",
+        "from=2026-01-01T00:00:00%2B23:00",
+      ].map((query) => [api(`runs?${query}`), 400] as const),
+      [api(`runs?cursor=${early}`), 400] as const,
+      ...["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"].flatMap((createdAt) =>
+        ["runs", "provider-costs", "provider-invoices"].map(
+          (list) => [api(`${list}?cursor=${position({ createdAt, id: run.run_id })}`), 200] as const,
+        ),
+      ),
+      ...["0001-01-01", "9999-12-31"].map((day) => [api(`runs?from=${day}&to=${day}`), 200] as const),
+      [api(`usage?cursor=${position(Array(7).fill("\0"))}`), 400] as const,
+      [api(`usage?cursor=${position(Array(7).fill("\ud800"))}`), 400] as const,
+      [api(`reconciliation?cursor=${position(["2026-01", "\0"])}`), 400] as const,
+      [api(`provider-costs?cursor=${early}`), 400] as const,
+      [api(`provider-invoices?cursor=${early}`), 400] as const,
+    ];
+    const answers = await Promise.all(asked.map(async ([address]) => (await member.browser.get(address)).status));
+    expect(asked.map(([address], index) => [address, answers[index]])).toEqual(asked);
+    const windows = lists.flatMap((list) =>
+      ["0001-01-01", "9999-12-31"].flatMap((day) => [
+        `${list}?from=${day}`,
+        `${list}?to=${day}`,
+        `${list}?from=${day}&to=${day}T12:00:00Z`,
+      ]),
+    );
+    for (const window of windows) {
+      expect([200, 400], window).toContain((await member.browser.get(api(window))).status);
+    }
+  });
+
+  test("what providers charge is shown nowhere where the workspace hides it", async () => {
+    const setVisible = (visible: boolean) =>
+      db.query(
+        `insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)
+         on conflict (workspace_id) do update set provider_cost_visible = excluded.provider_cost_visible`,
+        [tenant.workspaceId, visible],
+      );
+    expect((await member.browser.get(at(""))).words).toContain("$");
+    await setVisible(false);
+    for (const path of ["", "?show=spend&by=model", "/runs"]) {
+      expect((await member.browser.get(at(path))).words).not.toMatch(/\$|\bSpend\b|\bCost\b/);
+    }
+    expect((await linesOf("/usage.csv"))[0]?.cost_usd).toBe("");
+    expect((await linesOf("/runs.csv"))[0]?.cost_usd).toBe("");
+    await setVisible(true);
+  });
+});

@@ -1,0 +1,182 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { CsvColumn } from "../../http/csv.ts";
+import { problem } from "../../http/problem.ts";
+import { amountText } from "../costs/provider-import-schema.ts";
+import type { Range } from "../range.ts";
+import { readStudio, type StudioReader } from "../studio-reader.ts";
+import type { OverviewDimension } from "./overview-dimension.ts";
+
+const count = z.number().int();
+const sums = z.object({
+  requests: count,
+  failed: count,
+  inputTokens: count,
+  outputTokens: count,
+  /** Null where the workspace hides what providers charge. */
+  amountUsd: amountText.nullable(),
+  billedCredits: amountText,
+  unmeteredCredits: amountText,
+  averageLatencyMs: count.nullable(),
+  /** Quantiles are off by 19% at most: a bucket's width. */
+  latencyP50Ms: count.nullable(),
+  latencyP95Ms: count.nullable(),
+  firstTokenP50Ms: count.nullable(),
+  firstTokenP95Ms: count.nullable(),
+});
+export type UsageSums = z.infer<typeof sums>;
+
+const listed = z.object({
+  outcome: z.literal("listed"),
+  everUsed: z.boolean(),
+  totals: sums.extend({ otherDeductions: amountText, usedCredits: amountText }),
+  previous: sums.extend({ usedCredits: amountText }),
+  rows: z.array(
+    z.object({ key: z.string(), name: z.string().nullable(), now: sums.nullable(), before: sums.nullable() }),
+  ),
+  leftOut: count,
+  deductions: z.record(z.string(), amountText),
+});
+
+/** One row: what it is about, its figures now and in the previous range, and credits deducted without a run. */
+export interface OverviewRow {
+  key: string;
+  label: string;
+  now: UsageSums;
+  before: UsageSums | null;
+  otherDeductions: string | null;
+}
+
+export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
+  /** Days the newest first, everything else the dearest first. */
+  rows: OverviewRow[];
+  /** How many days a row of days stands for. */
+  daysEach: number;
+};
+
+/** Rows that a page shows, and the most that a file holds. */
+export const shownRows = 200;
+const fileRows = 10_000;
+
+const dayMs = 24 * 60 * 60 * 1000;
+const noUsage: UsageSums = {
+  requests: 0,
+  failed: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  amountUsd: "0",
+  billedCredits: "0",
+  unmeteredCredits: "0",
+  averageLatencyMs: null,
+  latencyP50Ms: null,
+  latencyP95Ms: null,
+  firstTokenP50Ms: null,
+  firstTokenP95Ms: null,
+};
+
+/** Days that are shown as one: weeks where the range is long, so that each has room. */
+export function daysEachOf({ from, to }: { from: string; to: string }): number {
+  return (Date.parse(to) - Date.parse(from)) / dayMs > 92 ? 7 : 1;
+}
+
+/**
+ * A workspace's usage of a range by one dimension, beside the previous range; credits deducted without a run stand
+ * beside what runs were billed, each once (spec.md, Run and usage logs).
+ * @throws Response 403, 503 as readStudio
+ */
+export async function readOverview(
+  context: AppLoadContext,
+  options: { reader: StudioReader; range: Range; by: OverviewDimension; daysEach: number; maxRows: number },
+): Promise<Overview> {
+  const { reader, range, by, daysEach, maxRows } = options;
+  const {
+    outcome: _,
+    deductions,
+    ...overview
+  } = await readStudio(context, {
+    reader,
+    name: "read_overview",
+    args: {
+      range_from: range.from,
+      range_to: range.to,
+      previous_from: range.previous.from,
+      previous_to: range.previous.to,
+      grouped_by: by,
+      days_each: daysEach,
+      max_rows: maxRows,
+    },
+    schema: listed,
+  });
+  const zero = overview.totals.amountUsd === null ? { ...noUsage, amountUsd: null } : noUsage;
+  const rows =
+    by === "day"
+      ? daysOf({ ...overview, deductions, range, daysEach, zero })
+      : overview.rows.map(({ key, name, now, before }) => ({
+          key,
+          label: name ?? (key === "" ? `No ${by}` : key),
+          now: now ?? zero,
+          before,
+          otherDeductions: null,
+        }));
+  return { ...overview, rows, daysEach };
+}
+
+/**
+ * All rows of a range, each day for itself; never a part of them.
+ * @throws Response 400 INVALID_REQUEST for more than 10,000; 403, 503 as readStudio
+ */
+export async function readWholeOverview(
+  context: AppLoadContext,
+  asked: { reader: StudioReader; range: Range; by: OverviewDimension },
+): Promise<OverviewRow[]> {
+  const { rows, leftOut } = await readOverview(context, { ...asked, daysEach: 1, maxRows: fileRows });
+  if (leftOut === 0) return rows;
+  const detail = `These are more than ${fileRows.toLocaleString("en")} lines. Choose a shorter range.`;
+  throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
+}
+
+/** Each day of the range, or each few, whether or not anything happened; what only the longer previous range has is none. */
+function daysOf({
+  rows,
+  deductions,
+  range,
+  daysEach,
+  zero,
+}: Pick<z.infer<typeof listed>, "rows" | "deductions"> & {
+  range: Range;
+  daysEach: number;
+  zero: UsageSums;
+}): OverviewRow[] {
+  const found = new Map(rows.map((row) => [row.key, row]));
+  const days = (Date.parse(range.to) - Date.parse(range.from)) / dayMs;
+  return Array.from({ length: Math.ceil(days / daysEach) }, (_, index) => {
+    const key = String(index * daysEach);
+    const label = new Date(Date.parse(range.from) + index * daysEach * dayMs).toISOString().slice(0, 10);
+    const { now, before } = found.get(key) ?? { now: null, before: null };
+    return { key, label, now: now ?? zero, before, otherDeductions: deductions[key] ?? null };
+  }).reverse();
+}
+
+/** The columns of the overview's file; amounts have every digit. */
+export function overviewColumns(by: OverviewDimension): CsvColumn<OverviewRow>[] {
+  const ofSums = (name: string, value: (sums: UsageSums) => string | number | null): CsvColumn<OverviewRow>[] => [
+    { name, value: (row) => value(row.now) },
+    { name: `${name}_before`, value: (row) => row.before && value(row.before) },
+  ];
+  return [
+    { name: by, value: (row) => row.label },
+    ...(by === "key" || by === "app" ? [{ name: `${by}_id`, value: (row: OverviewRow) => row.key }] : []),
+    ...ofSums("cost_usd", ({ amountUsd }) => amountUsd),
+    ...ofSums("billed_credits", ({ billedCredits }) => billedCredits),
+    ...(by === "day" ? [{ name: "other_credits", value: (row: OverviewRow) => row.otherDeductions ?? "0" }] : []),
+    ...ofSums("unmetered_credits", ({ unmeteredCredits }) => unmeteredCredits),
+    ...ofSums("requests", ({ requests }) => requests),
+    ...ofSums("failed", ({ failed }) => failed),
+    ...ofSums("input_tokens", ({ inputTokens }) => inputTokens),
+    ...ofSums("output_tokens", ({ outputTokens }) => outputTokens),
+    ...ofSums("latency_p50_ms", ({ latencyP50Ms }) => latencyP50Ms),
+    ...ofSums("latency_p95_ms", ({ latencyP95Ms }) => latencyP95Ms),
+    ...ofSums("first_token_p50_ms", ({ firstTokenP50Ms }) => firstTokenP50Ms),
+    ...ofSums("first_token_p95_ms", ({ firstTokenP95Ms }) => firstTokenP95Ms),
+  ];
+}

@@ -1,0 +1,170 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
+import { amountText } from "../costs/provider-import-schema.ts";
+import { positionOf } from "../costs/provider-imports.ts";
+import { readStudio, type StudioReader } from "../studio-reader.ts";
+import { type WindowQuery, windowQuery } from "../window-query.ts";
+
+/** What usage can be grouped by. A key is its lineage: rotated keys are one. */
+export const usageDimensions = ["day", "model", "feature", "executionMode", "provider", "key", "app"] as const;
+export type UsageDimension = (typeof usageDimensions)[number];
+
+/** How usage is asked for; `groupBy` names dimensions, with commas between. */
+export const usageQuery = windowQuery.extend({
+  groupBy: z
+    .string()
+    .default("day,model,feature,executionMode")
+    .transform((text) => text.split(","))
+    .pipe(z.array(z.enum(usageDimensions)).min(1)),
+});
+
+const count = z.number().int();
+const sums = {
+  requests: count,
+  failed: count,
+  inputTokens: count,
+  outputTokens: count,
+  /** Null where the workspace hides what providers charge. */
+  amountUsd: amountText.nullable(),
+  billedCredits: amountText,
+  unmeteredCredits: amountText,
+  averageLatencyMs: count.nullable(),
+};
+const usageRow = z.object({
+  ...sums,
+  day: z.string().nullable(),
+  model: z.string().nullable(),
+  feature: z.string().nullable(),
+  executionMode: z.enum(["interactive", "background"]).nullable(),
+  provider: z.string().nullable(),
+  keyId: z.uuid().nullable(),
+  keyName: z.string().nullable(),
+  appId: z.uuid().nullable(),
+  appName: z.string().nullable(),
+});
+const usageWindow = {
+  from: z.string(),
+  to: z.string(),
+  previous: z.object({ from: z.string(), to: z.string() }),
+  totals: z.object({ ...sums, otherDeductions: amountText, usedCredits: amountText }),
+};
+const listedUsage = z.object({
+  ...usageWindow,
+  outcome: z.literal("listed"),
+  rows: z.array(usageRow.extend({ position: z.array(z.string()) })),
+});
+const nextCursor = z.string().nullable();
+
+/** Usage as the API answers it. */
+export const usagePage = z.object({
+  ...usageWindow,
+  currency: z.literal("USD"),
+  workspaceId: z.uuid(),
+  groupBy: z.array(z.enum(usageDimensions)).readonly(),
+  rows: z.array(usageRow),
+  nextCursor,
+});
+
+/**
+ * A workspace's usage of a range, grouped, with totals of all of it; credits deducted without a run stand beside what
+ * runs were billed. By default the last 30 days.
+ * @throws Response 400, 403, 503 as readStudio
+ */
+export async function readUsage(
+  context: AppLoadContext,
+  {
+    reader,
+    query: { from, to, limit, cursor },
+    groupBy,
+  }: { reader: StudioReader; query: WindowQuery; groupBy: readonly UsageDimension[] },
+) {
+  const read = (text: string) => readKeyCursor(text, { length: usageDimensions.length });
+  const { outcome: _, ...page } = await readStudio(context, {
+    reader,
+    name: "read_usage",
+    args: {
+      given_from: from ?? null,
+      given_to: to ?? null,
+      group_by: groupBy,
+      after: positionOf(cursor, { read, requestId: context.requestId }),
+      page_size: limit + 1,
+    },
+    schema: listedUsage,
+  });
+  const last = page.rows.length > limit ? page.rows[limit - 1] : undefined;
+  const rows = page.rows.slice(0, limit).map(({ position: __, ...row }) => row);
+  return { ...page, groupBy, rows, nextCursor: last ? writeKeyCursor(last.position) : null };
+}
+
+const listedCredits = z.object({
+  outcome: z.literal("listed"),
+  from: z.string(),
+  to: z.string(),
+  payer: z.enum(["workspace", "member"]),
+  accounts: z.array(
+    z.object({
+      payer: z.enum(["workspace", "member"]),
+      balance: amountText,
+      reserved: amountText,
+      available: amountText,
+    }),
+  ),
+  totals: z.object({
+    runCredits: amountText,
+    otherDeductions: amountText,
+    usedCredits: amountText,
+    unmeteredCredits: amountText,
+    addedCredits: amountText,
+  }),
+  entries: z.array(
+    z.object({
+      id: z.string(),
+      createdAt: z.string(),
+      payer: z.enum(["workspace", "member"]),
+      kind: z.enum(["grant", "purchase", "usage", "adjustment", "refund"]),
+      amount: amountText,
+      balanceAfter: amountText,
+      runId: z.uuid().nullable(),
+      description: z.string().nullable(),
+    }),
+  ),
+});
+
+/** Credits as the API answers them. */
+export const creditsPage = listedCredits.omit({ outcome: true }).extend({ workspaceId: z.uuid(), nextCursor });
+
+/** One change of a balance. Amounts are exact texts. */
+export type LedgerEntry = z.infer<typeof listedCredits>["entries"][number];
+export type CreditTotals = z.infer<typeof listedCredits>["totals"];
+
+/**
+ * Balances, the ledger of a range, and what was used in it. In a free workspace the member's own balance is shown, with
+ * this workspace's runs and what was deducted without one.
+ * @throws Response 400, 403, 503 as readStudio
+ */
+export async function readCredits(
+  context: AppLoadContext,
+  { reader, query: { from, to, limit, cursor } }: { reader: StudioReader; query: WindowQuery },
+) {
+  const position = positionOf(cursor, { read: readEntryId, requestId: context.requestId });
+  const { outcome: _, ...page } = await readStudio(context, {
+    reader,
+    name: "read_credits",
+    args: {
+      given_from: from ?? null,
+      given_to: to ?? null,
+      before_id: position === null ? null : position[0],
+      page_size: limit + 1,
+    },
+    schema: listedCredits,
+  });
+  const entries = page.entries.slice(0, limit);
+  const last = page.entries.length > limit ? entries.at(-1) : undefined;
+  return { ...page, entries, nextCursor: last ? writeKeyCursor([last.id]) : null };
+}
+
+function readEntryId(cursor: string): string[] | null {
+  const position = readKeyCursor(cursor, { length: 1 });
+  return /^\d{1,18}$/.test(position?.[0] ?? "") ? position : null;
+}

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { readStack } from "../test/stack.ts";
 import { createCoverage } from "./coverage.ts";
-import { type Cast, type Credential, castOf } from "./credentials.ts";
+import { type Credential, castOf } from "./credentials.ts";
 import { changesOf, digestTables, readMoment } from "./guarded.ts";
 import { createJudge } from "./judge.ts";
 import { requestsOf } from "./requests.ts";
@@ -14,26 +14,33 @@ export interface Report {
   seed: number;
   requests: number;
   seconds: number;
+  /** Pairs of a target and a credential: those that were asked, and all. */
+  pairs: { asked: number; all: number };
   /** How often each route was answered by each status. */
   counts: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  slowest: readonly { name: string; durationMs: number }[];
   faults: readonly string[];
   /** Tables that requests without a good credential have changed. */
   changed: readonly string[];
-  /** Who has not asked what, and good credentials that got nothing. */
+  /** Pairs that were not asked, and good credentials that got nothing. */
   gaps: readonly string[];
   /** Services that ended meanwhile. */
   ended: readonly string[];
 }
 
+type Pair = [Target, Credential];
+
 const lanes = 12;
 const renewEvery = 400;
 /** Beyond the time, for what is asked in any case, on a busy machine. */
-const longerSeconds = 15;
+export const longerSeconds = 60;
 const mostFaults = 40;
+const slowestShown = 5;
 
 /**
- * Asks every target with every credential, first those that are none, then all, in new ways until the time is over.
- * @param options.seconds at most, but for what each target is asked at least
+ * Asks every target with every credential once, those that are none first; then all that are good, in ever new ways,
+ * until the time is over.
+ * @param options.seconds at most, but for the first round, which may take {@link longerSeconds} more
  */
 export async function runCampaign({ seed, seconds }: { seed: number; seconds: number }): Promise<Report> {
   const started = performance.now();
@@ -49,9 +56,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
   const coverage = createCoverage(targets, cast.credentials);
   let requests = 0;
 
-  async function ask(target: Target, credential: Credential): Promise<void> {
-    const own = seed + requests;
-    requests += 1;
+  async function ask([target, credential]: Pair, own: number): Promise<void> {
     const arbitrary = arbitraries.get(target);
     const [made] = arbitrary ? fc.sample(arbitrary, { numRuns: 1, seed: own }) : [];
     if (!made) return;
@@ -60,8 +65,9 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
       ...made.headers,
       ...credential.headers(ending.test(target.path)),
     };
+    const begun = performance.now();
     const answer = await send(origins[target.at], { ...made, headers });
-    coverage.note({ target, credential, status: answer?.status });
+    coverage.note({ target, credential, status: answer?.status, durationMs: performance.now() - begun });
     const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
     const found = judge({ surface: target.surface, method: made.method, sent, ...(answer ? { answer } : {}) });
     const of = counts.get(target.name) ?? new Map<string, number>();
@@ -76,16 +82,18 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     );
   }
 
-  async function askAll(pairs: Iterable<[Target, Credential]>, until: number): Promise<void> {
+  async function askAll(pairs: Iterable<Pair>, until: number): Promise<void> {
     const queue = pairs[Symbol.iterator]();
     let sinceRenewal = 0;
     let renewal = Promise.resolve();
     const lane = async () => {
       for (let next = queue.next(); !next.done && performance.now() < until; next = queue.next()) {
+        const own = seed + requests;
+        requests += 1;
         sinceRenewal += 1;
         if (sinceRenewal % renewEvery === 0) renewal = cast.renew();
         await renewal;
-        await ask(...next.value);
+        await ask(next.value, own);
       }
     };
     await Promise.all(Array.from({ length: lanes }, lane));
@@ -99,16 +107,24 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const running = processes();
     const since = await readMoment();
     const before = await digestTables(since);
-    await askAll(strangersOf(targets, strangers, seed), late);
+    await askAll(shuffled(pairsOf(targets, strangers), seed), late);
     const changed = changesOf(before, await digestTables(since));
-    await askAll(oncePerTarget(targets, members), late);
-    await askAll(shuffled(fittingOf(targets, members), seed), end);
-    await askAll(shuffled(pairsOf(targets, members), seed), end);
-    await askAll(forEver(targets, members), end);
+    await askAll(shuffled(pairsOf(targets, members), seed), late);
+    await askAll(forEver(targets, { members, seed }), end);
     const now = processes();
     const ended = Object.keys(running).filter((name) => running[name] !== now[name]);
-    const took = (performance.now() - started) / 1_000;
-    return { seed, requests, seconds: took, counts, faults, changed, gaps: coverage.gaps(), ended };
+    return {
+      seed,
+      requests,
+      seconds: (performance.now() - started) / 1_000,
+      pairs: coverage.pairs(),
+      counts,
+      slowest: coverage.slowest(slowestShown),
+      faults,
+      changed,
+      gaps: coverage.gaps(),
+      ended,
+    };
   } finally {
     closeConnections();
     await cast.close();
@@ -120,46 +136,17 @@ function processes(): Record<string, number> {
   return Object.fromEntries(readStack().services.map(({ name, pid }) => [name, pid]));
 }
 
-/** Each operation by all whom it is for, and each page by one of them in turn. */
-function* oncePerTarget(targets: readonly Target[], members: Cast["credentials"]): Generator<[Target, Credential]> {
-  for (const [index, target] of targets.entries()) {
-    const fit = members.filter(({ name }) => fitting(target).includes(name));
-    const asking = target.surface === "page" ? fit.slice(index % fit.length).slice(0, 1) : fit;
-    for (const credential of asking) yield [target, credential];
-  }
-}
-
-/** For each target nobody at all, and two of those who are not whom they say. */
-function* strangersOf(
-  targets: readonly Target[],
-  [nobody, ...others]: Cast["credentials"],
-  seed: number,
-): Generator<[Target, Credential]> {
-  for (const [index, target] of targets.entries()) {
-    const two = [0, 1].map((next) => others[(seed + 2 * index + next) % others.length]);
-    for (const credential of [nobody, ...two]) if (credential) yield [target, credential];
-  }
+function pairsOf(targets: readonly Target[], credentials: readonly Credential[]): Pair[] {
+  return credentials.flatMap((credential) => targets.map((target): Pair => [target, credential]));
 }
 
 /** In an order that the seed alone decides, so that whoever runs out of time has asked by every credential. */
-function shuffled<Item>(items: Iterable<Item>, seed: number): Item[] {
-  const all = [...items];
-  return fc.sample(fc.shuffledSubarray(all, { minLength: all.length }), { numRuns: 1, seed })[0] ?? [];
-}
-
-function* pairsOf(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
-  for (const credential of credentials) for (const target of targets) yield [target, credential];
+function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
+  return fc.sample(fc.shuffledSubarray([...pairs], { minLength: pairs.length }), { numRuns: 1, seed })[0] ?? [];
 }
 
 /** What sessions end by; whoever asks it once has none for the rest. */
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
-
-/** Each target with the credentials that it is for, whose requests get furthest. */
-function* fittingOf(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
-  for (const [target, credential] of pairsOf(targets, credentials)) {
-    if (fitting(target).includes(credential.name)) yield [target, credential];
-  }
-}
 
 function fitting({ surface, operation }: Target): readonly string[] {
   if (surface === "gateway") return ["workspace key", "app key", "app token", "bearer"];
@@ -168,10 +155,16 @@ function fitting({ surface, operation }: Target): readonly string[] {
   return forApps ? ["app"] : ["cookie", "bearer", "app session"];
 }
 
-function* forEver(targets: readonly Target[], credentials: Cast["credentials"]): Generator<[Target, Credential]> {
-  for (;;) {
-    yield* fittingOf(targets, credentials);
-    yield* pairsOf(targets, credentials);
+/** Round after round, first of each the pairs of those that a target is for, whose requests get furthest. */
+function* forEver(
+  targets: readonly Target[],
+  { members, seed }: { members: readonly Credential[]; seed: number },
+): Generator<Pair> {
+  const all = pairsOf(targets, members);
+  const fit = all.filter(([target, { name }]) => fitting(target).includes(name));
+  for (let round = 1; ; round += 1) {
+    yield* shuffled(fit, seed + round);
+    yield* shuffled(all, seed + round);
   }
 }
 
@@ -184,22 +177,25 @@ function decoded(path: string): string {
 }
 
 /** A report for people: a line for each route, then the sums. */
-export function printReport({ seed, requests, seconds, counts, faults, changed, gaps, ended }: Report): string {
-  const lines = [...counts].map(([name, of]) => {
-    const outcomes = [...of].sort(([a], [b]) => (a < b ? -1 : 1)).map(([status, count]) => `${status}×${count}`);
-    return `  ${name.padEnd(78)} ${outcomes.join(" ")}`;
-  });
+export function printReport(report: Report): string {
+  const { seed, requests, seconds, pairs, counts, slowest, faults, changed, gaps, ended } = report;
+  const lines = [...counts].map(([name, of]) => `  ${name.padEnd(78)} ${histogram(of)}`);
   const total = new Map<string, number>();
   for (const of of counts.values())
     for (const [status, count] of of) total.set(status, (total.get(status) ?? 0) + count);
-  const sums = [...total].sort(([a], [b]) => (a < b ? -1 : 1)).map(([status, count]) => `${status}×${count}`);
   return [
     ...lines,
-    `fuzz: ${requests} requests at ${counts.size} routes and operations in ${seconds.toFixed(0)} s, seed ${seed}`,
-    `outcomes: ${sums.join(" ")}`,
+    `fuzz: ${pairs.asked} of ${pairs.all} pairs of ${counts.size} routes and operations and a credential, ${requests} requests in ${seconds.toFixed(0)} s, seed ${seed}`,
+    `outcomes: ${histogram(total)}`,
+    `slowest: ${slowest.map(({ name, durationMs }) => `${name} ${durationMs.toFixed(0)} ms`).join(", ")}`,
     ...(changed.length > 0 ? [`changed without a credential: ${changed.join(", ")}`] : []),
     ...gaps.map((gap) => `GAP ${gap}`),
     ...(ended.length > 0 ? [`ended meanwhile: ${ended.join(", ")}`] : []),
     ...faults.map((fault) => `FAULT ${fault}`),
   ].join("\n");
+}
+
+function histogram(of: ReadonlyMap<string, number>): string {
+  const outcomes = [...of].sort(([a], [b]) => (a < b ? -1 : 1));
+  return outcomes.map(([status, count]) => `${status}×${count}`).join(" ");
 }

@@ -1,30 +1,51 @@
 import { expect, test } from "vitest";
 import { createCoverage } from "./coverage.ts";
-import type { Credential } from "./credentials.ts";
 
-const credential = (name: string, good: boolean): Credential => ({ name, good, headers: () => ({}) });
-const [none, garbled, cookie, key] = [
-  credential("none", false),
-  credential("garbled", false),
-  credential("cookie", true),
-  credential("key", true),
-];
-const target = { name: "GET /" };
+const none = { name: "none", good: false };
+const cookie = { name: "cookie", good: true };
+const key = { name: "key", good: true };
+const home = { name: "GET /" };
+const login = { name: "POST /login" };
+const durationMs = 1;
 
-test("a target that some class of credentials has not asked is a gap, and so is a good credential without success", () => {
-  const coverage = createCoverage([target], [none, garbled, cookie, key]);
+test("a pair that was not asked is a gap and has a name, and so is a good credential without success", () => {
+  const coverage = createCoverage([home, login], [none, cookie]);
+  expect(coverage.pairs()).toEqual({ asked: 0, all: 4 });
   expect(coverage.gaps()).toHaveLength(5);
-  coverage.note({ target, credential: none, status: 401 });
-  coverage.note({ target, credential: garbled, status: 401 });
-  coverage.note({ target, credential: cookie, status: 299 });
-  coverage.note({ target, credential: key, status: 300 });
+  coverage.note({ target: home, credential: none, status: 401, durationMs });
+  coverage.note({ target: home, credential: none, status: 401, durationMs });
+  coverage.note({ target: login, credential: none, status: 401, durationMs });
+  coverage.note({ target: home, credential: cookie, status: 299, durationMs });
+  expect(coverage.pairs()).toEqual({ asked: 3, all: 4 });
+  expect(coverage.gaps()).toEqual(["POST /login by cookie was not asked in the time"]);
+  coverage.note({ target: login, credential: cookie, status: 400, durationMs });
+  expect(coverage.gaps()).toEqual([]);
+});
+
+test("what is answered, but by no 2xx, is no success", () => {
+  const coverage = createCoverage([home], [key]);
+  for (const status of [199, 300]) coverage.note({ target: home, credential: key, status, durationMs });
   expect(coverage.gaps()).toEqual(["key, a good credential, was answered by no 2xx"]);
-  coverage.note({ target, credential: key, status: 200 });
+  coverage.note({ target: home, credential: key, status: 200, durationMs });
   expect(coverage.gaps()).toEqual([]);
 });
 
 test("no answer is asked, and no success", () => {
-  const coverage = createCoverage([target], [cookie]);
-  coverage.note({ target, credential: cookie, status: undefined });
+  const coverage = createCoverage([home], [cookie]);
+  coverage.note({ target: home, credential: cookie, status: undefined, durationMs });
   expect(coverage.gaps()).toEqual(["cookie, a good credential, was answered by no 2xx"]);
+});
+
+test("of each target the slowest answer is kept", () => {
+  const coverage = createCoverage([home, login], [none, cookie]);
+  for (const [target, credential, took] of [
+    [home, none, 5],
+    [home, cookie, 9],
+    [home, none, 7],
+    [login, none, 8],
+  ] as const) {
+    coverage.note({ target, credential, status: 200, durationMs: took });
+  }
+  expect(coverage.slowest(1)).toEqual([{ name: "GET / by cookie", durationMs: 9 }]);
+  expect(coverage.slowest(5).map(({ name }) => name)).toEqual(["GET / by cookie", "POST /login by none"]);
 });

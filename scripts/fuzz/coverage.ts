@@ -1,40 +1,49 @@
 import type { Credential } from "./credentials.ts";
 import type { Target } from "./targets.ts";
 
-/** Who asks, as far as an answer may differ: nobody, somebody whom nobody is, somebody who is there. */
-type Class = "nobody" | "a false credential" | "a good credential";
+/** One request that was answered, or was not. */
+export interface Asked {
+  target: Pick<Target, "name">;
+  credential: Pick<Credential, "name">;
+  /** Undefined where no answer came. */
+  status: number | undefined;
+  durationMs: number;
+}
 
 export interface Coverage {
-  /** @param status undefined where no answer came */
-  note(asked: { target: Pick<Target, "name">; credential: Credential; status: number | undefined }): void;
-  /** What was not asked, and by whom; and good credentials that never got anything. */
+  note(asked: Asked): void;
+  /** How many pairs of a target and a credential have been asked, and how many there are. */
+  pairs(): { asked: number; all: number };
+  /** Pairs that were never asked, and good credentials that never got anything. */
   gaps(): string[];
+  /** The slowest answers, one a target. */
+  slowest(count: number): { name: string; durationMs: number }[];
 }
 
-/** Follows which targets are asked by whom, and whether each good credential is one. */
-export function createCoverage(targets: readonly Pick<Target, "name">[], credentials: readonly Credential[]): Coverage {
+/** Follows which targets are asked with which credentials, whether each good credential is one, and what takes long. */
+export function createCoverage(
+  targets: readonly Pick<Target, "name">[],
+  credentials: readonly Pick<Credential, "name" | "good">[],
+): Coverage {
   const asked = new Set<string>();
   const served = new Set<string>();
-  const pair = (target: string, by: Class) => `${target} by ${by}`;
+  const longest = new Map<string, { name: string; durationMs: number }>();
+  const pair = (target: Asked["target"], credential: Asked["credential"]) => `${target.name} by ${credential.name}`;
+  const all = targets.flatMap((target) => credentials.map((credential) => pair(target, credential)));
   return {
-    note({ target, credential, status }) {
-      asked.add(pair(target.name, classOf(credential)));
+    note({ target, credential, status, durationMs }) {
+      const name = pair(target, credential);
+      asked.add(name);
       if (status !== undefined && status >= 200 && status < 300) served.add(credential.name);
+      if (durationMs > (longest.get(target.name)?.durationMs ?? -1)) longest.set(target.name, { name, durationMs });
     },
-    gaps() {
-      const classes = new Set(credentials.map(classOf));
-      const wanted = targets.flatMap(({ name }) => [...classes].map((by) => pair(name, by)));
-      return [
-        ...wanted.filter((each) => !asked.has(each)).map((each) => `${each} was not asked in the time`),
-        ...credentials
-          .filter(({ good, name }) => good && !served.has(name))
-          .map(({ name }) => `${name}, a good credential, was answered by no 2xx`),
-      ];
-    },
+    pairs: () => ({ asked: asked.size, all: all.length }),
+    gaps: () => [
+      ...all.filter((name) => !asked.has(name)).map((name) => `${name} was not asked in the time`),
+      ...credentials
+        .filter(({ good, name }) => good && !served.has(name))
+        .map(({ name }) => `${name}, a good credential, was answered by no 2xx`),
+    ],
+    slowest: (count) => [...longest.values()].sort((a, b) => b.durationMs - a.durationMs).slice(0, count),
   };
-}
-
-function classOf({ name, good }: Credential): Class {
-  if (good) return "a good credential";
-  return name === "none" ? "nobody" : "a false credential";
 }

@@ -47,6 +47,10 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
     outgoing.writeHead(answer.statusCode ?? 502, answerHeaders(answer.headers, options.crossOrigin));
     if (answer.headers["content-length"] === undefined) outgoing.flushHeaders();
     pipeline(answer, outgoing, () => {});
+    // Who has answered reads no more: what is on its way there would wait for ever.
+    answer.once("end", () => {
+      if (!incoming.readableEnded) upstream.destroy();
+    });
   });
   upstream.on("error", () => {
     incoming.unpipe(upstream);

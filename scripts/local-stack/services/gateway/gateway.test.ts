@@ -1,11 +1,14 @@
 import { once } from "node:events";
 import {
+  Agent,
   createServer,
   request as httpRequest,
   type IncomingMessage,
   type Server,
   type ServerResponse,
 } from "node:http";
+import type { Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import { createAdaptorServer, type ServerType } from "@hono/node-server";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { createDataApi, type DataApi } from "../data-api/data-api.ts";
@@ -283,6 +286,33 @@ describe("functions", () => {
       await vi.waitFor(() => expect(closed).toHaveBeenCalledWith(false));
     },
   );
+
+  test("a body that the function has read enough of does not hold up the client's next request", async () => {
+    answer = (request, response) => {
+      request.once("data", () => {
+        request.pause();
+        response.end("enough");
+      });
+    };
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    // More than fits into the connection to the function.
+    const upload = Buffer.alloc(16_000_000);
+    try {
+      const sockets = new Set<Socket | undefined>();
+      for (let calls = 0; calls < 3; calls += 1) {
+        const call = httpRequest(`${origin}/functions/v1/upload`, { agent, method: "POST" });
+        const sent = once(call, "finish");
+        call.end(upload);
+        const [response] = (await once(call, "response")) as [IncomingMessage];
+        sockets.add(call.socket ?? undefined);
+        expect(await text(response)).toBe("enough");
+        await sent;
+      }
+      expect(sockets.size).toBe(1);
+    } finally {
+      agent.destroy();
+    }
+  });
 
   test("an answer that breaks off breaks off for the client too", async () => {
     answer = (_request, response) => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
 import { startWeb, type WebProcess } from "../testing/web-process.ts";
 
@@ -10,6 +10,9 @@ let bearer: string;
 beforeAll(async () => {
   backend = await startIdentityBackend();
   web = await startWeb(backend.url);
+  // What it looks at once as it starts is no request's.
+  const probe = "POST /auth/v1/passkeys/authentication/options";
+  await vi.waitFor(() => expect(backend.calls).toContain(probe), { timeout: 10_000 });
 });
 beforeEach(async () => {
   cookie = await backend.vault.cookieOf(await backend.session());

@@ -47,7 +47,7 @@ export async function linkOfMail(address: string, subject: string): Promise<stri
 
 /** The mails to an address, oldest first. */
 export async function mailsTo(address: string) {
-  const response = await fetch(new URL("/api/email", readStack().mail.web));
+  const response = await fetch(new URL(`/api/email?to.address=${encodeURIComponent(address)}`, readStack().mail.web));
   const all = mails.parse(await response.json());
   return all.filter((mail) => mail.to.some((to) => to.address === address));
 }

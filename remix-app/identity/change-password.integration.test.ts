@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
-import { type Account, createAccount, query } from "../../scripts/test/account.ts";
+import { type Account, createAccount } from "../../scripts/test/account.ts";
+import { query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
 

@@ -1,5 +1,5 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { Client } from "pg";
+import { query } from "./people.ts";
 import { readStack } from "./stack.ts";
 
 const { supabase } = readStack();
@@ -57,17 +57,6 @@ export async function createAccount(): Promise<Account> {
       await auth.admin.deleteUser(id);
     },
   };
-}
-
-/** Runs one statement on the stack's database. */
-export async function query(sql: string, values: unknown[]): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: supabase.dbUrl });
-  await client.connect();
-  try {
-    return (await client.query(sql, values)).rows;
-  } finally {
-    await client.end();
-  }
 }
 
 function payloadOf(token: string): string {

@@ -7,6 +7,14 @@ import { keepSession } from "./keep-session.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
+// To connect costs as much as most statements do. One that the stack ends meanwhile is nobody's error.
+const database = new pg.Pool({
+  connectionString: supabase.dbUrl,
+  max: 8,
+  idleTimeoutMillis: 1_000,
+  allowExitOnIdle: true,
+});
+database.on("error", () => {});
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 
 /** Someone with a confirmed account on the stack that the tests run against. */
@@ -95,13 +103,7 @@ export async function requireMfa({ id }: Pick<Person, "id">): Promise<void> {
 
 /** One statement on the stack's database, in a transaction of its own. */
 export async function query<Row extends pg.QueryResultRow>(sql: string, values: unknown[]): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: supabase.dbUrl });
-  await client.connect();
-  try {
-    return (await client.query<Row>(sql, values)).rows;
-  } finally {
-    await client.end();
-  }
+  return (await database.query<Row>(sql, values)).rows;
 }
 
 function signedIn(browser: Browser, location: string | null): SignedInBrowser {

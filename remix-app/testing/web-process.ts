@@ -75,9 +75,17 @@ async function startServer({
 }): Promise<WebProcess> {
   const port = wished ?? (await freePort());
   const base = `http://${hostname}:${port}`;
+  const { PATH = "", NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [...nodeOptions, "remix-app/server.ts"], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: process.env.PATH ?? "", NODE_ENV: "production", BASE_URL: base, PORT: String(port), ...env },
+    env: {
+      PATH,
+      ...(NODE_COMPILE_CACHE ? { NODE_COMPILE_CACHE } : {}),
+      NODE_ENV: "production",
+      BASE_URL: base,
+      PORT: String(port),
+      ...env,
+    },
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));

@@ -118,6 +118,7 @@ export const inheritedNames = [
   "SSL_CERT_FILE",
   "NODE_EXTRA_CA_CERTS",
   "DENO_DIR",
+  "NODE_COMPILE_CACHE",
   "XDG_CACHE_HOME",
 ];
 

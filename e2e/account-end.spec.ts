@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { linkOfMail } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 test("an account's data is downloaded as one file", async ({ page, member }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/settings/security" });
+  await enter(page, member, "/settings/security");
   const [download] = await Promise.all([
     page.waitForEvent("download"),
     page.getByRole("button", { name: "Download your data" }).click(),
@@ -15,7 +15,7 @@ test("an account's data is downloaded as one file", async ({ page, member }) => 
 });
 
 test("an account is deleted once its email was typed", async ({ page, newcomer, member }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/settings/security" });
+  await enter(page, member, "/settings/security");
   await page.getByRole("link", { name: "Delete account" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Delete account" })).toBeVisible();
   await expectAccessible(page);
@@ -36,7 +36,7 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   member,
   colleague,
 }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Left behind");
   await page.getByRole("button", { name: "Create workspace" }).click();
   await page.getByRole("link", { name: "Members" }).click();
@@ -44,7 +44,7 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   await page.getByRole("button", { name: "Send invitation" }).click();
   const { pathname, search } = new URL(await linkOfMail(colleague.email, "Join Left behind on Gatehouse"));
   const other = await (await browser.newContext()).newPage();
-  await signIn(other, colleague, { at: `/login?${new URLSearchParams({ returnUrl: `${pathname}${search}` })}` });
+  await enter(other, colleague, `${pathname}${search}`);
   await other.getByRole("button", { name: "Join workspace" }).click();
   await expect(other.getByRole("heading", { level: 1, name: "Left behind" })).toBeVisible();
 

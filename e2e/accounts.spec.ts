@@ -1,6 +1,15 @@
 import type { BrowserContext, Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, makePerson, type Person, signIn, test } from "./test.ts";
+import {
+  enter,
+  expect,
+  expectAccessible,
+  expectFitsSmallScreens,
+  makePerson,
+  type Person,
+  signIn,
+  test,
+} from "./test.ts";
 
 const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name });
 
@@ -83,7 +92,7 @@ for (const javaScriptEnabled of [true, false]) {
 }
 
 test("a switch goes where its caller says", async ({ page, member, colleague }) => {
-  await signIn(page, member);
+  await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
   const answer = await page.evaluate(async () => {
@@ -110,7 +119,7 @@ test("two tabs that switch against each other end as one account, and lose none"
   member,
   colleague,
 }) => {
-  await signIn(page, member);
+  await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
   const other = await context.newPage();
@@ -142,7 +151,7 @@ test("an account that was signed out elsewhere says so, and is signed in to agai
 }) => {
   const endSessions = () =>
     query("delete from auth.sessions s using auth.users u where u.id = s.user_id and u.email = $1", [member.email]);
-  await signIn(page, member);
+  await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
   // The page still offers what the database has ended since.
@@ -169,7 +178,7 @@ test("an account that was signed out elsewhere says so, and is signed in to agai
 });
 
 test("who adds an account may make it first", async ({ page, member }) => {
-  await signIn(page, member);
+  await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await page.goto("/add-account");
   await page.getByRole("link", { name: "Create an account" }).click();

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { asApp, createApp, paths, service, type TestApp } from "../scripts/test/apps.ts";
-import { test as base, expect, expectAccessible, expectFitsSmallScreens, signIn } from "./test.ts";
+import { test as base, enter, expect, expectAccessible, expectFitsSmallScreens, signIn } from "./test.ts";
 
 interface Elsewhere {
   origin: string;
@@ -59,7 +59,7 @@ test("a sign-in for an app asks before it hands anybody over, and leads back to 
 });
 
 test("who is signed in already is asked too, and may be somebody else", async ({ page, member, colleague, notes }) => {
-  await signIn(page, member);
+  await enter(page, member);
   await page.goto(loginFor(`${notes.origin}/`));
   await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
   await page.getByRole("link", { name: "Use another account" }).click();
@@ -80,7 +80,7 @@ test("an origin that nobody registered is dropped with a notice", async ({ page,
     await page.goto(loginFor(stranger));
     await expect(page.getByText("not one of ours")).toBeVisible();
   }
-  await signIn(page, member);
+  await enter(page, member);
   await page.goto(`/continue?${new URLSearchParams({ returnUrl: "https://notes.example/" })}`);
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("This app is not registered");
   await expectAccessible(page);

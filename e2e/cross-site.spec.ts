@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, signIn, test } from "./test.ts";
+import { enter, expect, test } from "./test.ts";
 
 /** Serves a page that posts a form to us at once, from another origin. */
 async function hostilePage(action: string, fields: Record<string, string>) {
@@ -16,7 +16,7 @@ for (const [relation, host] of [
   ["a sibling origin of the same site", "localhost"],
 ] as const) {
   test(`a form on ${relation} signs nobody out and nobody in`, async ({ page, member, baseURL }) => {
-    await signIn(page, member);
+    await enter(page, member);
     await expect(page).toHaveURL("/");
     for (const path of ["/logout", "/theme", "/login"]) {
       const hostile = await hostilePage(`${baseURL}${path}`, { theme: "dark", email: "a@b.example", password: "x" });

@@ -1,5 +1,5 @@
 import { confirmationLink, mailsTo } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
 
 for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
@@ -15,8 +15,7 @@ for (const javaScriptEnabled of [true, false]) {
         if (javaScriptEnabled) await expectAccessible(page);
         await expectFitsSmallScreens(page);
       };
-      await signIn(page, member);
-      await page.goto("/settings/profile");
+      await enter(page, member, "/settings/profile");
       await page.getByRole("link", { name: "Change email" }).click();
       await check();
       await page.getByLabel("New email").fill("nobody");
@@ -59,8 +58,7 @@ for (const javaScriptEnabled of [true, false]) {
     });
 
     test("a change is taken back, and its links are dead", async ({ page, member, newcomer }) => {
-      await signIn(page, member);
-      await page.goto("/settings/profile/email");
+      await enter(page, member, "/settings/profile/email");
       await page.getByLabel("New email").fill(newcomer.email);
       await page.getByRole("button", { name: "Change email" }).click();
       const link = await confirmationLink(newcomer.email);

@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import { Client } from "pg";
 import { readStack } from "../scripts/test/stack.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 const stack = readStack();
 
@@ -30,7 +30,7 @@ const askWith = async (apiKey: string) => {
 
 test("a key is made, shown once, used, rotated and revoked", async ({ page, member }) => {
   const workspaceId = await approveKeys(member);
-  await signIn(page, member, { at: `/login?returnUrl=/workspaces/${workspaceId}/ai/keys` });
+  await enter(page, member, `/workspaces/${workspaceId}/ai/keys`);
   await expect(page.getByText("No key yet.")).toBeVisible();
   await expectAccessible(page);
 
@@ -78,7 +78,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
 });
 
 test("without an approval keys are listed, and the page says whom to ask", async ({ page, member }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "AI studio" }).click();
   await page.getByRole("link", { name: "Keys" }).click();

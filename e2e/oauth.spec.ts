@@ -1,7 +1,7 @@
 import type { Page } from "playwright/test";
 import { readStack } from "../scripts/test/stack.ts";
 import { mailsTo } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 const { oidc, base } = readStack();
 
@@ -98,8 +98,7 @@ test("a way back that another browser takes leads nowhere", async ({ page, brows
 
 test("an account is linked, signs in, and is unlinked; the last way in stays", async ({ page, member, newcomer }) => {
   const [name = ""] = await providersOf(page);
-  await signIn(page, member);
-  await page.goto("/settings/security");
+  await enter(page, member, "/settings/security");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: `Link ${name} account` }).click();

@@ -3,7 +3,7 @@ import { Client } from "pg";
 import type { Page } from "playwright/test";
 import { readStack } from "../scripts/test/stack.ts";
 import { addAuthenticator } from "./authenticator.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 const stack = readStack();
 const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
@@ -44,8 +44,7 @@ test("a passkey is added and signs in with the keyboard alone, to where its owne
   member,
 }) => {
   await addAuthenticator(page);
-  await signIn(page, member);
-  await page.goto("/settings/security");
+  await enter(page, member, "/settings/security");
   await page.getByRole("link", { name: "Add passkey" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { name: "Add a passkey" })).toBeVisible();
@@ -83,7 +82,7 @@ test("a passkey is added and signs in with the keyboard alone, to where its owne
 
 test("a passkey that is chosen in the email field's autofill signs in", async ({ page, member }) => {
   await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   await signOut(page);
   await page.goto("/workspaces");
@@ -94,7 +93,7 @@ test("a passkey that is chosen in the email field's autofill signs in", async ({
 
 test("autofill ends before the button's own ceremony begins, and leaves it its challenge", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   await signOut(page);
   await authenticator.present(false);
@@ -137,7 +136,7 @@ test("a prompt that is closed says so, and what was typed stays", async ({ page 
 
 test("a passkey that no account has any more says so, and the browser forgets it", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   const { data: users } = await admin.listUsers({ perPage: 1_000 });
   const userId = users.users.find(({ email }) => email === member.email)?.id ?? "";
@@ -154,7 +153,7 @@ test("a passkey that no account has any more says so, and the browser forgets it
 
 test("a challenge that has run out is followed by a fresh one", async ({ page, member }) => {
   await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   await signOut(page);
   await withoutAutofill(page);
@@ -188,7 +187,7 @@ test("of two passkeys each signs in; one is renamed, the other deleted, and it i
   member,
 }) => {
   const laptop = await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   await card(page).getByRole("link", { name: "Rename" }).click();
   await expect(page.getByLabel("Name")).toHaveValue("Passkey");
@@ -225,7 +224,7 @@ test("of two passkeys each signs in; one is renamed, the other deleted, and it i
 
 test("a device that holds a passkey of the account makes no second one", async ({ page, member }) => {
   await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   await page.goto("/settings/security/passkeys/new");
   await page.getByRole("button", { name: "Add passkey" }).click();
@@ -252,7 +251,7 @@ test.describe("without JavaScript", () => {
 
 test("a passkey is renamed and deleted without JavaScript", async ({ page, member, browser, baseURL }) => {
   await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   const storageState = await page.context().storageState();
   const plain = await browser.newContext({ javaScriptEnabled: false, storageState, ...(baseURL ? { baseURL } : {}) });
@@ -293,7 +292,7 @@ test.describe("where there can be no passkeys", () => {
 
 test("the browser learns what the account is called now", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
-  await signIn(page, member);
+  await enter(page, member);
   await addPasskey(page);
   const [held] = await authenticator.credentials();
   expect(held).toMatchObject({ rpId: expect.any(String), userName: member.email });

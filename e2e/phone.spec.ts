@@ -2,7 +2,7 @@ import type { Page } from "playwright/test";
 import { codeOf, enrollApps } from "../remix-app/testing/authenticator-app.ts";
 import { type CommandLinePhone, openCommandLinePhone } from "../scripts/test/command-line-phone.ts";
 import { readStack } from "../scripts/test/stack.ts";
-import { test as base, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn } from "./test.ts";
+import { test as base, enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn } from "./test.ts";
 
 const { supabase } = readStack();
 
@@ -59,7 +59,7 @@ for (const javaScriptEnabled of [true, false]) {
 
     test("a phone hands a fresh session to the browser by QR", async ({ page, member, phone }) => {
       await signInOn(phone, member);
-      await signIn(page, member, { at: "/login?returnUrl=%2Fqr%3FreturnUrl%3D%252Fworkspaces" });
+      await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
       await expect(heading(page, "Continue with your phone")).toBeVisible();
       await expectWellMade(page);
       await page.getByRole("button", { name: "Show QR code" }).click();

@@ -1,11 +1,11 @@
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
 
 for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
     test("people say who they are, and see it kept where they typed it", async ({ page, member }) => {
-      await signIn(page, member);
+      await enter(page, member);
       await page.getByRole("button", { name: "Account menu" }).click();
       await page.getByRole("link", { name: "Settings" }).click();
       await expect(page.getByRole("heading", { name: "Profile", level: 1 })).toBeVisible();
@@ -41,8 +41,7 @@ for (const javaScriptEnabled of [true, false]) {
 test("a picture's server hears of nobody who looks", async ({ page, member }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
-  await signIn(page, member);
-  await page.goto("/settings/profile");
+  await enter(page, member, "/settings/profile");
   await page.getByLabel("Address of your picture").fill("https://pictures.example/ada.png");
   await page.getByRole("button", { name: "Save" }).click();
   for (const path of ["/", "/workspaces", "/settings/security"]) await page.goto(path);
@@ -51,8 +50,7 @@ test("a picture's server hears of nobody who looks", async ({ page, member }) =>
 
 test.describe("with the keyboard alone", () => {
   test("a name is changed", async ({ page, member }) => {
-    await signIn(page, member);
-    await page.goto("/settings/profile");
+    await enter(page, member, "/settings/profile");
     const name = page.getByLabel("Name");
     for (let presses = 0; presses < 20; presses += 1) {
       await page.keyboard.press("Tab");

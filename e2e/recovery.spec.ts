@@ -3,7 +3,7 @@ import { query, requireMfa } from "../scripts/test/people.ts";
 import { createHelper, type Helper } from "../scripts/test/recovery-help.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { linkOfMail } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 let helper: Helper;
 
@@ -78,7 +78,7 @@ test("somebody without an account gets one, and a member beside whom they come b
   newcomer,
   member,
 }) => {
-  await signIn(page, member);
+  await enter(page, member);
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   const { path } = await helper.send(newcomer.email, await helper.override(newcomer.email));
   await page.goto(path);

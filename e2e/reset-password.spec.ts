@@ -1,5 +1,5 @@
 import { confirmationLink, mailsTo } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
@@ -11,7 +11,7 @@ for (const javaScriptEnabled of [true, false]) {
       member,
     }) => {
       const elsewhere = await (await browser.newContext()).newPage();
-      await signIn(elsewhere, member);
+      await enter(elsewhere, member);
       await expect(elsewhere.getByRole("heading", { name: "Home" })).toBeVisible();
 
       await page.goto("/login");

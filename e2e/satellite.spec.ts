@@ -4,7 +4,7 @@ import { freePort, startSatellite, startWeb } from "../remix-app/testing/web-pro
 import { createApp, mint, signInAgain } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 const { base, satellites } = readStack();
 const notes = satellites.find(({ name }) => name === "notes")?.url ?? "";
@@ -134,7 +134,7 @@ test("the wrong account is told before anything happens, on the platform and on 
   member,
   colleague,
 }) => {
-  await signIn(page, member);
+  await enter(page, member);
   await page.goto(`${notes}/sign-in`);
   await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
   await page.getByRole("link", { name: "Use another account" }).click();

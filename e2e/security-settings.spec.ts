@@ -1,6 +1,6 @@
 import type { Page } from "playwright/test";
 import { linkOfMail } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 const renewed = "quite another password";
 const notice = (page: Page, text: string) => page.getByRole("status").filter({ hasText: text });
@@ -19,10 +19,9 @@ for (const javaScriptEnabled of [true, false]) {
       member,
     }) => {
       const elsewhere = await (await browser.newContext()).newPage();
-      await signIn(elsewhere, member);
+      await enter(elsewhere, member);
       await expect(elsewhere.getByRole("heading", { name: "Home" })).toBeVisible();
-      await signIn(page, member);
-      await page.goto("/.well-known/change-password");
+      await enter(page, member, "/.well-known/change-password");
       await expect(page.getByRole("heading", { name: "Change password", level: 1 })).toBeVisible();
 
       await page.getByLabel("New password").fill("short");
@@ -96,8 +95,7 @@ for (const javaScriptEnabled of [true, false]) {
 }
 
 test("with the keyboard alone a password is changed", async ({ page, member }) => {
-  await signIn(page, member);
-  await page.goto("/settings/security");
+  await enter(page, member, "/settings/security");
   await tabTo(page, () => document.activeElement?.getAttribute("href") === "/settings/security/password");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { name: "Change password", level: 1 })).toBeVisible();

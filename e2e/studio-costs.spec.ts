@@ -1,6 +1,6 @@
 import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 /** A person's own workspace, with an app that is linked to it. */
 async function linkApp({ email }: Person): Promise<{ workspaceId: string; appId: string }> {
@@ -44,7 +44,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
 }) => {
   const place = await linkApp(member);
   const base = `/workspaces/${place.workspaceId}/ai`;
-  await signIn(page, member, { at: `/login?returnUrl=${base}/costs` });
+  await enter(page, member, `${base}/costs`);
   await expect(page.getByText("Nothing was imported for this range.")).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -107,15 +107,15 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
     storageState: await page.context().storageState(),
   });
   const visit = await plain.newPage();
-  const enter = async (amount: string) => {
+  const enterInvoice = async (amount: string) => {
     const given = `provider=openai&accountId=proj_1&reference=INV-2026-01&issuedOn=2026-02-01`;
     await visit.goto(`${base}/invoices/new?${given}&periodStart=2026-01-01&periodEnd=2026-01-31&amountUsd=${amount}`);
     await visit.getByRole("button", { name: "Review invoice" }).click();
   };
-  await enter("0.300000000002");
+  await enterInvoice("0.300000000002");
   await expect(visit.getByText("The invoice is recorded.")).toBeVisible();
   expect(visit.url()).toBe(receipt);
-  await enter("0.4");
+  await enterInvoice("0.4");
   await expect(visit.getByRole("alert")).toContainText("is recorded already, with another state: the amount");
   await visit.getByRole("button", { name: "Change what I entered" }).click();
   await visit.getByLabel("Reference").fill("INV-2026-01.corrected");

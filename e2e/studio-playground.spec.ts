@@ -1,6 +1,6 @@
 import type { Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 const weather = JSON.stringify([
   {
@@ -27,7 +27,7 @@ async function say(page: Page, words: string, { model = "demo-chat" } = {}): Pro
 
 test("a model is tried: its answers stream, stop, call tools and keep to a schema", async ({ page, member }) => {
   const playground = await playgroundOf(member);
-  await signIn(page, member, { at: `/login?returnUrl=${playground}` });
+  await enter(page, member, playground);
   const conversation = conversationOn(page);
   await expect(page.getByLabel("Model", { exact: true })).toHaveValue("demo-chat");
   await expectAccessible(page);
@@ -123,7 +123,7 @@ test("speech is played and downloaded, embeddings are compared, and no script is
   browser,
 }) => {
   const playground = await playgroundOf(member);
-  await signIn(page, member, { at: `/login?returnUrl=${encodeURIComponent(`${playground}?kind=speech`)}` });
+  await enter(page, member, `${playground}?kind=speech`);
   const sound = page.getByLabel("What was spoken");
   const seconds = () => sound.evaluate((audio: HTMLAudioElement) => audio.duration);
   for (const format of ["wav", "pcm"]) {

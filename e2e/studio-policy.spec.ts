@@ -1,6 +1,6 @@
 import type { Browser, Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 /** A person's personal workspace, with a ledger of so many entries. @returns its id */
 async function workspaceOf({ email }: Person, entries: number): Promise<string> {
@@ -28,7 +28,7 @@ async function look(page: Page): Promise<void> {
 
 test("policy, budgets and credits are set and read, with scripts and without", async ({ page, browser, member }) => {
   const workspaceId = await workspaceOf(member, 60);
-  await signIn(page, member, { at: `/login?returnUrl=/workspaces/${workspaceId}/ai/policy` });
+  await enter(page, member, `/workspaces/${workspaceId}/ai/policy`);
   await expect(page.getByRole("heading", { level: 2, name: "Policy" })).toBeVisible();
   const plain = await withoutScripts(page, browser);
   await plain.goto(page.url());

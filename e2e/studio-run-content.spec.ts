@@ -1,5 +1,5 @@
 import { query } from "../scripts/test/people.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 /** A run in a person's own workspace, which keeps what was said, with something said in it. @returns its page */
 async function keepRun({ email }: Person, prompt: object): Promise<string> {
@@ -38,7 +38,7 @@ test("what was said in a run is shown as text when asked for, long texts folded,
       { role: "tool", content: `${"Rain. ".repeat(500)}The end.` },
     ],
   });
-  await signIn(page, member, { at: `/login?returnUrl=${path}` });
+  await enter(page, member, path);
   const card = page.locator("#said");
   await expect(card).toContainText("These are deleted in 30 days");
   await expect(card).not.toContainText("A cat.");

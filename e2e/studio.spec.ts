@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { query } from "../scripts/test/people.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
 /** A person's personal workspace, with a run a day of so many days. @returns its id */
 async function workspaceOf({ email }: Person, days: number): Promise<string> {
@@ -31,7 +31,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
   member,
 }) => {
   const workspaceId = await workspaceOf(member, 60);
-  await signIn(page, member, { at: `/login?returnUrl=/workspaces/${workspaceId}/ai` });
+  await enter(page, member, `/workspaces/${workspaceId}/ai`);
   await expect(page.getByRole("heading", { level: 2, name: "Overview" })).toBeVisible();
   await expect(page.getByRole("img", { name: /Spend by day/ })).toBeVisible();
   await expect(page.getByRole("table", { name: "Usage by day" }).getByRole("row")).toHaveCount(31);

@@ -1,4 +1,4 @@
-import { expect, signIn, test } from "./test.ts";
+import { enter, expect, signIn, test } from "./test.ts";
 
 test("a tab that waits at the sign-in page follows a sign-in in another one", async ({ context, page, member }) => {
   const waiting = await context.newPage();
@@ -8,7 +8,7 @@ test("a tab that waits at the sign-in page follows a sign-in in another one", as
 });
 
 test("a tab leaves when another one signs out, and keeps its destination", async ({ context, page, member }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   const other = await context.newPage();
   await other.goto("/");
   await other.getByRole("button", { name: "Account menu" }).click();
@@ -17,7 +17,7 @@ test("a tab leaves when another one signs out, and keeps its destination", async
 });
 
 test("what was typed stays, with a word about the other tab", async ({ context, page, member }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Half typed");
   const other = await context.newPage();
   await other.goto("/");

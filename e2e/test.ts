@@ -3,6 +3,7 @@ import { createClient } from "@supabase/supabase-js";
 import axe from "axe-core";
 import { test as base, expect, type Page } from "playwright/test";
 import { newAddress } from "../remix-app/testing/visitor.ts";
+import { cookieOf } from "../scripts/test/keep-session.ts";
 import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
 
@@ -78,6 +79,19 @@ export async function signIn(page: Page, { email, password }: Person, { at = "/l
   await page.getByLabel("Email").fill(email);
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
+}
+
+/** Opens a page as somebody who has signed in already. For tests whose subject is another than the sign-in. */
+export async function enter(page: Page, person: Person, at = "/"): Promise<void> {
+  const cookies = (await cookieOf(person)).split("; ").map((pair) => ({
+    name: pair.slice(0, pair.indexOf("=")),
+    value: pair.slice(pair.indexOf("=") + 1),
+    url: stack.base,
+    httpOnly: true,
+    sameSite: "Lax" as const,
+  }));
+  await page.context().addCookies(cookies);
+  await page.goto(at);
 }
 
 /** Expects a page without any violation that axe can find, in light and in dark. axe needs the page to run scripts. */

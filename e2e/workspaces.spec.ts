@@ -1,6 +1,6 @@
 import type { Browser } from "playwright/test";
 import { linkOfMail } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
 /** Another person with an account of their own, in a browser of their own. */
 async function pageOf(browser: Browser, person: Person, link: string) {
@@ -11,7 +11,7 @@ async function pageOf(browser: Browser, person: Person, link: string) {
 }
 
 test("a workspace is founded, shared, handed over and deleted", async ({ page, browser, member, colleague }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Orbit");
   await page.getByRole("button", { name: "Create workspace" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Orbit" })).toBeVisible();
@@ -67,7 +67,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
 });
 
 test("an invitation for another email asks for that one", async ({ page, browser, member, colleague }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Private");
   await page.getByRole("button", { name: "Create workspace" }).click();
   await page.getByRole("link", { name: "Members" }).click();
@@ -85,7 +85,7 @@ test("members who may not manage see no forms, and leave by themselves", async (
   member,
   colleague,
 }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Quiet");
   await page.getByRole("button", { name: "Create workspace" }).click();
   await page.getByRole("link", { name: "Members" }).click();
@@ -115,7 +115,7 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   member,
   colleague,
 }) => {
-  await signIn(page, member, { at: "/login?returnUrl=/workspaces" });
+  await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Roles");
   await page.getByRole("button", { name: "Create workspace" }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();

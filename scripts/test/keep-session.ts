@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import { createClient } from "@supabase/supabase-js";
 import { decodeJwt, importJWK, SignJWT } from "jose";
 import { z } from "zod";
 import { claimsOfIssued } from "#shared/claims.ts";
@@ -8,6 +9,7 @@ import { openVault, type Vault } from "../../remix-app/accounts/vault.ts";
 import { parseEnv } from "../../remix-app/env.server.ts";
 import { createCookieJar } from "../../remix-app/http/cookies.ts";
 import { type StoredSession, sessionCookieScope, writeSessionCookie } from "../../remix-app/identity/session-cookie.ts";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
@@ -74,4 +76,16 @@ export async function keepSession(session: StoredSession): Promise<string> {
     .getAll()
     .map(({ name, value }) => `${name}=${value}`)
     .join("; ");
+}
+
+/** The Cookie header of a browser in which somebody is signed in, without the page, which takes its time over it. */
+export async function cookieOf({ email, password }: { email: string; password: string }): Promise<string> {
+  const { auth } = createClient(supabase.url, supabase.publishableKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+    global: { headers: { apikey: supabase.secretKey, "Sb-Forwarded-For": newAddress() } },
+  });
+  const { data, error } = await auth.signInWithPassword({ email, password });
+  if (error) throw error;
+  const { access_token, refresh_token, expires_in, expires_at = 0 } = data.session;
+  return keepSession({ access_token, refresh_token, expires_in, expires_at, token_type: "bearer" });
 }

@@ -35,6 +35,7 @@ const renewEvery = 400;
 /** Beyond the time, for what is asked in any case, on a busy machine. */
 export const longerSeconds = 60;
 const mostFaults = 40;
+const mostTries = 20;
 const slowestShown = 5;
 
 /**
@@ -109,6 +110,8 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const before = await digestTables(since);
     await askAll(shuffled(pairsOf(targets, strangers), seed), late);
     const changed = changesOf(before, await digestTables(since));
+    // Before anybody turns off what they are for.
+    await askAll(untilServed(targets, { members, served: coverage.served }), late);
     await askAll(shuffled(pairsOf(targets, members), seed), late);
     await askAll(forEver(targets, { members, seed }), end);
     const now = processes();
@@ -148,6 +151,11 @@ function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
 /** What sessions end by; whoever asks it once has none for the rest. */
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
 
+/** Whether a target is for that credential, whose requests get furthest there. */
+function isFor([target, { name }]: Pair): boolean {
+  return fitting(target).includes(name);
+}
+
 function fitting({ surface, operation }: Target): readonly string[] {
   if (surface === "gateway") return ["workspace key", "app key", "app token", "bearer"];
   if (surface === "page") return ["cookie", "admin"];
@@ -155,13 +163,23 @@ function fitting({ surface, operation }: Target): readonly string[] {
   return forApps ? ["app"] : ["cookie", "bearer", "app session"];
 }
 
-/** Round after round, first of each the pairs of those that a target is for, whose requests get furthest. */
+/** What each good credential is for, until it was answered by a 2xx, and no more than a few times where it never is. */
+function* untilServed(
+  targets: readonly Target[],
+  { members, served }: { members: readonly Credential[]; served: (credential: Credential) => boolean },
+): Generator<Pair> {
+  for (let round = 0; round < mostTries; round += 1) {
+    for (const pair of pairsOf(targets, members)) if (isFor(pair) && !served(pair[1])) yield pair;
+  }
+}
+
+/** Round after round, first of each the pairs of those that a target is for. */
 function* forEver(
   targets: readonly Target[],
   { members, seed }: { members: readonly Credential[]; seed: number },
 ): Generator<Pair> {
   const all = pairsOf(targets, members);
-  const fit = all.filter(([target, { name }]) => fitting(target).includes(name));
+  const fit = all.filter(isFor);
   for (let round = 1; ; round += 1) {
     yield* shuffled(fit, seed + round);
     yield* shuffled(all, seed + round);

@@ -25,8 +25,10 @@ test("a pair that was not asked is a gap and has a name, and so is a good creden
 test("what is answered, but by no 2xx, is no success", () => {
   const coverage = createCoverage([home], [key]);
   for (const status of [199, 300]) coverage.note({ target: home, credential: key, status, durationMs });
+  expect(coverage.served(key)).toBe(false);
   expect(coverage.gaps()).toEqual(["key, a good credential, was answered by no 2xx"]);
   coverage.note({ target: home, credential: key, status: 200, durationMs });
+  expect(coverage.served(key)).toBe(true);
   expect(coverage.gaps()).toEqual([]);
 });
 

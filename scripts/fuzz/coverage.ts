@@ -14,6 +14,8 @@ export interface Coverage {
   note(asked: Asked): void;
   /** How many pairs of a target and a credential have been asked, and how many there are. */
   pairs(): { asked: number; all: number };
+  /** Whether a credential was ever answered by a 2xx. */
+  served(credential: Pick<Credential, "name">): boolean;
   /** Pairs that were never asked, and good credentials that never got anything. */
   gaps(): string[];
   /** The slowest answers, one a target. */
@@ -37,6 +39,7 @@ export function createCoverage(
       if (status !== undefined && status >= 200 && status < 300) served.add(credential.name);
       if (durationMs > (longest.get(target.name)?.durationMs ?? -1)) longest.set(target.name, { name, durationMs });
     },
+    served: ({ name }) => served.has(name),
     pairs: () => ({ asked: asked.size, all: all.length }),
     gaps: () => [
       ...all.filter((name) => !asked.has(name)).map((name) => `${name} was not asked in the time`),

@@ -1,43 +1,43 @@
-import { PassThrough } from "node:stream";
-import { createReadableStreamFromReadable } from "@remix-run/node";
 import { RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { renderToPipeableStream } from "react-dom/server";
+import { renderToString } from "react-dom/server";
 import { NonceContext } from "./ui/nonce.ts";
 
-const streamTimeoutMs = 5_000;
-
-/** Renders a page. The answer begins once the shell is ready, and a page that takes too long is cut. */
-export default function handleRequest(
+/**
+ * Renders a page, whole: what it shows has been read before, and a page in one piece costs half of one that is streamed.
+ * What its scripts start from comes after it.
+ */
+export default async function handleRequest(
   request: Request,
   status: number,
   headers: Headers,
-  remixContext: EntryContext,
-  { nonce, requestId }: AppLoadContext,
+  { serverHandoffStream, ...remixContext }: EntryContext,
+  { nonce }: AppLoadContext,
 ): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    let answered = false;
-    const { pipe, abort } = renderToPipeableStream(
-      <NonceContext.Provider value={nonce}>
-        <RemixServer context={remixContext} url={request.url} abortDelay={streamTimeoutMs} nonce={nonce} />
-      </NonceContext.Provider>,
-      {
-        nonce,
-        onShellReady() {
-          answered = true;
-          const body = new PassThrough();
-          headers.set("Content-Type", "text/html; charset=utf-8");
-          resolve(new Response(createReadableStreamFromReadable(body), { status, headers }));
-          pipe(body);
-        },
-        onShellError: reject,
-        onError(error) {
-          if (answered) logError(error, requestId);
-        },
-      },
-    );
-    setTimeout(abort, streamTimeoutMs + 1_000).unref();
-  });
+  const page = renderToString(
+    <NonceContext.Provider value={nonce}>
+      <RemixServer context={remixContext} url={request.url} nonce={nonce} />
+    </NonceContext.Provider>,
+  );
+  const data = remixContext.renderMeta?.didRenderScripts ? await handedOver(serverHandoffStream, nonce) : "";
+  headers.set("Content-Type", "text/html; charset=utf-8");
+  return new Response(`<!DOCTYPE html>${page}${data}`, { status, headers });
+}
+
+/** What loaders and actions answered, for a hydrated page: as Remix's own `StreamTransfer` hands it over. */
+async function handedOver(answers: EntryContext["serverHandoffStream"], nonce: string): Promise<string> {
+  const text = await new Response(answers ?? null).text();
+  return [`enqueue(${escapeScript(JSON.stringify(text))})`, "close()"]
+    .map((call) => `<script nonce="${nonce}">window.__remixContext.streamController.${call};</script>`)
+    .join("");
+}
+
+/** JSON within a script: nothing in it ends the script, or begins another. */
+function escapeScript(json: string): string {
+  return json.replace(
+    /[&<>\u2028\u2029]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** Logs what a loader, an action or a render threw without meaning to; an aborted request is nobody's error. */

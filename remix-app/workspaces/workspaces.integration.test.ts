@@ -67,6 +67,20 @@ const stateOf = async (id: string) =>
     ),
   );
 
+test("a workspace's name ends no script of the page that hands it over, and comes through it whole", async () => {
+  const { id, path } = await found();
+  const name = "</script><script>alert(1)</script><!-- & \u2028";
+  await query("update public.workspaces set name = $2 where id = $1", [id, name]);
+  const page = await manager.browser.get(path);
+  expect(page.status).toBe(200);
+  const { text: html } = page;
+  expect(html.startsWith("<!DOCTYPE html><html ")).toBe(true);
+  expect(html).not.toContain("<script>alert");
+  const [, handed = ""] = /streamController\.enqueue\((".*?")\);<\/script>/s.exec(html) ?? [];
+  expect(JSON.parse(handed)).toContain(JSON.stringify(name).slice(1, -1));
+  expect(html.endsWith(`streamController.close();</script>`)).toBe(true);
+});
+
 describe("a workspace of others", () => {
   test("is not there for anybody else: pages, forms and API, in one answer", async () => {
     const { id, path, roleId } = await found();

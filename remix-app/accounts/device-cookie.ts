@@ -1,5 +1,6 @@
-import { createHash, createHmac, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { createHash, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { CookieJar } from "../http/cookies.ts";
+import { hmacBy } from "../keys/hmac.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import type { AccountKeys } from "./account-keys.ts";
 import { deviceCookieSeconds } from "./limits.ts";
@@ -27,7 +28,7 @@ export function newDevice(): Device {
  * same, so that what is sent twice, or answered late, leaves the browser with the one that holds.
  */
 export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
-  const next = createHmac("sha256", successor.current.key).update(`${id} ${secret}`).digest("base64url");
+  const next = hmacBy(successor.current.key).update(`${id} ${secret}`).digest("base64url");
   return { id, secret: next };
 }
 
@@ -73,5 +74,5 @@ function attributes(origin: string) {
 }
 
 function sign({ id, secret }: Device, key: Uint8Array): Buffer {
-  return createHmac("sha256", key).update(`${id}.${secret}`).digest();
+  return hmacBy(key).update(`${id}.${secret}`).digest();
 }

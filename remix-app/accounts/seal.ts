@@ -1,5 +1,5 @@
-import { createHmac } from "node:crypto";
 import { type StoredSession, storedSession } from "../identity/session-cookie.ts";
+import { hmacBy } from "../keys/hmac.ts";
 import type { AccountKeys } from "./account-keys.ts";
 
 /** Whose session is sealed, and for which browser: it opens as that alone. */
@@ -62,7 +62,7 @@ export async function openSession(
 
 /** By what a session's refresh token is known from others, to who has the key. */
 export function tagOf({ refresh_token }: Pick<StoredSession, "refresh_token">, { tag }: AccountKeys): string {
-  return createHmac("sha256", tag.current.key).update(refresh_token).digest("base64url").slice(0, tagCharacters);
+  return hmacBy(tag.current.key).update(refresh_token).digest("base64url").slice(0, tagCharacters);
 }
 
 function algorithm(iv: Uint8Array<ArrayBuffer>, { deviceId, userId, keyId }: SealedFor & { keyId: string }) {

@@ -24,6 +24,9 @@ const facts = z.object({
   }),
   infrastructureAdmin: z.boolean(),
 });
+/** Made once: a schema compiles itself when it first parses. */
+const reply = z.looseObject({});
+const deviceReply = z.object({ device: deviceView.nullable() });
 const answer = z.union([z.object({ alive: z.literal(false) }), facts.extend({ alive: z.literal(true) })]);
 
 /** The answer of `public.session_state` about a session that is alive. */
@@ -57,8 +60,8 @@ export interface SessionStateOptions {
  * row is alive and the user not banned, which a token cannot tell.
  */
 export async function fetchSessionState(accessToken: string, options: SessionStateOptions): Promise<SessionState> {
-  const reply = await ask(accessToken, { ...options, name: "session_state", args: {} });
-  return typeof reply === "string" ? { status: reply } : stateOf(reply);
+  const answered = await ask(accessToken, { ...options, name: "session_state", args: {} });
+  return typeof answered === "string" ? { status: answered } : stateOf(answered);
 }
 
 /** Asks for the session's state and the browser's in one call, `public.device_session_state`. */
@@ -67,10 +70,10 @@ export async function fetchDeviceSessionState(
   { device, ...options }: SessionStateOptions & { device: Device },
 ): Promise<DeviceSessionState> {
   const args = { device_id: device.id, device_secret: device.secret };
-  const reply = await ask(accessToken, { ...options, name: "device_session_state", args });
-  if (typeof reply === "string") return { state: { status: reply } };
-  const view = z.object({ device: deviceView.nullable() }).safeParse(reply);
-  return view.success ? { state: stateOf(reply), device: view.data.device } : { state: { status: "unavailable" } };
+  const answered = await ask(accessToken, { ...options, name: "device_session_state", args });
+  if (typeof answered === "string") return { state: { status: answered } };
+  const view = deviceReply.safeParse(answered);
+  return view.success ? { state: stateOf(answered), device: view.data.device } : { state: { status: "unavailable" } };
 }
 
 async function ask(
@@ -92,14 +95,14 @@ async function ask(
     });
     if (response.status === 401) return "refused";
     if (!response.ok) return "unavailable";
-    return z.looseObject({}).parse(await response.json());
+    return reply.parse(await response.json());
   } catch {
     return "unavailable";
   }
 }
 
-function stateOf(reply: object): SessionState {
-  const { data: state } = answer.safeParse(reply);
+function stateOf(answered: object): SessionState {
+  const { data: state } = answer.safeParse(answered);
   if (!state) return { status: "unavailable" };
   if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
   // A policy that nobody can read is never satisfied and never optional (design.md, Required MFA).

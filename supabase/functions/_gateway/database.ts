@@ -4,6 +4,7 @@ import type { PriceTier } from "../_shared/money.ts";
 import { createAdmissions } from "./admissions.ts";
 import type { Credential } from "./credentials.ts";
 import { GatewayError, isErrorCode } from "./errors.ts";
+import { startTimeLimit } from "./time-limit.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
@@ -162,15 +163,28 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     connectionTimeoutMillis: connectTimeoutMs,
     application_name: "gatehouse-gateway",
   });
-  // A connection that breaks while nobody uses it is replaced when next needed.
+  // A connection that breaks is replaced when next needed; the statement that is under way on it fails by itself.
   pool.on("error", () => {});
+  pool.on("connect", (client) => client.on("error", () => {}));
 
   async function call(text: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
     if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
-    const query = { text, values: [JSON.stringify(argument)], query_timeout: limitMs };
+    const values = [JSON.stringify(argument)];
     try {
-      const { rows } = await pool.query<{ answer: string }>(query);
-      return rows[0]?.answer ?? "";
+      const client = await pool.connect();
+      // What fails or is silent is closed, and another takes its place.
+      const release = releaseOnce(client);
+      const limit = startTimeLimit(limitMs, () => release(true));
+      try {
+        const { rows } = await client.query<{ answer: string }>(text, values);
+        release();
+        return rows[0]?.answer ?? "";
+      } catch (error) {
+        release(true);
+        throw error;
+      } finally {
+        limit.end();
+      }
     } catch (cause) {
       throw new GatewayError("service_unavailable", { cause });
     }
@@ -243,6 +257,15 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   };
 }
 
+/** Gives a connection back to its pool, or closes it; the first word stands. */
+function releaseOnce(client: pg.PoolClient): (close?: boolean) => void {
+  let released = false;
+  return (close = false) => {
+    if (!released) client.release(close);
+    released = true;
+  };
+}
+
 /** Whether a statement surely did nothing: what Postgres says about one, it says of one that it has rolled back. */
 function wasUndone(error: unknown): boolean {
   return error instanceof GatewayError && error.cause instanceof pg.DatabaseError;
@@ -277,15 +300,15 @@ function refusalHeaders(code: string, rate: RateLimits | undefined): Record<stri
 
 /** OpenAI's rate headers, as far as there are limits. */
 export function rateLimitHeaders(rate: RateLimits = {}): Record<string, string> {
-  const reset = rate.reset_seconds === undefined ? undefined : `${rate.reset_seconds}s`;
-  const headers = {
-    "x-ratelimit-limit-requests": rate.limit_requests,
-    "x-ratelimit-remaining-requests": rate.remaining_requests,
-    "x-ratelimit-reset-requests": rate.limit_requests === undefined ? undefined : reset,
-    "x-ratelimit-limit-tokens": rate.limit_tokens,
-    "x-ratelimit-remaining-tokens": rate.remaining_tokens,
-    "x-ratelimit-reset-tokens": rate.limit_tokens === undefined ? undefined : reset,
+  const headers: Record<string, string> = {};
+  const tell = (of: string, limit: number | undefined, remaining: number | undefined) => {
+    if (limit !== undefined) headers[`x-ratelimit-limit-${of}`] = String(limit);
+    if (remaining !== undefined) headers[`x-ratelimit-remaining-${of}`] = String(remaining);
+    if (limit !== undefined && rate.reset_seconds !== undefined) {
+      headers[`x-ratelimit-reset-${of}`] = `${rate.reset_seconds}s`;
+    }
   };
-  const present = Object.entries(headers).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present.map(([name, value]) => [name, String(value)]));
+  tell("requests", rate.limit_requests, rate.remaining_requests);
+  tell("tokens", rate.limit_tokens, rate.remaining_tokens);
+  return headers;
 }

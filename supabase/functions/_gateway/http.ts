@@ -2,8 +2,8 @@ import { isLabel, newRequestId } from "../_shared/labels.ts";
 import { errorBody, GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 
-/** A call on its way: the request, its id, and what the path's pattern captured. */
-export type Call = { request: Request; requestId: string; params: Record<string, string | undefined> };
+/** A call on its way: the request, its id, its URL's path, and what the path's pattern captured. */
+export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
 export type Handler = (call: Call) => Promise<Response>;
 export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
 
@@ -76,7 +76,7 @@ async function dispatch(routes: readonly Route[], request: Request, requestId: s
       headers: { allow },
     });
   }
-  const response = await route.handle({ request, requestId, params: paramsOf(route.path, pathname) });
+  const response = await route.handle({ request, requestId, path: pathname, params: paramsOf(route.path, pathname) });
   return request.method === "HEAD" ? new Response(null, response) : response;
 }
 

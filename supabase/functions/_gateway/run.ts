@@ -29,7 +29,7 @@ export type RunEnd = {
 };
 
 /** A whole answer: what its choices say, and all of it as JSON. */
-export type WholeAnswerText = { said?: SaidTexts; text: (platform: Record<string, unknown>) => string };
+export type WholeAnswerText = { said?: () => SaidTexts; text: (platform: Record<string, unknown>) => string };
 
 /** A run from its beginning to its one end. */
 export type OpenRun = {
@@ -113,7 +113,7 @@ export function openRun(
         steps: [...steps],
         key_unused: finished.length === 0 && (end.keyUnused ?? false),
       };
-      const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said);
+      const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said());
       const metadata = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });
       platform = metadata;
       content.keepAnswer(

@@ -33,7 +33,7 @@ type Arrived = Call & { caller: Caller; check: () => Promise<string>; body: Body
 async function admit<Request extends Asked>(
   gateway: Gateway,
   surface: Surface<Request>,
-  { request, requestId, caller, check, body, startedAt }: Arrived,
+  { request, requestId, path, caller, check, body, startedAt }: Arrived,
 ): Promise<Response> {
   const { asked, labels } = await readOrAuthenticate(check, () => ({
     labels: readLabels(request),
@@ -45,7 +45,7 @@ async function admit<Request extends Asked>(
     feature: labels.operation ?? surface.feature,
     entity_id: labels.entityId,
     idempotency_key: labels.idempotencyKey,
-    fingerprint: labels.idempotencyKey === undefined ? undefined : await fingerprintOf(request, body.bytes),
+    fingerprint: labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, body.bytes),
     kind: surface.kind,
     streamed: asked.stream,
     model: asked.model,
@@ -59,7 +59,7 @@ async function admit<Request extends Asked>(
   });
   if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
   const run = begun;
-  const about = { requestId, path: new URL(request.url).pathname, feature: labels.operation ?? surface.feature };
+  const about = { requestId, path, feature: labels.operation ?? surface.feature };
   const open = openRun(gateway, { run, startedAt, asked, about });
   open.content.notePrompt(body.bytes);
   const answering = surface.answer(gateway, {
@@ -80,10 +80,10 @@ async function admit<Request extends Asked>(
 }
 
 /** What an idempotency key is bound to: SHA-256 of path and raw body. */
-async function fingerprintOf(request: Request, body: Uint8Array): Promise<string> {
-  const path = new TextEncoder().encode(`${new URL(request.url).pathname}\n`);
-  const whole = new Uint8Array(path.length + body.length);
-  whole.set(path);
-  whole.set(body, path.length);
+async function fingerprintOf(path: string, body: Uint8Array): Promise<string> {
+  const head = new TextEncoder().encode(`${path}\n`);
+  const whole = new Uint8Array(head.length + body.length);
+  whole.set(head);
+  whole.set(body, head.length);
   return hex(new Uint8Array(await crypto.subtle.digest("SHA-256", whole)));
 }

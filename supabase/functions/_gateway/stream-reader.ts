@@ -29,7 +29,7 @@ export type StreamReader = {
 };
 
 /** A streamed answer, put together. */
-export type StreamedAnswer = { value: Record<string, unknown>; said: SaidTexts };
+export type StreamedAnswer = { value: Record<string, unknown>; said: () => SaidTexts };
 
 /** What an event that had to be read says. */
 export type Reading = {

@@ -56,5 +56,6 @@ export type WholeAnswer = {
   outputBytes: number;
   /** The provider says that it failed. */
   failed?: boolean;
-  said?: SaidTexts;
+  /** Read when it is asked for: few want to know. */
+  said?: () => SaidTexts;
 };

@@ -8,7 +8,7 @@ import { guessTokens, type UsageBound } from "./usage.ts";
 const maxAnswerBytes = 32 * 1024 * 1024;
 
 /** A non-streamed answer: as it came, as it reads, and what it used. */
-export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; said?: SaidTexts };
+export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; said?: () => SaidTexts };
 
 /**
  * Reads a whole, non-streamed answer.

@@ -18,7 +18,7 @@ export const chatFormat = {
     return {
       usage,
       outputBytes: usage ? 0 : JSON.stringify(data.choices).length,
-      said: saidInChat(value),
+      said: () => saidInChat(value),
     };
   },
   createReader({ asked, model, open, usageBound }) {

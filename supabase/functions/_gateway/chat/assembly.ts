@@ -77,7 +77,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
       choices: choices.flatMap((choice, index) => (choice ? [wholeChoice(choice, index)] : [])),
       ...(usage === undefined ? {} : { usage }),
     };
-    return { value, said: saidInChat(value) };
+    return { value, said: () => saidInChat(value) };
   }
 
   return { take, answer };

@@ -2,6 +2,7 @@ import { connect } from "node:net";
 
 /** An answer within this time shows that a host can be reached. */
 const freshMs = 30_000;
+/** By base URL. */
 const reachedAt = new Map<string, number>();
 
 /**
@@ -13,8 +14,8 @@ export async function ensureReachable(
   baseUrl: string,
   { limitMs, signal, now }: { limitMs: number; signal: AbortSignal; now: () => number },
 ): Promise<void> {
-  const { protocol, hostname, port, origin } = new URL(baseUrl);
-  if (now() - (reachedAt.get(origin) ?? Number.NEGATIVE_INFINITY) < freshMs) return;
+  if (now() - (reachedAt.get(baseUrl) ?? Number.NEGATIVE_INFINITY) < freshMs) return;
+  const { protocol, hostname, port } = new URL(baseUrl);
   await new Promise<void>((resolve, reject) => {
     const socket = connect({
       host: hostname.replace(/^\[|\]$/g, ""),
@@ -38,12 +39,12 @@ export async function ensureReachable(
 
 /** Remembers that a host has just answered. */
 export function noteReached(baseUrl: string, now: () => number): void {
-  reachedAt.set(new URL(baseUrl).origin, now());
+  reachedAt.set(baseUrl, now());
 }
 
 /** Forgets it: the next call looks again. */
 export function noteFailed(baseUrl: string): void {
-  reachedAt.delete(new URL(baseUrl).origin);
+  reachedAt.delete(baseUrl);
 }
 
 /** Nobody answered the handshake in time. */

@@ -20,7 +20,7 @@ export const responsesFormat: AnswerFormat<Responses> = {
     return {
       usage: readResponseUsage(data.usage, bound),
       outputBytes: JSON.stringify(data.output).length,
-      said: saidInResponse(value),
+      said: () => saidInResponse(value),
       failed: data.status === "failed" || data.status === "cancelled",
     };
   },

@@ -43,7 +43,10 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
   });
   return {
     ...reader,
-    answer: () => completed?.response && { value: completed.response, said: saidInResponse(completed.response) },
+    answer() {
+      const value = completed?.response;
+      return value && { value, said: () => saidInResponse(value) };
+    },
   };
 }
 

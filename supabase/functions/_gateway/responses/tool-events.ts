@@ -94,7 +94,7 @@ export function createStepReader(
     response: () => ended?.response,
     answer() {
       const value = wholeResponse();
-      return value && { value, said: saidInResponse(value) };
+      return value && { value, said: () => saidInResponse(value) };
     },
   };
 }

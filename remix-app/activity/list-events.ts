@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { offsetTime } from "#shared/utc-time.ts";
+import { pageOf, positionOf } from "../http/list-page.ts";
+import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
 
@@ -38,8 +39,6 @@ export const activityPage = z.object({
 });
 export type ActivityPage = z.output<typeof activityPage>;
 
-const cursorSchema = z.tuple([offsetTime, z.uuid()]);
-
 /**
  * The user's own log, newest first. Row-level security decides whose.
  * @param options.limit how many, at most 100
@@ -56,21 +55,20 @@ export async function listEvents(
     .order("created_at", { ascending: false })
     .order("id", { ascending: false })
     .limit(limit + 1);
-  if (cursor) {
-    const position = readCursor(cursor);
-    if (!position) throw problem("INVALID_REQUEST", { requestId, detail: "The cursor is none of ours." });
-    const [time, id] = position;
-    query = query.or(`created_at.lt.${time},and(created_at.eq.${time},id.lt.${id})`);
+  const before = positionOf(cursor || null, { read: readCursor, requestId });
+  if (before) {
+    const { createdAt, id } = before;
+    query = query.or(`created_at.lt.${createdAt},and(created_at.eq.${createdAt},id.lt.${id})`);
   }
   const { data: rows, error } = await query;
   if (error) {
     console.error(`error request=${requestId} the activity could not be read: ${error.code}`);
     throw problem("UNAVAILABLE", { requestId });
   }
-  const found = z.array(row).parse(rows);
-  const last = found[limit - 1];
+  const cursorOf = ({ created_at, id }: z.infer<typeof row>) => writeCursor({ createdAt: created_at, id });
+  const { records, nextCursor } = pageOf(z.array(row).parse(rows), { limit, cursorOf });
   return {
-    events: found.slice(0, limit).map((event) => ({
+    events: records.map((event) => ({
       id: event.id,
       kind: event.kind,
       method: event.method,
@@ -81,18 +79,6 @@ export async function listEvents(
       details: event.details,
       createdAt: new Date(event.created_at).toISOString(),
     })),
-    nextCursor: found.length > limit && last ? writeCursor(last) : null,
+    nextCursor,
   };
-}
-
-function writeCursor({ created_at, id }: { created_at: string; id: string }): string {
-  return Buffer.from(JSON.stringify([created_at, id])).toString("base64url");
-}
-
-function readCursor(cursor: string): z.infer<typeof cursorSchema> | null {
-  try {
-    return cursorSchema.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
-  } catch {
-    return null;
-  }
 }

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
-import { type Position, readCursor, writeCursor } from "../http/position-cursor.ts";
-import { problem } from "../http/problem.ts";
+import { pageOf, positionOf } from "../http/list-page.ts";
+import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { readConsole } from "./read-console.ts";
 
 /** What an account's policy may be, as {@link AccountPolicy} has it. */
@@ -117,10 +117,9 @@ export async function readTimeline(
   context: AppLoadContext,
   { subjectId, cursor }: { subjectId: string; cursor: string | null },
 ): Promise<{ entries: TimelineEntry[]; nextCursor: string | null }> {
-  const before: Position | null = cursor === null ? null : readCursor(cursor);
-  if (cursor !== null && before === null) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const args = { subject_id: subjectId, before, page_size: entriesShown + 1 };
   const found = await readConsole(context, { name: "account_timeline", args, schema: timelineSchema });
-  const last = found.length > entriesShown ? found[entriesShown - 1] : undefined;
-  return { entries: found.slice(0, entriesShown), nextCursor: last ? writeCursor(last) : null };
+  const { records: entries, nextCursor } = pageOf(found, { limit: entriesShown, cursorOf: writeCursor });
+  return { entries, nextCursor };
 }

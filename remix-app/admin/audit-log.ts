@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { CsvColumn } from "../http/csv.ts";
+import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
-import { problem } from "../http/problem.ts";
 import { readConsole } from "./read-console.ts";
 
 const lineSchema = z.array(
@@ -61,8 +61,7 @@ export async function readAuditLog(
   context: AppLoadContext,
   { filters, cursor, limit = linesShown }: { filters: AuditFilters; cursor: string | null; limit?: number },
 ): Promise<{ lines: AuditLine[]; nextCursor: string | null }> {
-  const before = cursor === null ? null : readCursor(cursor);
-  if (cursor !== null && before === null) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const { actor, target, action, from, to } = filters;
   const args = {
     filters: {
@@ -76,8 +75,8 @@ export async function readAuditLog(
     page_size: limit + 1,
   };
   const found = await readConsole(context, { name: "search_audit_log", args, schema: lineSchema });
-  const last = found.length > limit ? found[limit - 1] : undefined;
-  return { lines: found.slice(0, limit), nextCursor: last ? writeCursor(last) : null };
+  const { records: lines, nextCursor } = pageOf(found, { limit, cursorOf: writeCursor });
+  return { lines, nextCursor };
 }
 
 /** The last day is meant whole. */

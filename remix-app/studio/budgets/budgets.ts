@@ -4,11 +4,11 @@ import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import type { CsvColumn } from "../../http/csv.ts";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
+import { pageOf, positionOf } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import type { WorkspacePermission } from "../../workspaces/permission.ts";
-import { amountText } from "../costs/provider-import-schema.ts";
-import { positionOf } from "../costs/provider-imports.ts";
+import { amountText } from "../exact-amounts.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { budgetAmount } from "./budget-amount.ts";
 
@@ -76,9 +76,9 @@ export async function readBudgets(
   const asked = { member_id: userId, workspace: workspaceId, after, page_size: limit + 1 };
   const answered = await database(context).rpc("read_budgets", asked);
   const { outcome: _, budgets: found, ...page } = answerOf(context, { ...answered, schema: read });
-  const last = found.length > limit ? found[limit - 1] : undefined;
-  const budgets: Budget[] = found.slice(0, limit).map(({ position: __, ...budget }) => budget);
-  return { ...page, budgets, nextCursor: last ? writeKeyCursor(last.position) : null };
+  const { records, nextCursor } = pageOf(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
+  const budgets: Budget[] = records.map(({ position: __, ...budget }) => budget);
+  return { ...page, budgets, nextCursor };
 }
 
 /** The columns of the budgets' file; amounts have every digit. */

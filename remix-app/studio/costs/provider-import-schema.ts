@@ -1,7 +1,6 @@
 import { z } from "zod";
+import { amountText } from "../exact-amounts.ts";
 
-/** An amount as exact text; in answers of the API it is a JSON number with the same digits. */
-export const amountText = z.string().regex(/^-?\d+(\.\d+)?$/);
 const count = z.number().int();
 const window = { from: z.string(), to: z.string() };
 

@@ -1,26 +1,18 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
+import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
-import { problem } from "../../http/problem.ts";
 import { type MemberReader, readStudio, type StudioReader } from "../studio-reader.ts";
 import type { WindowQuery } from "../window-query.ts";
 import {
   type CostRecord,
+  type InvoiceRecord,
   listedCostRecords,
   listedCosts,
   listedInvoices,
   listedReconciliation,
+  type ReconciledMonth,
 } from "./provider-import-schema.ts";
-
-/** A cursor's position. @throws Response 400 INVALID_REQUEST for one that is none of ours */
-export function positionOf<Position>(
-  cursor: string | undefined,
-  { read, requestId }: { read: (cursor: string) => Position | null; requestId: string },
-): Position | null {
-  const position = cursor === undefined ? null : read(cursor);
-  if (cursor === undefined || position !== null) return position;
-  throw problem("INVALID_REQUEST", { requestId, detail: "The cursor is none of ours." });
-}
 
 /** What a member narrows imports to; an account of null is that of records which name none. */
 export interface ImportFilter {
@@ -47,7 +39,7 @@ export async function listProviderCosts(
     args: costArgs(context, { query: { from, to, limit, cursor }, filter }),
     schema: listedCosts,
   });
-  return { ...page, ...costsWithin(page.records, limit) };
+  return { ...page, ...pageOf(page.records, { limit, cursorOf: cursorOfCost }) };
 }
 
 /**
@@ -64,7 +56,7 @@ export async function listCostRecords(
     args: { ...costArgs(context, { query, filter }), with_totals: false },
     schema: listedCostRecords,
   });
-  return costsWithin(records, query.limit);
+  return pageOf(records, { limit: query.limit, cursorOf: cursorOfCost });
 }
 
 function costArgs(
@@ -80,12 +72,7 @@ function costArgs(
   };
 }
 
-/** Of one record more than were asked for. */
-function costsWithin(read: CostRecord[], limit: number) {
-  const records = read.slice(0, limit);
-  const last = read.length > limit ? records.at(-1) : undefined;
-  return { records, nextCursor: last ? writeCursor({ createdAt: last.occurredAt, id: last.id }) : null };
-}
+const cursorOfCost = ({ occurredAt, id }: CostRecord) => writeCursor({ createdAt: occurredAt, id });
 
 /**
  * A workspace's invoices, the latest issued first, with the total of all of them.
@@ -109,10 +96,8 @@ export async function listProviderInvoices(
     },
     schema: listedInvoices,
   });
-  const records = page.records.slice(0, limit);
-  const last = page.records.length > limit ? records.at(-1) : undefined;
-  const nextCursor = last ? writeCursor({ createdAt: `${last.issuedOn}T00:00:00Z`, id: last.id }) : null;
-  return { ...page, records, nextCursor };
+  const cursorOf = ({ issuedOn, id }: InvoiceRecord) => writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
+  return { ...page, ...pageOf(page.records, { limit, cursorOf }) };
 }
 
 /**
@@ -135,9 +120,8 @@ export async function reconcileCosts(
     },
     schema: listedReconciliation,
   });
-  const records = page.records.slice(0, limit);
-  const last = page.records.length > limit ? records.at(-1) : undefined;
-  return { ...page, records, nextCursor: last ? writeKeyCursor([last.month, last.provider]) : null };
+  const cursorOf = ({ month, provider }: ReconciledMonth) => writeKeyCursor([month, provider]);
+  return { ...page, ...pageOf(page.records, { limit, cursorOf }) };
 }
 
 function readMonth(cursor: string): string[] | null {

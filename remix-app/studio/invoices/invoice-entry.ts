@@ -1,7 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
-import { amountText, invoiceRecord } from "../costs/provider-import-schema.ts";
+import { invoiceRecord } from "../costs/provider-import-schema.ts";
+import { amountText } from "../exact-amounts.ts";
 import { type MemberReader, readStudio } from "../studio-reader.ts";
 import type { DraftedInvoice } from "./invoice-form.ts";
 

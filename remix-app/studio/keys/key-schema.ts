@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { budgetAmount } from "../budgets/budget-amount.ts";
-import { amountText } from "../costs/provider-import-schema.ts";
+import { amountText } from "../exact-amounts.ts";
 import { isNetworkAddress } from "./network-address.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
+import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
@@ -131,10 +132,7 @@ export async function listKeys(
   context: AppLoadContext,
   { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
 ): Promise<KeyPage> {
-  const before = cursor === undefined ? null : readCursor(cursor);
-  if (cursor !== undefined && before === null) {
-    throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: "cursor: not one of ours." });
-  }
+  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const { data, error } = await database(context).rpc("list_keys", {
     member_id: userId,
     workspace: workspaceId,
@@ -144,11 +142,6 @@ export async function listKeys(
   if (error) throw unavailable(error, context);
   const answer = listed.parse(data);
   if (answer.outcome !== "listed") throw refused(answer.outcome, context);
-  const keys = answer.keys.slice(0, limit);
-  const last = answer.keys.length > limit ? keys.at(-1) : undefined;
-  return {
-    approval: answer.approval,
-    keys,
-    nextCursor: last ? writeCursor(last) : null,
-  };
+  const { records: keys, nextCursor } = pageOf(answer.keys, { limit, cursorOf: writeCursor });
+  return { approval: answer.approval, keys, nextCursor };
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
-import { amountText } from "../costs/provider-import-schema.ts";
+import { amountText } from "../exact-amounts.ts";
 import type { StudioMember } from "../studio-reader.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { offsetTime } from "#shared/utc-time.ts";
 import { pageQuery } from "../../http/page-query.ts";
-import { amountText as amount } from "../costs/provider-import-schema.ts";
+import { amountText as amount } from "../exact-amounts.ts";
 
 const count = z.number().int();
 

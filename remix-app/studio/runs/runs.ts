@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { jsonNumber } from "#shared/raw-json.ts";
+import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
@@ -31,19 +32,15 @@ export async function listRuns(
 ): Promise<{ runs: RunSummary[]; nextCursor: string | null }> {
   const { userId, workspaceId, filter, limit, cursor } = options;
   const { requestId } = context;
-  const before = cursor === undefined ? null : readCursor(cursor);
-  if (cursor !== undefined && before === null) {
-    throw problem("INVALID_REQUEST", { requestId, detail: "The cursor is none of ours." });
-  }
+  const before = positionOf(cursor, { read: readCursor, requestId });
   const { data, error } = await createServiceClient(context.env)
     .schema("ai")
     .rpc("list_runs", { member_id: userId, workspace: workspaceId, filter, before, page_size: limit + 1 });
   if (error) throw unavailable(error.code, context);
   const answer = listed.parse(data);
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
-  const runs = answer.runs.slice(0, limit);
-  const last = answer.runs.length > limit ? runs.at(-1) : undefined;
-  return { runs, nextCursor: last ? writeCursor(last) : null };
+  const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
+  return { runs, nextCursor };
 }
 
 /**

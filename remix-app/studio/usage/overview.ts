@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { CsvColumn } from "../../http/csv.ts";
 import { problem } from "../../http/problem.ts";
-import { amountText } from "../costs/provider-import-schema.ts";
+import { amountText } from "../exact-amounts.ts";
 import type { Range } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import type { OverviewDimension } from "./overview-dimension.ts";

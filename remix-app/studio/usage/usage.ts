@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
-import { amountText } from "../costs/provider-import-schema.ts";
-import { positionOf } from "../costs/provider-imports.ts";
+import { pageOf, positionOf } from "../../http/list-page.ts";
+import { amountText } from "../exact-amounts.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import { type WindowQuery, windowQuery } from "../window-query.ts";
 
@@ -92,9 +92,9 @@ export async function readUsage(
     },
     schema: listedUsage,
   });
-  const last = page.rows.length > limit ? page.rows[limit - 1] : undefined;
-  const rows = page.rows.slice(0, limit).map(({ position: __, ...row }) => row);
-  return { ...page, groupBy, rows, nextCursor: last ? writeKeyCursor(last.position) : null };
+  const cursorOf = ({ position }: { position: string[] }) => writeKeyCursor(position);
+  const { records, nextCursor } = pageOf(page.rows, { limit, cursorOf });
+  return { ...page, groupBy, rows: records.map(({ position: __, ...row }) => row), nextCursor };
 }
 
 const listedCredits = z.object({
@@ -159,9 +159,9 @@ export async function readCredits(
     },
     schema: listedCredits,
   });
-  const entries = page.entries.slice(0, limit);
-  const last = page.entries.length > limit ? entries.at(-1) : undefined;
-  return { ...page, entries, nextCursor: last ? writeKeyCursor([last.id]) : null };
+  const cursorOf = ({ id }: LedgerEntry) => writeKeyCursor([id]);
+  const { records: entries, nextCursor } = pageOf(page.entries, { limit, cursorOf });
+  return { ...page, entries, nextCursor };
 }
 
 function readEntryId(cursor: string): string[] | null {

@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { pageOf, positionOf } from "./list-page.ts";
+
+const cursorOf = (last: number) => `after ${last}`;
+
+describe("pageOf", () => {
+  test.each([
+    [0, null],
+    [1, null],
+    [3, null],
+    [4, "after 2"],
+  ])("of 3 where %d were found has the next cursor %j", (length, nextCursor) => {
+    const found = Array.from({ length }, (_, index) => index);
+    expect(pageOf(found, { limit: 3, cursorOf })).toEqual({ records: found.slice(0, 3), nextCursor });
+  });
+});
+
+describe("positionOf", () => {
+  const read = (cursor: string) => (cursor === "ours" ? { at: 1 } : null);
+
+  test("is that of the cursor, and none without one", () => {
+    expect(positionOf("ours", { read, requestId: "r" })).toEqual({ at: 1 });
+    expect([positionOf(undefined, { read, requestId: "r" }), positionOf(null, { read, requestId: "r" })]).toEqual([
+      null,
+      null,
+    ]);
+  });
+
+  test.each(["", "theirs"])("refuses %j", (cursor) => {
+    let refusal: unknown;
+    try {
+      positionOf(cursor, { read, requestId: "r" });
+    } catch (thrown) {
+      refusal = thrown;
+    }
+    expect(refusal).toMatchObject({ status: 400 });
+  });
+});

@@ -240,6 +240,8 @@ create function ai.begin_run(call jsonb) returns jsonb
   set search_path = ''
   -- The plans do not depend on the call, and making them would cost more than running them.
   set plan_cache_mode = force_generic_plan
+  -- Nor on how few rows there were when they were made: rows are found by key here.
+  set enable_seqscan = off
   -- For each lock; begin_in_time looks at all of them together.
   set lock_timeout = '1s'
 as $$

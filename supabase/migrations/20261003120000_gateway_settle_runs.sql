@@ -14,10 +14,29 @@ create type ai.closed_run as (
   credits_due numeric,
   cost_due_usd numeric,
   credits_released numeric,
-  usd_released numeric
+  usd_released numeric,
+  steps jsonb,
+  has_key boolean,
+  frees_key boolean
 );
 comment on type ai.closed_run is
-  'What closing a run changes elsewhere: credits and cost that are due now, and what its reservation gives back.';
+  'What closing a run changes elsewhere: credits and cost that are due now, what its reservation gives back, its steps, '
+  'and whether it has an idempotency key, which is free again.';
+
+create type ai.outcome as (
+  created_at timestamptz,
+  id uuid,
+  status text,
+  http_status smallint,
+  error_code text,
+  usage_source text,
+  calls jsonb,
+  first_byte_ms integer,
+  latency_ms integer,
+  steps jsonb,
+  key_unused boolean
+);
+comment on type ai.outcome is 'How a run ended, as the gateway tells it.';
 
 create function ai.sum_calls(
   calls jsonb,
@@ -85,7 +104,7 @@ comment on function ai.sum_calls(jsonb, jsonb) is
   'What the provider calls of a run used and cost together, at the prices of its routes: what is known, and what is guessed.';
 revoke execute on function ai.sum_calls(jsonb, jsonb) from public, anon, authenticated;
 
-create function ai.close_runs(outcomes jsonb, untouched_since timestamptz default null) returns ai.closed_run[]
+create function ai.close_runs(outcomes ai.outcome[], untouched_since timestamptz default null) returns ai.closed_run[]
   language plpgsql
   volatile
   security invoker
@@ -95,13 +114,8 @@ declare
   changes ai.closed_run[];
 begin
   with said as (
-    select distinct on (o.created_at, o.id)
-      o.created_at, o.id, o.status, o.http_status, o.error_code, o.usage_source, o.first_byte_ms, o.latency_ms,
-      coalesce(o.calls, '[]') as calls
-    from jsonb_to_recordset(outcomes) as o (
-      created_at timestamptz, id uuid, status text, http_status smallint, error_code text,
-      usage_source text, calls jsonb, first_byte_ms integer, latency_ms integer
-    )
+    select distinct on (o.created_at, o.id) *
+    from unnest(outcomes) as o
     order by o.created_at, o.id
   ), standing as (
     -- Open runs; and those the sweeper closed, if this is the provider's own word come late.
@@ -110,7 +124,7 @@ begin
       r.billed_credits as old_billed_credits, u.*
     from said s
     join ai.runs r on r.created_at = s.created_at and r.id = s.id
-    cross join lateral ai.sum_calls(s.calls, r.routes) as u
+    cross join lateral ai.sum_calls(coalesce(s.calls, '[]'), r.routes) as u
     where (r.status = 'running' and (untouched_since is null or r.touched_at < untouched_since))
       or (untouched_since is null and r.swept and s.usage_source in ('provider', 'provider_partial') and not u.guessed)
   ), priced as (
@@ -156,19 +170,22 @@ begin
       r.billed_credits - case when p.open then 0 else p.old_billed_credits end,
       r.cost_usd - case when p.open then 0 else p.old_cost_usd end,
       case when p.open then r.reserved_credits else 0 end,
-      case when p.open then r.reserved_usd else 0 end
+      case when p.open then r.reserved_usd else 0 end,
+      p.steps,
+      r.idempotency_key is not null,
+      coalesce(p.key_unused, false)
     )::ai.closed_run as change
   )
   select coalesce(array_agg(change), '{}') into changes from closed;
   return changes;
 end
 $$;
-comment on function ai.close_runs(jsonb, timestamptz) is
+comment on function ai.close_runs(ai.outcome[], timestamptz) is
   'Writes outcomes into their runs and returns what changed. With untouched_since it is the sweeper, and closes only '
   'what nobody has touched since then.';
-revoke execute on function ai.close_runs(jsonb, timestamptz) from public, anon, authenticated;
+revoke execute on function ai.close_runs(ai.outcome[], timestamptz) from public, anon, authenticated;
 
-create function ai.post_closed_runs(closed ai.closed_run[]) returns void
+create function ai.spend_budgets(closed ai.closed_run[]) returns void
   language plpgsql
   volatile
   security invoker
@@ -183,32 +200,42 @@ begin
   )
   order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end, b.subject_id, b.workspace_id
   for update;
-  if found then
-    update ai.budgets b
-    set
-      -- A budget that was taken away and set anew holds nothing of the runs from before.
-      reserved_usd = greatest(b.reserved_usd - due.released, 0),
-      spent_usd = b.spent_usd + due.spent
-    from (
-      select
-        x.scope, x.subject_id, x.workspace_id, sum(c.usd_released) as released,
-        -- A run counts in the month that it began in.
-        coalesce(sum(c.cost_due_usd) filter (where c.created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
-      from unnest(closed) c
-      cross join unnest(c.budget_scopes) as t (scope)
-      join ai.budgets x
-        on x.scope = t.scope
-        and x.workspace_id = c.workspace_id
-        and x.subject_id = ai.budget_subject(t.scope, c.key_lineage_id, c.app_id, c.workspace_id)
-      group by x.scope, x.subject_id, x.workspace_id
-    ) as due
-    where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
-  end if;
+  update ai.budgets b
+  set
+    -- A budget that was taken away and set anew holds nothing of the runs from before.
+    reserved_usd = greatest(b.reserved_usd - due.released, 0),
+    spent_usd = b.spent_usd + due.spent
+  from (
+    select
+      x.scope, x.subject_id, x.workspace_id, sum(c.usd_released) as released,
+      -- A run counts in the month that it began in.
+      coalesce(sum(c.cost_due_usd) filter (where c.created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
+    from unnest(closed) c
+    cross join unnest(c.budget_scopes) as t (scope)
+    join ai.budgets x
+      on x.scope = t.scope
+      and x.workspace_id = c.workspace_id
+      and x.subject_id = ai.budget_subject(t.scope, c.key_lineage_id, c.app_id, c.workspace_id)
+    group by x.scope, x.subject_id, x.workspace_id
+  ) as due
+  where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
+end
+$$;
+comment on function ai.spend_budgets(ai.closed_run[]) is
+  'Books closed runs in their budgets, and gives back what those held for them.';
+revoke execute on function ai.spend_budgets(ai.closed_run[]) from public, anon, authenticated;
 
-  perform from ai.credit_accounts a
-  where a.id in (select c.account_id from unnest(closed) c)
-  order by a.id
-  for update;
+create function ai.spend_credits(closed ai.closed_run[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  accounts uuid[];
+begin
+  select array_agg(c.account_id) into accounts from unnest(closed) c;
+  perform from ai.credit_accounts a where a.id = any (accounts) order by a.id for update;
   insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
   select
     c.account_id, c.kind, -c.credits_due,
@@ -228,9 +255,10 @@ begin
   where a.id = due.account_id;
 end
 $$;
-comment on function ai.post_closed_runs(ai.closed_run[]) is
-  'Books closed runs: budgets, one ledger entry each, balances; and gives reservations back.';
-revoke execute on function ai.post_closed_runs(ai.closed_run[]) from public, anon, authenticated;
+comment on function ai.spend_credits(ai.closed_run[]) is
+  'Books closed runs in their accounts, one ledger entry each, and gives back what those held for them. Budgets come '
+  'before: the order of the locks.';
+revoke execute on function ai.spend_credits(ai.closed_run[]) from public, anon, authenticated;
 
 create function ai.end_runs(outcomes jsonb, untouched_since timestamptz default null) returns jsonb
   language plpgsql
@@ -244,40 +272,48 @@ create function ai.end_runs(outcomes jsonb, untouched_since timestamptz default 
   set enable_mergejoin = off
 as $$
 declare
+  said ai.outcome[];
+  ids uuid[];
   closed ai.closed_run[];
+  have_keys boolean;
+  have_budgets boolean;
+  ended jsonb;
 begin
-  perform from ai.idempotency_keys i
-  where i.run_id in (select (o ->> 'id')::uuid from jsonb_array_elements(outcomes) o)
-  order by i.run_id
-  for update;
+  -- Read once: what follows asks for it several times.
+  select array_agg(o), array_agg(o.id) into said, ids from jsonb_populate_recordset(null::ai.outcome, outcomes) as o;
+  perform from ai.idempotency_keys i where i.run_id = any (ids) order by i.run_id for update;
   perform from ai.runs r
-  join jsonb_to_recordset(outcomes) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
+  join unnest(said) as o on r.created_at = o.created_at and r.id = o.id
   order by r.id
   for update of r;
 
-  closed := ai.close_runs(outcomes, untouched_since);
+  closed := ai.close_runs(said, untouched_since);
   if cardinality(closed) = 0 then
     return '[]';
   end if;
 
   insert into ai.run_steps (run_created_at, run_id, step, type, name, status, latency_ms)
-  select o.created_at, o.id, s.step, s.type, s.name, s.status, s.latency_ms
-  from jsonb_to_recordset(outcomes) as o (created_at timestamptz, id uuid, steps jsonb)
-  join unnest(closed) c on c.created_at = o.created_at and c.id = o.id
-  cross join jsonb_to_recordset(o.steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+  select c.created_at, c.id, s.step, s.type, s.name, s.status, s.latency_ms
+  from unnest(closed) as c
+  cross join jsonb_to_recordset(c.steps) as s (step smallint, type text, name text, status text, latency_ms integer)
   on conflict do nothing;
 
-  -- Free again only where the provider surely did nothing.
-  delete from ai.idempotency_keys i
-  using jsonb_to_recordset(outcomes) as o (id uuid, key_unused boolean), unnest(closed) c
-  where o.key_unused and i.run_id = o.id and c.id = o.id;
-  update ai.idempotency_keys i set state = 'finished' from unnest(closed) c where i.run_id = c.id;
-
-  perform ai.post_closed_runs(closed);
-  return (
-    select jsonb_agg(jsonb_build_object('id', c.id, 'kind', c.kind, 'billed_credits', c.billed_credits::text))
-    from unnest(closed) c
-  );
+  -- Few have either, and what is not asked costs nothing.
+  select
+    bool_or(c.has_key), bool_or(c.budget_scopes <> '{}'),
+    jsonb_agg(jsonb_build_object('id', c.id, 'kind', c.kind, 'billed_credits', c.billed_credits::text))
+  into have_keys, have_budgets, ended
+  from unnest(closed) as c;
+  if have_keys then
+    -- Free again only where the provider surely did nothing.
+    delete from ai.idempotency_keys i using unnest(closed) as c where c.frees_key and i.run_id = c.id;
+    update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = c.id;
+  end if;
+  if have_budgets then
+    perform ai.spend_budgets(closed);
+  end if;
+  perform ai.spend_credits(closed);
+  return ended;
 end
 $$;
 comment on function ai.end_runs(jsonb, timestamptz) is

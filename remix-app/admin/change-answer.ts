@@ -14,9 +14,10 @@ export function unreadable(error: z.ZodError, form: FormData): FailedChange {
   return { message: formErrors[0] ?? null, fields: fieldErrors, typed: textsOf(form) };
 }
 
-/** What refused a form that was readable. */
-export function refused({ message }: Pick<ConsoleRefusal, "message">, form: FormData): FailedChange {
-  return { message, fields: {}, typed: textsOf(form) };
+/** What refused a form that was readable: at the field that it is about, or above the form. */
+export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
+  const typed = textsOf(form);
+  return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
 }
 
 function textsOf(form: FormData): Record<string, string> {

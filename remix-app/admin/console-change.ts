@@ -5,7 +5,13 @@ import { createServiceClient } from "../identity/service-client.ts";
 
 /** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
 export type ConsoleChange = { outcome: "changed" } | ConsoleRefusal;
-export type ConsoleRefusal = { outcome: "refused"; status: 400 | 403 | 404 | 409 | 503; message: string };
+export type ConsoleRefusal = {
+  outcome: "refused";
+  status: 400 | 403 | 404 | 409 | 503;
+  message: string;
+  /** The field of the form that it is about, where it is about one. */
+  field?: "confirmation";
+};
 
 const maxReasonLength = 500;
 
@@ -34,6 +40,7 @@ export const notConfirmed: ConsoleRefusal = {
   outcome: "refused",
   status: 400,
   message: "What you typed is not this account's email, so nothing was changed.",
+  field: "confirmation",
 };
 export const unavailable: ConsoleRefusal = {
   outcome: "refused",

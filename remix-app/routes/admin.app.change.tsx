@@ -42,7 +42,8 @@ export async function action(args: ActionFunctionArgs) {
   if (!asked.success) return data({ secret: null, failed: unreadable(asked.error, form) }, { status: 400 });
   const { confirmation, version, ...change } = asked.data;
   if (!confirms(confirmation, app.name)) {
-    const failed = refused({ message: "What you typed is not the app's name, so nothing was changed." }, form);
+    const message = "What you typed is not the app's name, so nothing was changed.";
+    const failed = refused({ message, field: "confirmation" }, form);
     return data({ secret: null, failed }, { status: 400 });
   }
   const scopes = step === "edit" ? { scopes: scopesOf(form) } : {};
@@ -59,7 +60,7 @@ export default function ConsoleAppChangePage() {
   const failed = answer?.failed;
   const { title, effects } = appSteps[step];
   return (
-    <ConsolePage user={user} section="apps" title={title} lead={`${app.displayName} (${app.name})`}>
+    <ConsolePage user={user} title={title} lead={`${app.displayName} (${app.name})`}>
       {answer?.secret ? (
         <AppSecret name={app.name} secret={answer.secret} />
       ) : (

@@ -53,7 +53,7 @@ export async function action(args: ActionFunctionArgs) {
   const { confirmation, ...change } = asked.data;
   if (!confirms(confirmation, model.id)) {
     const message = "What you typed is not the model's id, so nothing was changed.";
-    return data(refused({ message }, form), { status: 400 });
+    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done =
     change.of === "price"
@@ -85,7 +85,7 @@ export default function ConsoleModelChangePage() {
   const failed = useActionData<typeof action>();
   const lead = step === "price" ? `${model.id} through ${providerId}` : model.id;
   return (
-    <ConsolePage user={user} section="models" title={steps[step]} lead={lead}>
+    <ConsolePage user={user} title={steps[step]} lead={lead}>
       <Card title="What will happen">
         <ChangeForm
           effects={effects[step](model.displayName)}

@@ -41,7 +41,7 @@ export async function action(args: ActionFunctionArgs) {
   const { reason, confirmation } = change.data;
   if (!confirms(confirmation, workspace.name)) {
     const message = "What you typed is not the workspace's name, so nothing was changed.";
-    return data(refused({ message }, form), { status: 400 });
+    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const asked = { admin, workspace: workspace.id, approved: step === "approve", reason };
   const done = await setKeyApproval(args.context, asked);
@@ -66,7 +66,7 @@ export default function ConsoleApprovalPage() {
         ]
       : [`From the moment you confirm, nobody makes or rotates a key of ${name}.`, `${keys} They keep working.`, since];
   return (
-    <ConsolePage user={user} section="workspaces" title={steps[step]} lead={name}>
+    <ConsolePage user={user} title={steps[step]} lead={name}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>

@@ -51,12 +51,17 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
     const message = "Enter an email address, such as name@example.com";
-    return data({ done: null, failed: message, email: String(form.email ?? "") }, { status: 400 });
+    return data({ done: null, failed: message, email: String(form.email ?? ""), inviting: true }, { status: 400 });
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
   return data(
-    { done: outcome.done, failed: outcome.failed, email: outcome.failed ? String(form.email ?? "") : "" },
+    {
+      done: outcome.done,
+      failed: outcome.failed,
+      email: outcome.failed ? String(form.email ?? "") : "",
+      inviting: change.data.intent === "invite",
+    },
     { status: outcome.status },
   );
 }
@@ -68,7 +73,9 @@ export default function MembersPage() {
   return (
     <WorkspacePage user={user} workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
-      {answer?.failed ? <ErrorSummary id="members-error" form={[answer.failed]} fields={[]} /> : null}
+      {answer?.failed && !answer.inviting ? (
+        <ErrorSummary id="members-error" form={[answer.failed]} fields={[]} />
+      ) : null}
       {leaving ? (
         <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace.name} here={here} />
       ) : null}
@@ -77,7 +84,12 @@ export default function MembersPage() {
       </Card>
       {manages ? (
         <Card title="Invite someone" lead="They get a mail with a link that works for a week.">
-          <InviteForm roles={assignable} email={answer?.failed ? answer.email : ""} action={here} />
+          <InviteForm
+            roles={assignable}
+            email={answer?.failed ? answer.email : ""}
+            failed={answer?.inviting ? answer.failed : null}
+            action={here}
+          />
           <InvitationList invitations={invitations} now={now} />
         </Card>
       ) : null}

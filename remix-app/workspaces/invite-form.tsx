@@ -1,5 +1,6 @@
 import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { Select } from "../ui/select.tsx";
 
@@ -7,16 +8,26 @@ import { Select } from "../ui/select.tsx";
 export function InviteForm({
   roles,
   email,
+  failed,
   action,
 }: {
   roles: { id: string; name: string }[];
   email: string;
+  /** Why the last invitation was not sent. */
+  failed: string | null;
   action: string;
 }) {
   // The narrowest role comes last, and is the one to begin with.
   const first = roles.at(-1)?.id;
   return (
     <Form method="post" action={action} noValidate className="flex flex-wrap items-end gap-3">
+      <div className="w-full empty:hidden">
+        <ErrorSummary
+          id="invite-error"
+          form={undefined}
+          fields={failed ? [{ fieldId: "invite-email", message: failed }] : []}
+        />
+      </div>
       <input type="hidden" name="intent" value="invite" />
       <div className="min-w-0 flex-1 basis-56">
         <Field
@@ -30,7 +41,7 @@ export function InviteForm({
           required
           defaultValue={email}
           errorId="invite-email-error"
-          errors={undefined}
+          errors={failed ? [failed] : undefined}
         />
       </div>
       <Select id="invite-role" name="roleId" label="Role" defaultValue={first} className="basis-36">

@@ -27,7 +27,7 @@ export default function ConsoleAppPage() {
   const { user, app, done } = useLoaderData<typeof loader>();
   const base = `/admin/apps/${app.name}`;
   return (
-    <ConsolePage user={user} section="apps" title={app.displayName} lead={`${app.name} · ${app.kind}`}>
+    <ConsolePage user={user} title={app.displayName} lead={`${app.name} · ${app.kind}`}>
       {done ? <Notice tone="good">The change is made, and holds from now on.</Notice> : null}
       {app.enabled ? null : <Notice tone="warn">This app is disabled: nobody can use it.</Notice>}
       <Card

@@ -44,13 +44,13 @@ export default function ConsoleNewAppPage() {
   const failed = answer?.failed;
   if (answer?.made) {
     return (
-      <ConsolePage user={user} section="apps" title="The app is registered" lead={answer.made.name}>
+      <ConsolePage user={user} title="The app is registered" lead={answer.made.name}>
         <AppSecret {...answer.made} />
       </ConsolePage>
     );
   }
   return (
-    <ConsolePage user={user} section="apps" title="Register an app">
+    <ConsolePage user={user} title="Register an app">
       <Card title="What will happen">
         <ChangeForm
           effects={[

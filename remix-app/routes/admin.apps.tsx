@@ -19,7 +19,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleAppsPage() {
   const { user, apps } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} section="apps" title="Apps" lead="Satellites of ours, and apps of others.">
+    <ConsolePage user={user} title="Apps" lead="Satellites of ours, and apps of others.">
       <Card
         title="Registered"
         lead="An app signs people in here and acts within its scopes."

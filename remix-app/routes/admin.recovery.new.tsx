@@ -41,7 +41,7 @@ export default function ConsoleNewOverridePage() {
   const failed = useActionData<typeof action>();
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
-    <ConsolePage user={user} section="recovery" title="Make an override" lead={email}>
+    <ConsolePage user={user} title="Make an override" lead={email}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>

@@ -74,7 +74,7 @@ export default function ConsoleOverridePage() {
           made,
         ];
   return (
-    <ConsolePage user={user} section="recovery" title={steps[step]} lead={email}>
+    <ConsolePage user={user} title={steps[step]} lead={email}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>

@@ -39,7 +39,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleRecoveryPage() {
   const { user, asked, overview, lock, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} section="recovery" title="Recovery" lead="Bring a person back who is locked out.">
+    <ConsolePage user={user} title="Recovery" lead="Bring a person back who is locked out.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
       <Card title="Find an email">
         <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">

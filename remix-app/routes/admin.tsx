@@ -23,7 +23,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleUsersPage() {
   const { user, term, found } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} section="users" title="Console" lead="Accounts, and what protects them.">
+    <ConsolePage user={user} title="Console" lead="Accounts, and what protects them.">
       <SearchCard title="Find an account" label="Email, name or id" term={term} />
       {found === null ? (
         <p className="text-muted">Search first: an account's page has its policy, factors, sessions and timeline.</p>

@@ -60,7 +60,7 @@ export default function ConsolePolicyPage() {
   const base = `/admin/users/${subject.id}`;
   const { title } = policySteps[step];
   return (
-    <ConsolePage user={user} section="users" title={title} lead={subject.email ?? subject.id}>
+    <ConsolePage user={user} title={title} lead={subject.email ?? subject.id}>
       <Card title="What will happen">
         {failed || open ? (
           <ChangeForm

@@ -34,7 +34,7 @@ export default function ConsoleUserPage() {
   const { user, account, policy, timeline, cursor, done } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
-    <ConsolePage user={user} section="users" title={account.email ?? "Account"} lead={account.displayName}>
+    <ConsolePage user={user} title={account.email ?? "Account"} lead={account.displayName}>
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
         <AccountState account={account} policy={policy} />

@@ -1,6 +1,6 @@
-import { NavLink } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { AppPage, type AppPageProps } from "./app-page.tsx";
+import { SectionNav, type SectionNavProps } from "./section-nav.tsx";
 
 export interface WorkspacePageProps {
   user: AppPageProps["user"];
@@ -11,7 +11,7 @@ export interface WorkspacePageProps {
 /** The frame of a workspace's pages: its name, and its sections. */
 export function WorkspacePage({ user, workspace, children }: WorkspacePageProps) {
   const base = `/workspaces/${workspace.id}`;
-  const sections = [
+  const sections: SectionNavProps["sections"] = [
     { to: base, label: "Overview" },
     { to: `${base}/members`, label: "Members" },
     { to: `${base}/roles`, label: "Roles" },
@@ -21,18 +21,7 @@ export function WorkspacePage({ user, workspace, children }: WorkspacePageProps)
   ];
   return (
     <AppPage user={user} title={workspace.name}>
-      <nav aria-label="Workspace" className="flex flex-wrap gap-x-1 gap-y-1 border-line border-b pb-2">
-        {sections.map(({ to, label }) => (
-          <NavLink
-            key={to}
-            to={to}
-            end={to === base}
-            className="rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:bg-sunken aria-[current=page]:text-ink"
-          >
-            {label}
-          </NavLink>
-        ))}
-      </nav>
+      <SectionNav label="Workspace" sections={sections} />
       {children}
     </AppPage>
   );

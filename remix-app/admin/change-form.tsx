@@ -43,7 +43,7 @@ export function ChangeForm({
         form={failed?.message ? [failed.message] : undefined}
         fields={[...others, ...labelled]}
       />
-      <ul aria-label="What will happen" className="list-disc space-y-1 pl-5">
+      <ul aria-label="What will happen" className="max-w-prose list-disc space-y-1 pl-5">
         {effects.map((effect) => (
           <li key={effect}>{effect}</li>
         ))}

@@ -1,57 +1,56 @@
 import { buttonClass } from "../ui/button.tsx";
+import { DataTable } from "../ui/data-table.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { ApprovableWorkspace } from "./key-approvals.ts";
 
-const cell = "border-line border-t py-2.5 pr-4 align-top last:pr-0";
-const wide = "hidden sm:table-cell";
-
 /** Workspaces, with whether they may make keys, and the way to decide otherwise. */
-export function WorkspaceTable({ workspaces }: { workspaces: readonly ApprovableWorkspace[] }) {
+export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly ApprovableWorkspace[]; empty: string }) {
   return (
-    <table className="w-full text-left">
-      <thead className="text-muted text-small">
-        <tr>
-          <th className="pr-4 pb-2 font-medium">Workspace</th>
-          <th className={`${wide} pr-4 pb-2 font-medium`}>Plan</th>
-          <th className={`${wide} pr-4 pb-2 text-right font-medium`}>Keys</th>
-          <th className="pb-2 font-medium">Approval</th>
-        </tr>
-      </thead>
-      <tbody>
-        {workspaces.map(({ id, name, plan, owners, members, liveKeys, approvedAt, approvedBy }) => (
-          <tr key={id}>
-            <td className={cell}>
-              <p className="break-words font-medium">{name}</p>
-              <p className="break-all text-muted text-small">
+    <DataTable
+      caption="Workspaces"
+      rows={workspaces}
+      rowKey={({ id }) => id}
+      empty={empty}
+      columns={[
+        {
+          label: "Workspace",
+          cell: ({ id, name, owners, members, approvedAt, approvedBy }) => (
+            <>
+              <span className="block break-words font-medium">{name}</span>
+              <span className="block break-words text-muted text-small">
                 {owners.filter(Boolean).join(", ") || "Without an owner"} · {members}{" "}
                 {members === 1 ? "member" : "members"}
-              </p>
-              <p className="break-all font-mono text-muted text-small">{id}</p>
-            </td>
-            <td className={`${cell} ${wide}`}>{plan}</td>
-            <td className={`${cell} ${wide} text-right tabular-nums`}>{liveKeys}</td>
-            <td className={`${cell} space-y-2`}>
-              <p className="text-muted">
+              </span>
+              <span className="block break-all font-mono text-muted text-small">{id}</span>
+              <span className="block text-muted text-small">
                 {approvedAt ? (
                   <>
                     Approved <RelativeTime at={approvedAt} />
-                    {approvedBy ? <span className="hidden sm:inline"> by {approvedBy}</span> : null}
+                    {approvedBy ? ` by ${approvedBy}` : ""}
                   </>
                 ) : (
-                  "None"
+                  "No approval"
                 )}
-              </p>
-              <a
-                href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}
-                aria-label={`${approvedAt ? "Withdraw" : "Approve"} keys of ${name}`}
-                className={buttonClass(approvedAt ? "danger" : "secondary")}
-              >
-                {approvedAt ? "Withdraw" : "Approve"}
-              </a>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+              </span>
+            </>
+          ),
+        },
+        { label: "Plan", small: "hidden", cell: ({ plan }) => <span className="capitalize">{plan}</span> },
+        { label: "Keys", numeric: true, small: "hidden", cell: ({ liveKeys }) => liveKeys },
+        {
+          label: "Approval",
+          small: "aside",
+          cell: ({ id, name, approvedAt }) => (
+            <a
+              href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}
+              aria-label={`${approvedAt ? "Withdraw" : "Approve"} keys of ${name}`}
+              className={buttonClass(approvedAt ? "danger" : "secondary")}
+            >
+              {approvedAt ? "Withdraw" : "Approve"}
+            </a>
+          ),
+        },
+      ]}
+    />
   );
 }

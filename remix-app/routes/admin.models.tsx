@@ -36,26 +36,27 @@ export default function ConsoleModelsPage() {
   const { user, one, models, term, done } = useLoaderData<typeof loader>();
   if (one) {
     return (
-      <ConsolePage user={user} section="models" title={one.displayName} lead={one.id}>
+      <ConsolePage user={user} title={one.displayName} lead={one.id}>
         {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
         <ModelCard model={one} />
-        <a href="/admin/models" className={buttonClass("quiet")}>
+        <a href="/admin/models" className={buttonClass("secondary")}>
           All models
         </a>
       </ConsolePage>
     );
   }
   return (
-    <ConsolePage user={user} section="models" title="Models" lead="The catalogue, and what each model costs.">
+    <ConsolePage user={user} title="Models" lead="The catalogue, and what each model costs.">
       <SearchCard title="Find a model" label="Name or id" term={term} />
       <Card title={term ? `Models that match “${term}”` : "All models"} lead="USD for a million tokens.">
-        {models.length > 0 ? (
-          <ModelTable models={models} />
-        ) : (
-          <p className="text-muted">
-            {term ? "No model matches." : "The catalogue is empty. Models come with the operator's seed."}
-          </p>
-        )}
+        <ModelTable
+          models={models}
+          empty={
+            term
+              ? "No model matches. Look for a part of its name or its id."
+              : "The catalogue is empty. Models come with the operator's seed."
+          }
+        />
       </Card>
     </ConsolePage>
   );

@@ -31,20 +31,21 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleWorkspacesPage() {
   const { user, term, workspaces, more, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} section="workspaces" title="Key approvals" lead="Which workspaces may make keys.">
+    <ConsolePage user={user} title="Key approvals" lead="Which workspaces may make keys.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
       <SearchCard title="Find a workspace" label="Name, id, or a member's email" term={term} />
       <Card
         title={term ? `Workspaces that match “${term}”` : "Workspaces that may make keys"}
         lead={more ? "These are the first 50. Search for more of the name to narrow them." : undefined}
       >
-        {workspaces.length > 0 ? (
-          <WorkspaceTable workspaces={workspaces} />
-        ) : (
-          <p className="text-muted">
-            {term ? "No workspace matches." : "No workspace may yet. Search for one to approve."}
-          </p>
-        )}
+        <WorkspaceTable
+          workspaces={workspaces}
+          empty={
+            term
+              ? "No workspace matches. Look for a part of its name, its whole id, or a member's email."
+              : "No workspace may yet. Search for one to approve."
+          }
+        />
       </Card>
     </ConsolePage>
   );

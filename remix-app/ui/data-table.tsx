@@ -26,7 +26,7 @@ export interface DataTableProps<Row> {
 
 /** A table; where the screen is small, a list of cards with the columns that matter, and the rest beneath. */
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty }: DataTableProps<Row>) {
-  if (rows.length === 0) return <div className="text-muted">{empty}</div>;
+  if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
   const [name, ...others] = columns;
   const below = others.filter(({ small = "below" }) => small === "below");
   return (
@@ -44,7 +44,7 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty }: DataTa
       <tbody>
         {rows.map((row) => (
           <tr key={rowKey(row)} className="border-line border-b align-baseline last:border-b-0">
-            <th scope="row" className={`${cellClass(name, 0)} break-words py-2.5 font-normal`}>
+            <th scope="row" className={`${cellClass(name, 0)} wrap-anywhere py-2.5 font-normal`}>
               {name.cell(row)}
               {below.length > 0 ? (
                 <span className="mt-1 flex flex-wrap gap-x-3 text-muted text-small tabular-nums sm:hidden">

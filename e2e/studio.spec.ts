@@ -39,7 +39,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
   await expectFitsSmallScreens(page);
 
   await page.getByRole("link", { name: "7 days" }).click();
-  await page.getByRole("link", { name: "model", exact: true }).click();
+  await page.getByRole("link", { name: "Model", exact: true }).click();
   await page.getByRole("link", { name: "Requests" }).click();
   expect(new URL(page.url()).search).toBe("?range=7d&by=model&show=requests");
   await expect(page.getByRole("figure")).toContainText("7 requests");
@@ -56,7 +56,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
   await plain.getByLabel("Last day").fill(lastWeek);
   await plain.getByRole("button", { name: "Show" }).click();
   await expect(plain.getByRole("table", { name: "Usage by model" })).toContainText("a-model-with-a-rather-long-name");
-  await plain.getByRole("link", { name: "day", exact: true }).click();
+  await plain.getByRole("link", { name: "Day", exact: true }).click();
   const [file] = await Promise.all([plain.waitForEvent("download"), plain.getByRole("link", { name: "CSV" }).click()]);
   expect(file.suggestedFilename()).toBe("usage-by-day.csv");
   expect(await readFile(await file.path(), "utf8")).toMatch(new RegExp(`^day,.*\r\n${lastWeek},0.00`));

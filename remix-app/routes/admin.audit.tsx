@@ -38,12 +38,7 @@ export default function ConsoleAuditPage() {
   const { user, filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
   const text = { autoComplete: "off", autoCapitalize: "none", spellCheck: false, errors: undefined } as const;
   return (
-    <ConsolePage
-      user={user}
-      section="audit"
-      title="Audit log"
-      lead="What admins did, and why. Nothing is ever taken out."
-    >
+    <ConsolePage user={user} title="Audit log" lead="What admins did, and why. Nothing is ever taken out.">
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
           <Field id="actor" name="actor" label="Admin" defaultValue={filters.actor} errorId="actor-error" {...text} />
@@ -83,7 +78,7 @@ export default function ConsoleAuditPage() {
           <div className="flex flex-wrap items-end gap-3">
             <Button>Filter</Button>
             <a href={`/admin/audit.csv?${address}`} className={buttonClass("secondary")} download="audit-log.csv">
-              CSV
+              Download CSV
             </a>
           </div>
         </Form>

@@ -52,7 +52,7 @@ export default function InvitationPage() {
     return (
       <EntryPage title="This invitation no longer works" lead={state === "open" ? undefined : endings[state]}>
         <a href="/workspaces" className={buttonClass("secondary")}>
-          Your workspaces
+          Go to your workspaces
         </a>
       </EntryPage>
     );

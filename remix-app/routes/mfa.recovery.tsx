@@ -104,7 +104,9 @@ export default function RecoveryPage() {
           errorId={code.errorId}
           errors={code.errors}
         />
-        <Button className="w-full">Remove my authenticators</Button>
+        <Button variant="danger" className="w-full">
+          Remove my authenticators
+        </Button>
       </Form>
       {left > 0 ? (
         <p className="text-muted">

@@ -64,7 +64,9 @@ export default function RemoveAuthenticatorPage() {
       ) : (
         <Form method="post" data-once>
           <input type="hidden" name="factorId" value={authenticator.id} />
-          <Button className="w-full">Remove it</Button>
+          <Button variant="danger" className="w-full">
+            Remove it
+          </Button>
         </Form>
       )}
       <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>

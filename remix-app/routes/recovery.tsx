@@ -127,7 +127,7 @@ export default function AccountRecoveryPage() {
       <p className="text-muted">
         No mail? Ask the administrator who helps you for a new one.{" "}
         <a className="link" href="/login">
-          Back to sign-in
+          Back to sign in
         </a>
       </p>
     </EntryPage>

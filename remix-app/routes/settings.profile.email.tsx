@@ -44,8 +44,13 @@ export default function ChangeEmailPage() {
   return (
     <SettingsPage user={user} title="Change email">
       <Card
-        title={`Now ${user.email}`}
-        lead="We mail the new address and this one. The change counts once both have confirmed; until then you sign in as before."
+        title="Your new email"
+        lead={
+          <>
+            Now it is <strong className="font-semibold text-ink">{user.email}</strong>. We mail both addresses. The
+            change counts once both have confirmed; until then you sign in as before.
+          </>
+        }
       >
         <div className="max-w-100 space-y-5">
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
@@ -65,7 +70,7 @@ export default function ChangeEmailPage() {
             />
             <div className="flex flex-wrap gap-3">
               <Button>Change email</Button>
-              <a href="/settings/profile#email" className={buttonClass("quiet")}>
+              <a href="/settings/profile#email" className={buttonClass("secondary")}>
                 Cancel
               </a>
             </div>

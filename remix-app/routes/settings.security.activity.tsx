@@ -45,7 +45,7 @@ export default function ActivityPage() {
             Earlier
           </a>
         ) : null}
-        <a href="/settings/security#activity" className={buttonClass("quiet")}>
+        <a href="/settings/security#activity" className={buttonClass("secondary")}>
           Back to security
         </a>
       </nav>

@@ -8,7 +8,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { sendMail } from "../mail/send-mail.ts";
-import { Button } from "../ui/button.tsx";
+import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
@@ -97,7 +97,12 @@ export default function DeleteAccountPage() {
               errorId="confirmation-error"
               errors={failed ? [failed.message] : undefined}
             />
-            <Button variant="danger">Delete account</Button>
+            <div className="flex flex-wrap gap-3">
+              <Button variant="danger">Delete account</Button>
+              <a href="/settings/security#danger-zone" className={buttonClass("secondary")}>
+                Cancel
+              </a>
+            </div>
           </Form>
         </Card>
       )}

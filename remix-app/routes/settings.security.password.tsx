@@ -61,7 +61,15 @@ export default function ChangePasswordPage() {
   const title = exists ? "Change password" : "Set a password";
   return (
     <SettingsPage user={user} title={title}>
-      <Card title={`For ${user.email}`} lead="Every other device is signed out with it, and we tell you by mail.">
+      <Card
+        title="Your new password"
+        lead={
+          <>
+            For <strong className="font-semibold text-ink">{user.email}</strong>. Every other device is signed out with
+            it, and we tell you by mail.
+          </>
+        }
+      >
         <div className="max-w-100 space-y-5">
           <ErrorSummary
             id={form.errorId}
@@ -108,7 +116,7 @@ export default function ChangePasswordPage() {
             ) : null}
             <div className="flex flex-wrap gap-3">
               <Button>{title}</Button>
-              <a href="/settings/security#password" className={buttonClass("quiet")}>
+              <a href="/settings/security#password" className={buttonClass("secondary")}>
                 Cancel
               </a>
             </div>

@@ -44,9 +44,9 @@ export default function UnlinkAccountPage() {
     <SettingsPage user={user} title={`Unlink ${label}`}>
       <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
         <form method="post" data-once className="flex flex-wrap gap-3">
-          {unlinkable ? <Button>Unlink</Button> : null}
+          {unlinkable ? <Button variant="danger">Unlink</Button> : null}
           <a href={linkedAccountsPath} className={buttonClass("secondary")}>
-            {unlinkable ? "Keep it" : "Back"}
+            {unlinkable ? "Cancel" : "Back"}
           </a>
         </form>
       </Card>

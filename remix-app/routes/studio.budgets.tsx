@@ -85,7 +85,7 @@ export default function BudgetsPage() {
       lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}
       actions={
         <a href={`/workspaces/${workspace.id}/ai/budgets.csv`} className={buttonClass("secondary")} download>
-          CSV
+          Download CSV
         </a>
       }
     >
@@ -114,7 +114,7 @@ export default function BudgetsPage() {
         </p>
       ) : null}
       <Card title="When a budget is used up">
-        <ul className="list-disc space-y-1.5 pl-5">
+        <ul className="max-w-prose list-disc space-y-1.5 pl-5">
           <li>
             A call whose dearest possible cost is more than what is left is refused with 402{" "}
             <code className="font-mono text-small">budget_exceeded</code>, until the budget starts anew or is raised. So

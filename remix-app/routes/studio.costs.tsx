@@ -87,7 +87,7 @@ export default function CostsPage() {
           {
             label: "Imported",
             value: <Usd amount={totals.amountUsd} />,
-            note: `${(totals.records - totals.replacedRecords).toLocaleString("en")} records count`,
+            note: counted(totals.records - totals.replacedRecords),
           },
           ...(overall
             ? [
@@ -101,7 +101,7 @@ export default function CostsPage() {
           {
             label: "Replaced by account days",
             value: <Usd amount={totals.replacedUsd} />,
-            note: `${totals.replacedRecords.toLocaleString("en")} records, kept and not counted`,
+            note: `${recordsInWords(totals.replacedRecords)}, kept and not counted`,
           },
         ]}
       />
@@ -152,3 +152,6 @@ export default function CostsPage() {
     </StudioPage>
   );
 }
+
+const recordsInWords = (count: number) => (count === 1 ? "1 record" : `${count.toLocaleString("en")} records`);
+const counted = (count: number) => `${recordsInWords(count)} ${count === 1 ? "counts" : "count"}`;

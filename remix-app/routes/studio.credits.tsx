@@ -62,7 +62,7 @@ export default function CreditsPage() {
           className={buttonClass("secondary")}
           download
         >
-          CSV
+          Download CSV
         </a>
       }
     >

@@ -2,7 +2,7 @@ import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { InvoiceComparison } from "../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../studio/invoices/invoice-entry.ts";
-import { invoiceFacts, recorderWords } from "../studio/invoices/invoice-words.ts";
+import { invoiceFacts, momentInWords, recorderWords } from "../studio/invoices/invoice-words.ts";
 import { Card } from "../ui/card.tsx";
 import { Facts } from "../ui/facts.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -47,7 +47,7 @@ export default function InvoicePage() {
           facts={[
             ...invoiceFacts(invoice),
             ["Recorded by", recorderWords(recorded)],
-            ["Recorded at", invoice.recordedAt],
+            ["Recorded at", momentInWords(invoice.recordedAt)],
             ["Receipt", invoice.id],
           ]}
         />

@@ -75,12 +75,12 @@ export default function InvoicesPage() {
       lead="What providers invoiced, as people reviewed it. Each is kept as it was recorded, for good."
       actions={
         <>
-          <Link to={`${base}/new`} className={buttonClass()}>
-            Enter invoice
-          </Link>
           <a href={`${base}.csv${search}`} className={buttonClass("secondary")} download>
             Download CSV
           </a>
+          <Link to={`${base}/new`} className={buttonClass()}>
+            Enter invoice
+          </Link>
         </>
       }
     >

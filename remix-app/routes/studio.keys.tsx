@@ -79,7 +79,7 @@ export default function KeysPage() {
         <>
           {keys.length > 0 ? (
             <a href={`/workspaces/${workspace.id}/ai/keys.csv`} className={buttonClass("secondary")} download>
-              CSV
+              Download CSV
             </a>
           ) : null}
           {approval ? (

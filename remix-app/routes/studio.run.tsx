@@ -1,6 +1,7 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
+import { formatCount, formatMs } from "../studio/format-amount.ts";
 import { describeRunContent, openRunContent } from "../studio/runs/run-content.ts";
 import { RunContentCard } from "../studio/runs/run-content-card.tsx";
 import type { RunSummary } from "../studio/runs/run-schema.ts";
@@ -51,24 +52,26 @@ const sources = {
 
 function factsOf(run: RunSummary): [string, string][] {
   const facts: [string, string | number | null][] = [
-    ["Status", run.errorCode ? `${run.status} (${run.errorCode})` : run.status],
+    ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
     ["Model", run.model],
     ["Feature", run.feature],
     ["About", run.entityId],
-    ["Asked by", run.credentialSource.replace("_", " ")],
-    ["Tokens in", `${run.inputTokens} (${run.cachedInputTokens} cached)`],
-    ["Tokens out", `${run.outputTokens} (${run.reasoningTokens} reasoning)`],
-    ["Usage", run.usageSource && sources[run.usageSource]],
+    ["Asked by", capitalised(run.credentialSource.replace("_", " "))],
+    ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
+    ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
+    ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
     ["Provider's cost", run.costUsd && `$${run.costUsd}`],
     ["Billed credits", run.billedCredits],
     ["Unmetered credits", run.unmeteredCredits],
-    ["First byte", run.firstByteMs === null ? null : `${run.firstByteMs} ms`],
-    ["In all", run.latencyMs === null ? null : `${run.latencyMs} ms`],
+    ["First byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
+    ["In all", run.latencyMs === null ? null : formatMs(run.latencyMs)],
     ["Request id", run.requestId],
     ["Run id", run.id],
   ];
   return facts.flatMap(([name, value]) => (value === null || value === "" ? [] : [[name, String(value)]]));
 }
+
+const capitalised = (words: string) => `${words.charAt(0).toUpperCase()}${words.slice(1)}`;
 
 export default function RunPage() {
   const { user, workspace, run, steps, content, now } = useLoaderData<typeof loader>();
@@ -101,13 +104,13 @@ export default function RunPage() {
           {steps.map(({ step, type, name, status, latencyMs }) => (
             <li
               key={step}
-              className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t"
+              className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
             >
               <span>
                 {step}. {type}: {name}
               </span>
               <span className={`tabular-nums ${status === "failed" ? "text-bad" : "text-muted"}`}>
-                {status} · {latencyMs} ms
+                {status} · {formatMs(latencyMs)}
               </span>
             </li>
           ))}

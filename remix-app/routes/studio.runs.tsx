@@ -57,7 +57,7 @@ export default function RunsPage() {
       lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
       actions={
         <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")} download>
-          CSV
+          Download CSV
         </a>
       }
     >

@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { readRange } from "../studio/range.ts";
 import { daysEachOf, readOverview, shownRows } from "../studio/usage/overview.ts";
-import { overviewDimensions, readDimension } from "../studio/usage/overview-dimension.ts";
+import { dimensionLabels, overviewDimensions, readDimension } from "../studio/usage/overview-dimension.ts";
 import { metricsShown, metricViews, readMetric } from "../studio/usage/overview-metric.ts";
 import { OverviewChart, OverviewFigures } from "../studio/usage/overview-summary.tsx";
 import { OverviewTable } from "../studio/usage/overview-table.tsx";
@@ -56,7 +56,7 @@ export default function StudioOverview() {
       title="Overview"
       actions={
         <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")} download>
-          CSV
+          Download CSV
         </a>
       }
     >
@@ -73,7 +73,7 @@ export default function StudioOverview() {
           label="By"
           name="by"
           chosen={by}
-          options={overviewDimensions.map((value) => ({ value, label: value }))}
+          options={overviewDimensions.map((value) => ({ value, label: dimensionLabels[value] }))}
         />
       </div>
       <Panel>

@@ -91,7 +91,10 @@ export default function WorkspaceSettingsPage() {
             <Button variant="secondary">Save name</Button>
           </Form>
         ) : (
-          <p className="text-muted">Your role does not allow changing this.</p>
+          <div className="space-y-1">
+            <p className="font-medium">{workspace.name}</p>
+            <p className="text-muted">Your role does not allow changing this.</p>
+          </div>
         )}
       </Card>
       {workspace.isOwner ? (

@@ -50,7 +50,7 @@ function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
         ) : null}
       </div>
       {identities.length > 0 ? (
-        <ul className="space-y-2 pl-6.5">
+        <ul className="space-y-2 pt-2 pl-6.5">
           {identities.map((identity) => (
             <IdentityLine key={identity.id} identity={identity} label={label} />
           ))}

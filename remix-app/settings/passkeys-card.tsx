@@ -74,11 +74,11 @@ function PasskeyItem({ passkey: { id, name, createdAt, lastUsedAt } }: { passkey
           )}
         </p>
       </div>
-      <div className="-mx-4 flex">
-        <a href={`${address}/rename`} className={buttonClass("quiet")}>
+      <div className="flex flex-wrap gap-2">
+        <a href={`${address}/rename`} className={buttonClass("secondary")}>
           Rename<span className="sr-only"> {name}</span>
         </a>
-        <a href={`${address}/delete`} className={buttonClass("quiet")}>
+        <a href={`${address}/delete`} className={buttonClass("secondary")}>
           Delete<span className="sr-only"> {name}</span>
         </a>
       </div>

@@ -56,7 +56,7 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
       <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl space-y-6 px-4 py-8 outline-none sm:py-10">
         <div className="space-y-1">
           <h1 className="font-semibold text-display tracking-tight">{title}</h1>
-          {lead ? <p className="text-large text-muted">{lead}</p> : null}
+          {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
         </div>
         {children}
       </main>

@@ -18,9 +18,9 @@ export function Card({
   return (
     <section id={id} className="min-w-0 scroll-mt-6 rounded-card border border-line bg-surface">
       <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3 px-4 pt-4 sm:px-5 sm:pt-5">
-        <div className="min-w-0 space-y-1">
+        <div className="min-w-0 flex-1 basis-56 space-y-1">
           <h2 className="font-semibold text-large">{title}</h2>
-          {lead ? <p className="text-muted">{lead}</p> : null}
+          {lead ? <p className="max-w-prose text-muted">{lead}</p> : null}
         </div>
         {action}
       </div>

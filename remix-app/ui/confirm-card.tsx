@@ -31,7 +31,7 @@ export function ConfirmCard({
         <h2 id="confirm-title" className="break-words font-semibold text-large">
           {title}
         </h2>
-        <p id="confirm-lead" className="text-muted">
+        <p id="confirm-lead" className="max-w-prose text-muted">
           {lead}
         </p>
       </div>

@@ -19,7 +19,10 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
   return (
     <dl className="grid grid-cols-1 gap-px overflow-hidden rounded-card border border-line bg-line min-[26rem]:grid-cols-2 lg:auto-cols-fr lg:grid-flow-col lg:grid-cols-none">
       {figures.map(({ label, value, change, note }) => (
-        <div key={label} className="min-w-0 bg-surface p-4 sm:p-5">
+        <div
+          key={label}
+          className="min-w-0 bg-surface p-4 min-[26rem]:last:odd:col-span-2 sm:p-5 lg:last:odd:col-span-1"
+        >
           <dt className="text-muted">{label}</dt>
           <dd className="mt-1 break-words font-semibold text-title tabular-nums">{value}</dd>
           {change || note ? (

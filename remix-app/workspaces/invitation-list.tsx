@@ -13,7 +13,7 @@ export function InvitationList({ invitations, now }: { invitations: OpenInvitati
         {invitations.map(({ id, email, role, sentAt, expiresAt }) => (
           <li
             key={id}
-            className="flex flex-wrap items-center justify-between gap-3 border-line py-3 not-first:border-t"
+            className="flex flex-wrap items-center justify-between gap-3 border-line py-3 not-first:border-t last:pb-0"
           >
             <div className="min-w-0">
               <p className="truncate">{email}</p>
@@ -25,7 +25,7 @@ export function InvitationList({ invitations, now }: { invitations: OpenInvitati
             <Form method="post">
               <input type="hidden" name="intent" value="withdraw" />
               <input type="hidden" name="invitationId" value={id} />
-              <Button variant="quiet" aria-label={`Withdraw the invitation to ${email}`}>
+              <Button variant="secondary" aria-label={`Withdraw the invitation to ${email}`}>
                 Withdraw
               </Button>
             </Form>

@@ -25,7 +25,7 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
         return (
           <li
             key={userId}
-            className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t"
+            className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t first:pt-0 last:pb-0"
           >
             <div className="min-w-0">
               <p className="truncate font-medium">
@@ -56,7 +56,7 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
               {mayChange || self ? (
                 <Link
                   to={`?remove=${userId}`}
-                  className={buttonClass("quiet")}
+                  className={buttonClass("secondary")}
                   aria-label={self ? "Leave this workspace" : `Remove ${name}`}
                 >
                   {self ? "Leave" : "Remove"}

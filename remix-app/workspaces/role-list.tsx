@@ -21,7 +21,7 @@ export function RoleList({ roles }: { roles: ListedRole[] }) {
       {roles.map(({ id, name, is_owner, permissions, members, editable }) => (
         <li
           key={id}
-          className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t"
+          className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t first:pt-0 last:pb-0"
         >
           <div className="min-w-0 flex-1 basis-56">
             <p className="break-words font-medium first-letter:uppercase">{name}</p>

@@ -137,7 +137,7 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
             Remove budget
           </Button>
         )}
-        <Link to={page} className={buttonClass("quiet")}>
+        <Link to={page} className={buttonClass("secondary")}>
           Cancel
         </Link>
       </div>

@@ -4,7 +4,7 @@ import { Snippet } from "../../ui/snippet.tsx";
 export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; workspaceId: string }) {
   return (
     <div className="space-y-4">
-      <p>
+      <p className="max-w-prose">
         Nothing was imported for this range. Here stands what your providers say runs cost, beside what the gateway
         metered. A registered app sends it, with its token or a key that is bound to it:
       </p>

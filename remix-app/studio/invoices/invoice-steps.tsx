@@ -83,7 +83,7 @@ export function InvoiceConflictCards({
       </div>
       <Card title="What to do">
         <div className="space-y-5">
-          <ul className="list-disc space-y-1 pl-5">
+          <ul className="max-w-prose list-disc space-y-1 pl-5">
             <li>If the recorded one is right, there is nothing to do.</li>
             <li>If the provider corrected it, enter the correcting invoice under its own reference.</li>
             <li>If it is another account’s invoice, name that account.</li>

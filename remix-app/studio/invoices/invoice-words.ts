@@ -16,8 +16,13 @@ export function invoiceFacts(
     ["Amount", `${invoice.amountUsd} USD`],
     ["Issued on", invoice.issuedOn],
     ["Period", periodOf(invoice)],
-    ["Reviewed at", invoice.reviewedAt],
+    ["Reviewed at", momentInWords(invoice.reviewedAt)],
   ];
+}
+
+/** To the second; empty where there is none. */
+export function momentInWords(at: string): string {
+  return at && `${at.slice(0, 19).replace("T", " ")} UTC`;
 }
 
 function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {

@@ -40,7 +40,7 @@ export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotat
       {keys.map((key) => {
         const live = key.state === "active" || key.state === "replaced";
         return (
-          <li key={key.id} className="space-y-2 border-line py-3.5 not-first:border-t">
+          <li key={key.id} className="space-y-2 border-line py-4 not-first:border-t first:pt-0 last:pb-0">
             <div className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
               <p className={live ? "min-w-0 font-medium" : "min-w-0 text-muted"}>
                 {key.name} {states[key.state] ? <span className="text-muted">({states[key.state]})</span> : null}

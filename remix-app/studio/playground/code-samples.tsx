@@ -1,3 +1,4 @@
+import { ChevronRight } from "lucide-react";
 import { Snippet } from "../../ui/snippet.tsx";
 import type { CodeSample } from "./request-code.ts";
 
@@ -12,8 +13,11 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
         The present request. Programs use a key of this workspace, which they take from <code>GATEHOUSE_API_KEY</code>.
       </p>
       {samples.map(({ label, code }) => (
-        <details key={label} name="playground-code" className="border-line not-last:border-b">
-          <summary className="cursor-pointer rounded-button py-2 font-medium">{label}</summary>
+        <details key={label} name="playground-code" className="group border-line not-last:border-b">
+          <summary className="flex cursor-pointer items-center gap-1.5 rounded-button py-2 font-medium">
+            <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-90" />
+            {label}
+          </summary>
           <div className="pb-3">
             <Snippet label={label} code={code} />
           </div>

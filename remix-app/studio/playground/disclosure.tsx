@@ -1,3 +1,4 @@
+import { ChevronRight } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 
 /** What is seldom needed, behind its name. It opens where there is reason to, and closes for the reader alone. */
@@ -7,8 +8,11 @@ export function Disclosure({ label, open, children }: { label: string; open: boo
     if (open) setShown(true);
   }, [open]);
   return (
-    <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)} className="space-y-3">
-      <summary className="cursor-pointer rounded-button font-medium">{label}</summary>
+    <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)} className="group space-y-3">
+      <summary className="flex cursor-pointer items-center gap-1.5 rounded-button font-medium">
+        <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-90" />
+        {label}
+      </summary>
       {children}
     </details>
   );

@@ -35,7 +35,11 @@ export function RunList(props: { runs: RunSummary[]; runsPath: string; filtered:
         },
         {
           label: "Status",
-          cell: ({ status }) => <span className={status === "failed" ? "text-bad" : undefined}>{status}</span>,
+          cell: ({ status }) => (
+            <span className={`inline-block first-letter:uppercase ${status === "failed" ? "text-bad" : ""}`}>
+              {status}
+            </span>
+          ),
         },
         { label: "Tokens in", numeric: true, small: "hidden", cell: (run) => formatCount(run.inputTokens) },
         { label: "Tokens out", numeric: true, small: "hidden", cell: (run) => formatCount(run.outputTokens) },

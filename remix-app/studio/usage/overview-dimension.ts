@@ -4,6 +4,14 @@ import { z } from "zod";
 export const overviewDimensions = ["day", "model", "feature", "key", "app"] as const;
 export type OverviewDimension = (typeof overviewDimensions)[number];
 
+export const dimensionLabels: Record<OverviewDimension, string> = {
+  day: "Day",
+  model: "Model",
+  feature: "Feature",
+  key: "Key",
+  app: "App",
+};
+
 /** Reads the dimension off an address; days without one. */
 export function readDimension(url: URL): OverviewDimension {
   return z.enum(overviewDimensions).catch("day").parse(url.searchParams.get("by"));

@@ -29,6 +29,8 @@ export default defineConfig({
           globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
+          // They wait for mails and for the clock more than they work.
+          maxWorkers: 3,
           // Its files share nothing but clients, which are dear to load anew for each.
           isolate: false,
         },
@@ -45,6 +47,7 @@ export default defineConfig({
           maxWorkers: 4,
           // As in contract. No file leaves anything behind in its module's state, its environment or its clients.
           isolate: false,
+          expect: { poll: { timeout: 10_000 } },
         },
       },
       { test: { name: "fuzz", include: [fuzz], exclude: generated, globalSetup } },

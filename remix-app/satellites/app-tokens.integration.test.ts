@@ -80,7 +80,8 @@ test("a refresh answers the next pair, the same to 60 at once, and scopes never 
 
   const second = await begin();
   const answers = await Promise.all(Array.from({ length: 60 }, () => exchange({ refreshToken: second.refreshToken })));
-  expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(new Set(answers.map(({ body }) => JSON.stringify(body))).size).toBe(1);
   const next = answers[0]?.body as unknown as IssuedAppToken;
   expect(next.accessToken).not.toBe(second.accessToken);
   expect(aiCredentialKind(next.accessToken)).toBe("app_token");

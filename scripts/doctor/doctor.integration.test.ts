@@ -1,5 +1,8 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -105,6 +108,27 @@ test("a database whose record lacks the last migration is behind", async () => {
   } finally {
     await onStack(`drop database ${name} with (force)`);
   }
+});
+
+/** What Supabase's platform itself answers in the place of functions that it has not, or keeps callers from. */
+async function inPlaceOfFunctions(status: number, body: object) {
+  const server = createServer((_, response) =>
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),
+  );
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, close: () => server.close() };
+}
+
+test.each([
+  ["behind the platform's own check of tokens", 401, { code: 401, message: "Invalid JWT" }, "with verify_jwt off"],
+  ["not deployed", 404, { code: "NOT_FOUND" }, "deploy the functions"],
+])("functions that are %s", async (_, status, body, says) => {
+  const functions = await inPlaceOfFunctions(status, body);
+  const { said, code } = await doctor(["--env", configure({ AI_URL: functions.url })]);
+  functions.close();
+  expect(said).toContain(says);
+  expect(code).toBe(1);
 });
 
 test("a project that does not answer, and a file that is not there, are said in a line", async () => {

@@ -1,6 +1,6 @@
 import type { Env } from "../../remix-app/env.server.ts";
 import type { Configuration } from "./configuration.ts";
-import { type Finding, fail } from "./finding.ts";
+import { type Finding, fail, unseen } from "./finding.ts";
 import { checkMail } from "./mail-check.ts";
 import {
   checkAuthority,
@@ -20,7 +20,7 @@ export async function examine({ settings, local }: Configuration): Promise<Findi
   const { env, findings } = checkBoot(settings);
   // A local stack's secrets are its own, and are not in what it tells of itself.
   if (!local) findings.push(...checkSecrets(settings), ...checkFunctions(settings));
-  if (!env) return findings;
+  if (!env) return [...findings, unseen("project", "not asked: first mend what keeps the web server from starting")];
   findings.push(...(local ? [] : [...checkAddresses(env), ...checkFeatures(env)]));
   const keys = await checkKeys(env);
   findings.push(...keys);

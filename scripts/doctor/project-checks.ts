@@ -1,5 +1,6 @@
 import path from "node:path";
 import { z } from "zod";
+import { createAiKey } from "#shared/ai-key.ts";
 import type { Env } from "../../remix-app/env.server.ts";
 import { createServiceClient } from "../../remix-app/identity/service-client.ts";
 import { isTenantAddress } from "../../remix-app/oauth/microsoft-tenant.ts";
@@ -16,6 +17,7 @@ const backendSettings = z.looseObject({
   disable_signup: z.boolean().optional(),
 });
 const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string(), alg: z.string().optional() })) });
+const refused = z.object({ error: z.object({ code: z.string() }) });
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
 
 /** Whether the project answers, and takes both keys for what they are. Everything else about it needs this. */
@@ -186,20 +188,26 @@ export function judgeBotChallenge({ here, there }: { here: boolean; there: boole
   );
 }
 
-/** Whether the functions are there, and reach their database. */
+/**
+ * Whether the functions are there, and reach their database. It asks with a key that nobody has: well-formed, since
+ * others are refused without a look at the database; and it reads who refuses it, since the platform's own check of
+ * tokens says 401 too.
+ */
 export async function checkGateway(env: Env): Promise<Finding[]> {
-  const answer = await ask(`${env.AI_URL}/v1/models`, env.SUPABASE_PUBLISHABLE_KEY, {
-    authorization: "Bearer ttr_ai_none",
-  });
+  const { text } = await createAiKey();
+  const url = `${env.AI_URL}/v1/models`;
+  const answer = await ask(url, env.SUPABASE_PUBLISHABLE_KEY, { authorization: `Bearer ${text}` });
   if (answer === null)
     return [fail("gateway", `${env.AI_URL} does not answer: deploy the functions, or correct AI_URL.`)];
-  if (answer.status === 401) return [ok("gateway", `${env.AI_URL}/v1 answers, and refuses a key that is none`)];
+  const refusal = refused.safeParse(await answer.json().catch(() => undefined));
+  if (refusal.data?.error.code === "invalid_api_key")
+    return [ok("gateway", `${env.AI_URL}/v1 answers, and knows keys from the database`)];
   if (answer.status === 503)
     return [fail("gateway", "the functions do not reach their database: set GATEWAY_DB_URL, and the role's password.")];
   return [
     fail(
       "gateway",
-      `${env.AI_URL}/v1/models answered ${answer.status} to a key that is none: deploy the functions, with verify_jwt off.`,
+      `${url} answered ${answer.status} to a key that nobody has: deploy the functions, with verify_jwt off.`,
     ),
   ];
 }

@@ -51,6 +51,11 @@ test("what keeps the server from starting is a line each", () => {
   expect(failures(untenanted.findings)).toEqual([expect.stringContaining("MICROSOFT_TENANT")]);
 });
 
+test("a server for others that is in development is thought about", () => {
+  const found = checkAddresses(parseEnv({ ...complete, NODE_ENV: "development" }));
+  expect(found.map(({ level }) => level)).toEqual(["ok", "warn", "ok"]);
+});
+
 describe("addresses", () => {
   test.each([
     ["https", {}, []],

@@ -31,7 +31,7 @@ export function checkSecrets(settings: Settings): Finding[] {
   for (const { name, value } of given) {
     if (value.startsWith("example-only-"))
       findings.push(fail("secrets", `${name} holds the example's value: make one with \`openssl rand -base64 32\`.`));
-    else if (new Set(value).size < fewestDistinctCharacters)
+    else if (!isProjectKey(name) && new Set(value).size < fewestDistinctCharacters)
       findings.push(
         fail(
           "secrets",
@@ -71,6 +71,9 @@ export function checkAddresses(env: Env): Finding[] {
   const { protocol, hostname } = new URL(env.BASE_URL);
   const production = env.NODE_ENV === "production";
   const findings: Finding[] = [];
+  if (!production && !isLoopback(hostname)) {
+    findings.push(warn("address", `NODE_ENV is ${env.NODE_ENV}, and BASE_URL is ${env.BASE_URL}: set production.`));
+  }
   if (production && protocol !== "https:") {
     findings.push(
       isLoopback(hostname)

@@ -87,7 +87,7 @@ const accountsShown = 50;
 const entriesShown = 30;
 
 /**
- * Accounts whose email or name contains a text, or whose id it is.
+ * The account whose id or whole email a text is; where there is none, those whose email or name contains it.
  * @throws Response 503 UNAVAILABLE where it could not be asked
  */
 export async function searchAccounts(

@@ -1,40 +1,76 @@
 -- What the console reads of accounts. Who may read it is decided before: only our server calls these, for an
 -- infrastructure admin.
 
+create function private.account_named(term text) returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(
+    (select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null),
+    -- The backend keeps addresses in lower case, each once besides those of single sign-on.
+    (select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null)
+  )
+$$;
+comment on function private.account_named(text) is
+  'The account whose id or whole email a text is, by their indexes; null where there is none.';
+revoke execute on function private.account_named(text) from public, anon, authenticated;
+
+create function private.accounts_like(term text, most integer) returns setof uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.id
+  from auth.users a
+  left join public.profiles p on p.id = a.id
+  where a.deleted_at is null
+    and (position(lower(term) in lower(a.email)) > 0 or position(lower(term) in lower(p.display_name)) > 0)
+  order by a.email, a.id
+  limit most
+$$;
+comment on function private.accounts_like(text, integer) is
+  'Accounts whose email or name contains a text. It reads all accounts: the backend''s table takes no index of ours.';
+revoke execute on function private.accounts_like(text, integer) from public, anon, authenticated;
+
 -- Definer: accounts are the identity backend's, which the service role cannot read.
 create function private.search_accounts(term text, page_size integer default 50) returns jsonb
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select coalesce(jsonb_agg(jsonb_build_object(
-    'id', u.id,
-    'email', u.email,
-    'displayName', u.display_name,
-    'policy', private.required_mfa_state(u.raw_app_meta_data),
-    'banned', coalesce(u.banned_until > now(), false),
-    'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
-    'lastSignInAt', u.last_sign_in_at,
-    'createdAt', u.created_at
-  ) order by u.email, u.id), '[]')
-  from (
-    select a.id, a.email, p.display_name, a.raw_app_meta_data, a.banned_until, a.last_sign_in_at, a.created_at
-    from auth.users a
-    left join public.profiles p on p.id = a.id
-    where a.deleted_at is null
-      and (
-        position(lower(term) in lower(a.email)) > 0
-        or position(lower(term) in lower(p.display_name)) > 0
-        or a.id::text = lower(term)
-      )
-    order by a.email, a.id
-    limit page_size
-  ) u
+declare
+  named uuid := private.account_named(term);
+  found_ids uuid[];
+begin
+  if named is not null then
+    found_ids := array[named];
+  else
+    found_ids := array(select private.accounts_like(term, page_size));
+  end if;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'displayName', p.display_name,
+      'policy', private.required_mfa_state(u.raw_app_meta_data),
+      'banned', coalesce(u.banned_until > now(), false),
+      'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+      'lastSignInAt', u.last_sign_in_at,
+      'createdAt', u.created_at
+    ) order by u.email, u.id), '[]')
+    from auth.users u
+    left join public.profiles p on p.id = u.id
+    where u.id = any (found_ids)
+  );
+end
 $$;
 comment on function private.search_accounts(text, integer) is
-  'Accounts whose email or name contains a text, or whose id it is: [{ id, email, displayName, policy, banned, '
-  'authenticators, lastSignInAt, createdAt }].';
+  'The account whose id or whole email a text is; where there is none, those whose email or name contains it: '
+  '[{ id, email, displayName, policy, banned, authenticators, lastSignInAt, createdAt }].';
 revoke execute on function private.search_accounts(text, integer) from public, anon, authenticated;
 grant execute on function private.search_accounts(text, integer) to service_role;
 

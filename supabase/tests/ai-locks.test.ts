@@ -1,0 +1,98 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  addKey,
+  admitAll,
+  admitAlone,
+  type Begun,
+  books,
+  chatCall,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+  type Tenant,
+} from "./ai-fixtures.ts";
+import type { Database } from "./database.ts";
+
+let db: Database;
+let close: () => Promise<void>;
+beforeAll(() => {
+  ({ db, close } = openPool(30));
+});
+afterAll(() => close());
+
+const shuffled = <Each>(all: readonly Each[]) => all.toSorted(() => Math.random() - 0.5);
+
+// Nobody here gives up on a lock: were the order of locks wrong anywhere, Postgres would find a deadlock and say so.
+test("whatever changes the same rows gets through, 90 at once, and the books agree", { timeout: 60_000 }, async () => {
+  const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
+  const tenants = await Promise.all(
+    (["workspace", "member", "workspace"] as const).map((payer) =>
+      createTenant(db, { payer, credits: "100000", plan: { requestsPerMinute: 100_000 }, key: limits }),
+    ),
+  );
+  const callers = await Promise.all(
+    tenants.flatMap((tenant) =>
+      [tenant, tenant].map(async () => ({ ...tenant, keyHash: (await addKey(db, tenant, limits)).hash })),
+    ),
+  );
+  const calls = (count: number) =>
+    Array.from({ length: count }, () => chatCall(shuffled(callers)[0] as Tenant, { run_tail: tail() }));
+  const tail = () => randomUUID().slice(-17);
+  const first = (await Promise.all(Array.from({ length: 6 }, () => admitAll(db, calls(20))))).flat();
+  expect(first.filter(({ refused }) => refused)).toEqual([]);
+
+  const [left, swept, lost, ended] = [first.slice(0, 30), first.slice(30, 60), first.slice(60, 80), first.slice(80)];
+  await db.query("update ai.runs set touched_at = now() - interval '1 minute' where id = any ($1)", [
+    swept.map(({ run_id }) => run_id),
+  ]);
+  const settleAll = (runs: readonly Begun[]) =>
+    settle(
+      db,
+      runs.map((run) => outcome(run)),
+    );
+  const work: (() => Promise<unknown>)[] = [
+    ...Array.from({ length: 20 }, () => () => admitAll(db, calls(8)).then(settleAll)),
+    ...Array.from({ length: 20 }, () => () => admitAlone(db, calls(1)[0]).then(settleAll)),
+    ...left.slice(0, 15).map(({ created_at, run_id: id }) => () => {
+      const step = { created_at, id, input_bytes: 300, output_limit: 100 };
+      return db.query("select ai.extend_run($1)", [JSON.stringify(step)]);
+    }),
+    ...Array.from({ length: 4 }, () => () => settleAll(shuffled(ended))),
+    ...Array.from({ length: 6 }, () => () => db.query("select ai.sweep_runs()")),
+    ...Array.from({ length: 10 }, (_, part) => () => {
+      const tails = lost.slice(part * 2, part * 2 + 2).map(({ run_id }) => run_id.slice(-17));
+      return db.query("select ai.give_back_runs($1)", [JSON.stringify(tails)]);
+    }),
+    ...tenants.flatMap(({ workspaceId, keyId }) => [
+      () => db.query("select ai.set_budget('workspace', $1, $1, 500)", [workspaceId]),
+      () => db.query("select ai.set_budget('key', $2, $1, 900)", [workspaceId, keyId]),
+      () => db.query("select ai.set_budget('key', $2, $1, null)", [workspaceId, keyId]),
+    ]),
+    ...tenants.map(({ model }) => () => {
+      const sql = `insert into ai.model_prices
+        (model_id, provider_id, min_input_tokens, input_usd_per_million, output_usd_per_million)
+        values ($1, 'demo', 100000, 1, 1)`;
+      return db.query(sql, [model]);
+    }),
+    ...tenants.map(({ workspaceId }) => () => {
+      const sql = "update public.workspaces set name = 'Renamed' where id = $1";
+      return db.query(sql, [workspaceId]);
+    }),
+  ];
+  expect(work.length).toBeGreaterThanOrEqual(90);
+  await Promise.all(shuffled(work).map((each) => each()));
+
+  await settleAll(left);
+  // The truth of what the sweeper closed.
+  await settleAll(swept);
+  for (const tenant of tenants) {
+    const { balance, ledger, reserved, used, runs, open } = await books(db, tenant);
+    expect({ balance, reserved, used, open }).toEqual({ balance: ledger, reserved: "0.00000000", used: runs, open: 0 });
+  }
+  const held = await db.query("select from ai.budgets where workspace_id = any ($1) and reserved_usd <> 0", [
+    tenants.map(({ workspaceId }) => workspaceId),
+  ]);
+  expect(held).toHaveLength(0);
+});

@@ -242,6 +242,8 @@ create function ai.begin_run(call jsonb) returns jsonb
   set plan_cache_mode = force_generic_plan
   -- Nor on how few rows there were when they were made: rows are found by key here.
   set enable_seqscan = off
+  -- A plan that has to read a table after all looks so dear by that that it would be compiled, at every call.
+  set jit = off
   -- For each lock; begin_in_time looks at all of them together.
   set lock_timeout = '1s'
 as $$

@@ -270,6 +270,7 @@ create function ai.end_runs(outcomes jsonb, untouched_since timestamptz default 
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set jit = off
 as $$
 declare
   said ai.outcome[];

@@ -18,9 +18,20 @@ export default defineConfig({
           include: ["**/*.test.{ts,tsx}"],
           exclude: [...generated, sql, contract, integration, fault, fuzz],
           maxWorkers: 2,
+          testTimeout: 20_000,
         },
       },
-      { test: { name: "sql", include: [sql], exclude: generated, globalSetup, maxWorkers: 2 } },
+      {
+        test: {
+          name: "sql",
+          include: [sql],
+          exclude: generated,
+          globalSetup,
+          maxWorkers: 2,
+          // Each of its files has a connection and its transactions to itself.
+          isolate: false,
+        },
+      },
       {
         test: {
           name: "contract",

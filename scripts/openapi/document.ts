@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { Answer, Credential, Operation } from "../../supabase/functions/_shared/operation.ts";
+import { explain, fieldWords } from "./field-words.ts";
 import { type JsonSchema, jsonSchemaOf } from "./schema.ts";
 
 /** How an area's refusals look, and which of them any of its operations may answer. */
@@ -27,6 +28,7 @@ export interface Area {
 }
 
 const exampleId = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+const retryHeader = { "Retry-After": { $ref: "#/components/headers/RetryAfter" } };
 const requestIdHeader = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
 
 /** The OpenAPI 3.1 document of an area. */
@@ -59,7 +61,10 @@ export function documentOf({ info, servers, securitySchemes, operations }: Area)
     components: {
       schemas: sorted(schemas),
       responses: sorted(refusals),
-      headers: { RequestId: { description: "Names this call. Quote it to support.", schema: { type: "string" } } },
+      headers: {
+        RequestId: { description: "Names this call. Quote it to support.", schema: { type: "string" } },
+        RetryAfter: { description: "Seconds to wait before asking again.", schema: { type: "integer" } },
+      },
       securitySchemes,
     },
   };
@@ -82,7 +87,7 @@ function named(place: "query" | "header", schema: z.ZodObject | undefined): obje
     properties?: Record<string, JsonSchema>;
     required?: string[];
   };
-  return Object.entries(properties).map(([name, { description, ...itself }]) => ({
+  return Object.entries(properties).map(([name, { description = fieldWords[name], ...itself }]) => ({
     name,
     in: place,
     required: required.includes(name),
@@ -142,7 +147,7 @@ function refusalsOf(
         .join("-");
       refusals[name] ??= {
         description: some.map(({ style, code }) => `${code}: ${style.meaningOf(code)}`).join(" "),
-        headers: requestIdHeader,
+        headers: status === 429 ? { ...requestIdHeader, ...retryHeader } : requestIdHeader,
         content: Object.fromEntries(
           byStyle.map(([style, its]) => [
             style.contentType,
@@ -165,7 +170,7 @@ function sorted<Value>(record: Record<string, Value>): Record<string, Value> {
 }
 
 function component(name: string, schema: JsonSchema, schemas: Record<string, JsonSchema>): JsonSchema {
-  schemas[name] = schema;
+  schemas[name] = explain(schema);
   return { $ref: `#/components/schemas/${name}` };
 }
 

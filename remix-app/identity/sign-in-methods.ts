@@ -50,12 +50,18 @@ export async function readSignInMethods(context: AppLoadContext, userId: string)
 }
 
 /**
- * The identities of an account, and which may go: what must remain is a password, a passkey, or a provider that is on.
+ * The identities of an account, and which may go.
  * @throws Response 503 UNAVAILABLE
  */
 export async function listIdentities(context: AppLoadContext, user: User): Promise<LinkedIdentity[]> {
-  const { env } = context;
-  const { password, passkeys, identities } = await readSignInMethods(context, user.id);
+  return withUnlinkable(context, await readSignInMethods(context, user.id));
+}
+
+/** Which of an account's identities may go: what must remain is a password, a passkey, or a provider that is on. */
+export function withUnlinkable(
+  { env }: Pick<AppLoadContext, "env">,
+  { password, passkeys, identities }: SignInMethods,
+): LinkedIdentity[] {
   const isUsable = (provider: string) => (env.OAUTH_PROVIDERS as readonly string[]).includes(provider);
   const usable = Number(password) + passkeys + identities.filter(({ provider }) => isUsable(provider)).length;
   return identities.map((found) => ({

@@ -1,42 +1,39 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { Factor } from "@supabase/supabase-js";
+import { z } from "zod";
+import { utcText } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
-
-/** An authenticator app of an account. */
-export interface Authenticator {
-  id: string;
-  name: string;
-  verified: boolean;
-  createdAt: string;
-  /** When a code of it was last asked for. */
-  lastUsedAt: string | null;
-}
+import { createServiceClient } from "../identity/service-client.ts";
 
 export const defaultName = "Authenticator app";
+
+const authenticator = z.object({
+  id: z.uuid(),
+  name: z
+    .string()
+    .nullable()
+    .transform((name) => name || defaultName),
+  verified: z.boolean(),
+  createdAt: utcText,
+  /** When a code of it was last asked for. */
+  lastUsedAt: utcText.nullable(),
+});
+const authenticators = z.array(authenticator);
+
+/** An authenticator app of an account. */
+export type Authenticator = z.infer<typeof authenticator>;
 
 /**
  * The authenticator apps of the signed-in user, the one that was used last first; those whose enrollment was never
  * finished too.
- * @throws Response 503 AUTH_UNAVAILABLE where the identity backend did not say
+ * @throws Response 503 AUTH_UNAVAILABLE where the database did not say
  */
-export async function listAuthenticators({ session, requestId }: AppLoadContext): Promise<Authenticator[]> {
+export async function listAuthenticators({ env, session, requestId }: AppLoadContext): Promise<Authenticator[]> {
   if (session.auth.status !== "authenticated") return [];
-  const { data, error } = await session.mailClient().auth.getUser(session.auth.accessToken);
-  if (error) throw problem("AUTH_UNAVAILABLE", { requestId });
-  return (data.user.factors ?? [])
-    .filter((factor) => factor.factor_type === "totp")
-    .map(authenticatorOf)
-    .sort((one, other) => (other.lastUsedAt ?? "").localeCompare(one.lastUsedAt ?? ""));
-}
-
-function authenticatorOf(factor: Factor): Authenticator {
-  // In the backend's answers and not in the client's types.
-  const { last_challenged_at } = factor as Factor & { last_challenged_at?: string | null };
-  return {
-    id: factor.id,
-    name: factor.friendly_name || defaultName,
-    verified: factor.status === "verified",
-    createdAt: factor.created_at,
-    lastUsedAt: last_challenged_at ?? null,
-  };
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("account_authenticators", { subject_id: session.auth.claims.sub });
+  const found = authenticators.safeParse(data);
+  if (!error && found.success) return found.data;
+  console.error(`error request=${requestId} the authenticators could not be read: ${error?.code ?? "answer"}`);
+  throw problem("AUTH_UNAVAILABLE", { requestId });
 }

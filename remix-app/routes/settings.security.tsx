@@ -3,14 +3,14 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../activity/list-events.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { listSessions } from "../identity/account-sessions.ts";
-import { hasPassword } from "../identity/change-password.ts";
+import { readSignInMethods } from "../identity/sign-in-methods.ts";
 import { requireUser } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { recoveryState } from "../mfa/recovery-codes.ts";
 import { readPasskeysOverview } from "../passkeys/overview.ts";
 import { AuthenticatorsCard } from "../settings/authenticators-card.tsx";
 import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
-import { readLinkedAccounts } from "../settings/linked-accounts.ts";
+import { linkedAccountsOf } from "../settings/linked-accounts.ts";
 import { LinkedAccountsCard } from "../settings/linked-accounts-card.tsx";
 import { PasskeysCard } from "../settings/passkeys-card.tsx";
 import { PasswordCard } from "../settings/password-card.tsx";
@@ -29,24 +29,22 @@ const eventsShown = 5;
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const [passwordExists, passkeys, authenticators, recoveryCodes, linkedAccounts, sessions, activity] =
-    await Promise.all([
-      hasPassword(context, user.id),
-      readPasskeysOverview(context, user),
-      listAuthenticators(context),
-      recoveryState(context, user),
-      readLinkedAccounts(context, user),
-      listSessions(context, user),
-      listEvents(user, { limit: eventsShown, requestId: context.requestId }),
-    ]);
+  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
+    readSignInMethods(context, user.id),
+    readPasskeysOverview(context, user),
+    listAuthenticators(context),
+    recoveryState(context, user),
+    listSessions(context, user),
+    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+  ]);
   return {
     user: { email: user.email, displayName: user.displayName },
     notice: takeNotice(context),
-    passwordExists,
+    passwordExists: methods.password,
     passkeys,
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
-    linkedAccounts,
+    linkedAccounts: linkedAccountsOf(context, methods),
     sessions,
     activity,
   };

@@ -1,6 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { type LinkedIdentity, listIdentities } from "../identity/sign-in-methods.ts";
-import type { User } from "../identity/user.ts";
+import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../identity/sign-in-methods.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { configuredProviders, providerLabel } from "../oauth/providers.ts";
 import { type LinkNotice, takeLinkResult } from "./link-result.ts";
@@ -19,12 +18,9 @@ export interface LinkedAccounts {
   notice: LinkNotice | null;
 }
 
-/**
- * What the linked-accounts card shows; lets its forms lead to the providers.
- * @throws Response 503 UNAVAILABLE
- */
-export async function readLinkedAccounts(context: AppLoadContext, user: User): Promise<LinkedAccounts> {
-  const identities = await listIdentities(context, user);
+/** What the linked-accounts card shows of the ways into an account; lets its forms lead to the providers. */
+export function linkedAccountsOf(context: AppLoadContext, methods: SignInMethods): LinkedAccounts {
+  const identities = withUnlinkable(context, methods);
   allowProviderPages(context);
   const offered = configuredProviders(context.env).map(({ name }): string => name);
   const linked = identities.map(({ provider }) => provider).filter((name) => name !== "email" && name !== "phone");

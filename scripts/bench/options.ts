@@ -54,7 +54,7 @@ const full: Plan = {
   streams: { count: 50, staggerMs: 40 },
   leaving: { count: 50, staggerMs: 10, leaveAfter: 10 },
   reports: { runs: 1_000_000, days: 365, readings: 15 },
-  pages: { readings: 200 },
+  pages: { readings: 300 },
 };
 
 const quick: Plan = {
@@ -67,7 +67,7 @@ const quick: Plan = {
   closedLoop: { connections: [16, 64], durationMs: 2_000 },
   streams: { count: 50, staggerMs: 20 },
   reports: { runs: 40_000, days: 365, readings: 7 },
-  pages: { readings: 50 },
+  pages: { readings: 75 },
 };
 
 export const planOf = (options: Pick<Options, "quick">): Plan => (options.quick ? quick : full);

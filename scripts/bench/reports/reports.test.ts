@@ -7,7 +7,7 @@ const verdicts = (runs: number, ms: number) =>
     runs,
     days: 365,
     usage: { tookMs: [ms], rows: 1, bytes: 1 },
-    overview: { inAllMs: [ms], ownMs: [1], identityCalls: 0, dataCalls: 1 },
+    overview: { inAllMs: [ms], cpuMs: [], ownMs: [1], identityCalls: 0, dataCalls: 1 },
   }).map(verdictOf);
 
 test("reports are judged over a million runs, and over fewer only where they are too slow already", () => {

@@ -29,7 +29,7 @@ export async function measureWebReports(given: Given & { client: pg.Client }): P
     const cookie = await keepSession(await signIn(stack, demo));
     return measureReports({
       ...given,
-      readPage: (path, readings) => timeReads(web, { path, cookie, readings }),
+      readPage: (path, readings) => timeReads(web, { path, cookie, readings, warmUp: Math.ceil(readings / 4) }),
     });
   });
 }

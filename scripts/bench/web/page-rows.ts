@@ -1,5 +1,5 @@
 import type { Row } from "../report/rows.ts";
-import { median, quantile } from "../statistics.ts";
+import { median, quantile, spread } from "../statistics.ts";
 import type { PageMeasurements } from "./pages.ts";
 
 /** What the pages say, beside design.md's goals. */
@@ -24,7 +24,8 @@ export function pageRows({ page, session, switches, refreshes, signInScriptBytes
       samples: [median(page.ownMs)],
       note:
         `p99 ${quantile(page.ownMs, 0.99).toFixed(2)}; with the Data API ${median(page.inAllMs).toFixed(2)}; ` +
-        `/api/v1/auth/session ${median(session.ownMs).toFixed(2)}`,
+        `CPU time a page ${spread(page.cpuMs, 2)}; ` +
+        `/api/v1/auth/session ${median(session.ownMs).toFixed(2)}, CPU time ${spread(session.cpuMs, 2)}`,
     },
     {
       ...count,

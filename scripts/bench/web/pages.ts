@@ -30,9 +30,10 @@ export async function measurePages(options: {
   const { stack, web, readings, keepSession, expired } = options;
   const [ada, bob] = await Promise.all([createPerson(stack), createPerson(stack)]);
   const cookie = await keepSession(await signIn(stack, ada));
+  const warmUp = 2 * readings;
   return {
-    page: await timeReads(web, { path: "/workspaces", cookie, readings }),
-    session: await timeReads(web, { path: "/api/v1/auth/session", cookie, readings }),
+    page: await timeReads(web, { path: "/workspaces", cookie, readings, warmUp }),
+    session: await timeReads(web, { path: "/api/v1/auth/session", cookie, readings, warmUp }),
     switches: await countSwitches(web, { cookie: await keepSession(await signIn(stack, ada)), ada, bob }),
     refreshes: await countRefreshes(web, await keepSession(await expired(await signIn(stack, ada)))),
     signInScriptBytes: await weighScripts(web.url, "/login"),

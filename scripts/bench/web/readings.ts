@@ -1,31 +1,52 @@
 import { Agent, request } from "node:http";
+import { readTree } from "../process-tree.ts";
 import { busyMs, type TracedWeb, toIdentity } from "./traced-web.ts";
 
-/** Readings of one page. `ownMs` is what is left of each without the time in which the backend was waited for. */
-export type Readings = { ownMs: number[]; inAllMs: number[]; identityCalls: number; dataCalls: number };
+/**
+ * Readings of one page. `ownMs` is what is left of each without the time in which the backend was waited for; `cpuMs`
+ * the CPU time of the web server's process for one reading, work done while the backend was waited for included, by
+ * rounds; empty where the system does not tell.
+ */
+export type Readings = {
+  ownMs: number[];
+  inAllMs: number[];
+  cpuMs: number[];
+  identityCalls: number;
+  dataCalls: number;
+};
+
+const rounds = 3;
 
 /**
  * Reads a page again and again on one connection, to the last byte, once warm.
+ * @param given.warmUp readings before those that count: V8 compiles meanwhile, on threads of the same process
  * @returns with the times the most calls that one reading made
  * @throws Error where it is not answered with 200
  */
 export async function timeReads(
-  { url, takeCalls }: Pick<TracedWeb, "url" | "takeCalls">,
-  { path, cookie, readings }: { path: string; cookie: string; readings: number },
+  web: Pick<TracedWeb, "url" | "pid" | "takeCalls">,
+  given: { path: string; cookie: string; readings: number; warmUp: number },
 ): Promise<Readings> {
-  const warmUp = Math.ceil(readings / 4);
+  const { path, cookie, readings, warmUp } = given;
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const seen: Readings = { ownMs: [], inAllMs: [], identityCalls: 0, dataCalls: 0 };
+  const seen: Readings = { ownMs: [], inAllMs: [], cpuMs: [], identityCalls: 0, dataCalls: 0 };
+  const url = new URL(path, web.url);
   try {
-    for (let reading = 0; reading < warmUp + readings; reading += 1) {
-      await takeCalls();
-      const tookMs = await read(new URL(path, url), { agent, cookie });
-      const calls = await takeCalls();
-      if (reading < warmUp) continue;
-      seen.inAllMs.push(tookMs);
-      seen.ownMs.push(tookMs - busyMs(calls));
-      seen.identityCalls = Math.max(seen.identityCalls, calls.filter(toIdentity).length);
-      seen.dataCalls = Math.max(seen.dataCalls, calls.filter((call) => !toIdentity(call)).length);
+    for (let reading = 0; reading < warmUp; reading += 1) await read(url, { agent, cookie });
+    await web.takeCalls();
+    for (let round = 0; round < rounds; round += 1) {
+      const before = readTree(web.pid)?.cpuMs;
+      const inRound = Math.ceil(readings / rounds);
+      for (let reading = 0; reading < inRound; reading += 1) {
+        const tookMs = await read(url, { agent, cookie });
+        const calls = await web.takeCalls();
+        seen.inAllMs.push(tookMs);
+        seen.ownMs.push(tookMs - busyMs(calls));
+        seen.identityCalls = Math.max(seen.identityCalls, calls.filter(toIdentity).length);
+        seen.dataCalls = Math.max(seen.dataCalls, calls.filter((call) => !toIdentity(call)).length);
+      }
+      const after = readTree(web.pid)?.cpuMs;
+      if (before !== undefined && after !== undefined) seen.cpuMs.push((after - before) / inRound);
     }
   } finally {
     agent.destroy();

@@ -13,7 +13,7 @@ const calls = z.array(z.object({ method: z.string(), path: z.string(), beganMs: 
 export type BackendCall = z.infer<typeof calls>[number];
 
 /** A web server of the bench's own on the stack's project, in production mode, that tells of its backend calls. */
-export type TracedWeb = Pick<ServiceProcess, "url" | "stop"> & {
+export type TracedWeb = Pick<ServiceProcess, "url" | "pid" | "stop"> & {
   /** The calls since the last time it was asked. */
   takeCalls: () => Promise<BackendCall[]>;
 };
@@ -38,6 +38,7 @@ export async function startTracedWeb({ supabase }: Stack, vault: Record<string, 
   });
   return {
     url: web.url,
+    pid: web.pid,
     stop: web.stop,
     takeCalls: async () => calls.parse(await web.ask("calls")),
   };

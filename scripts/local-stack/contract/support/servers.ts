@@ -93,7 +93,7 @@ export async function startServer(
   const child = spawn(binary ?? process.execPath, binary ? [] : [ours], {
     stdio: ["ignore", "pipe", "pipe"],
     ...(binary ? { cwd: path.dirname(binary) } : {}),
-    env: { NODE_ENV: "test", ...inherited(), ...baseEnvironment(surroundings, port), ...changes },
+    env: { NODE_ENV: "test", PATH: process.env.PATH, ...baseEnvironment(surroundings, port), ...changes },
   });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) {
@@ -107,12 +107,6 @@ export async function startServer(
     throw new Error(`The identity server did not become healthy:\n${said}`);
   }
   return { url, stop: () => stop(child) };
-}
-
-/** What of our own environment a server gets. */
-function inherited(): Record<string, string | undefined> {
-  const { PATH, NODE_COMPILE_CACHE } = process.env;
-  return { PATH, ...(NODE_COMPILE_CACHE ? { NODE_COMPILE_CACHE } : {}) };
 }
 
 async function becomesHealthy(child: ChildProcess, url: string): Promise<boolean> {

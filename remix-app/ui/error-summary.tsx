@@ -27,7 +27,7 @@ export function ErrorSummary({ id, form, fields }: { id: string; form: string[] 
       tabIndex={-1}
       // biome-ignore lint/a11y/noAutofocus: the answer to a form that failed begins at what is wrong with it
       autoFocus
-      className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3"
+      className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3 outline-accent outline-offset-2 focus:outline-2"
     >
       <CircleAlert aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-bad" />
       <ul className="min-w-0 space-y-1">

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
+import { permissionWords } from "./permission-words.ts";
 
 export const workspacePermissions = [
   "manage_workspace_settings",
@@ -101,6 +102,6 @@ export async function requireWorkspacePermission(
 ): Promise<{ user: User; workspace: WorkspaceAccess }> {
   const found = await requireWorkspace(context, options);
   if (found.workspace.permissions.includes(options.permission)) return found;
-  const detail = `Your role in this workspace does not allow this. Ask an owner for “${options.permission}”.`;
+  const detail = `Your role in this workspace does not allow this. Ask an owner for “${permissionWords[options.permission].name}”.`;
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }

@@ -37,7 +37,8 @@ export type Plan = {
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
   closedLoop: { connections: readonly number[]; durationMs: number };
-  streams: { count: number; staggerMs: number };
+  /** After some that do not count. */
+  streams: { count: number; staggerMs: number; warmUp: number };
   leaving: { count: number; staggerMs: number; leaveAfter: number };
   /** Runs of one workspace that reports are read over, and the days they are spread over. */
   reports: { runs: number; days: number; readings: number };
@@ -51,7 +52,7 @@ const full: Plan = {
   warmUpMs: 1_000,
   openLoop: { perSecond: 200, durationMs: 6_000 },
   closedLoop: { connections: [16, 64], durationMs: 5_000 },
-  streams: { count: 50, staggerMs: 40 },
+  streams: { count: 50, staggerMs: 40, warmUp: 10 },
   leaving: { count: 50, staggerMs: 10, leaveAfter: 10 },
   reports: { runs: 1_000_000, days: 365, readings: 15 },
   pages: { readings: 300 },
@@ -65,7 +66,7 @@ const quick: Plan = {
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 3_000 },
   closedLoop: { connections: [16, 64], durationMs: 2_000 },
-  streams: { count: 50, staggerMs: 20 },
+  streams: { count: 50, staggerMs: 20, warmUp: 10 },
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75 },
 };

@@ -119,8 +119,12 @@ async function measureStreams(
   { plan, upstream, signal }: RoundContext,
   { target, round }: { target: Target; round: number },
 ): Promise<StreamSample> {
-  const { count, staggerMs } = plan.streams;
-  const names = Array.from({ length: count }, (_, index) => `${target.name}-${round}-${index}`);
+  const { count, staggerMs, warmUp } = plan.streams;
+  const named = (what: string, length: number) =>
+    Array.from({ length }, (_, index) => `${target.name}-${round}-${what}${index}`);
+  // What streams go through has run before, as what whole answers do has.
+  await runStreams({ call: target.spread, names: named("warm-up-", warmUp), staggerMs: 0 }, signal);
+  const names = named("", count);
   const { streams, delaysMs } = await runStreams({ call: target.spread, names, staggerMs }, signal);
   const { streams: sent } = await readUpstream(upstream);
   const firstMs = streams.flatMap((stream) => stream.firstMs ?? []);

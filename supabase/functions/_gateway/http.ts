@@ -64,20 +64,19 @@ async function dispatch(routes: readonly Route[], request: Request, requestId: s
   const { pathname } = new URL(request.url);
   const matching = routes.filter(({ path }) => path.test(pathname));
   if (matching.length === 0) throw new GatewayError("not_found");
-  const allowed = matching.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
-  const allow = [...allowed, "OPTIONS"].join(", ");
-  if (request.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow } });
   const method = request.method === "HEAD" ? "GET" : request.method;
   const route = matching.find((each) => each.method === method);
-  if (!route) {
-    throw new GatewayError("invalid_request", {
-      status: 405,
-      message: "This method is not allowed here.",
-      headers: { allow },
-    });
-  }
+  if (!route) return refuseMethod(matching, request.method);
   const response = await route.handle({ request, requestId, path: pathname, params: paramsOf(route.path, pathname) });
   return request.method === "HEAD" ? new Response(null, response) : response;
+}
+
+/** @throws GatewayError 405 for any method but OPTIONS */
+function refuseMethod(matching: readonly Route[], method: string): Response {
+  const allowed = matching.flatMap((each) => (each.method === "GET" ? ["GET", "HEAD"] : [each.method]));
+  const headers = { allow: [...allowed, "OPTIONS"].join(", ") };
+  if (method === "OPTIONS") return new Response(null, { status: 204, headers });
+  throw new GatewayError("invalid_request", { status: 405, message: "This method is not allowed here.", headers });
 }
 
 function paramsOf(path: RegExp, pathname: string): Record<string, string | undefined> {

@@ -41,8 +41,9 @@ export function usageCostUsd(prices: readonly PriceTier[], counts: TokenCounts):
     [audioOutput, tier.audio_output ?? tier.output],
   ];
   const sum = parts
+    .filter(([tokens]) => tokens !== 0)
     .map(([tokens, price]) => multiply({ units: BigInt(tokens), scale: 0 }, parseDecimal(price)))
-    .reduce(add);
+    .reduce(add, { units: 0n, scale: 0 });
   return multiply(sum, perMillion);
 }
 

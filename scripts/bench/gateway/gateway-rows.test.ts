@@ -4,7 +4,11 @@ import { curveShares } from "../statistics.ts";
 import { gatewayRows } from "./gateway-rows.ts";
 import type { GatewayMeasurements, ThroughputSample } from "./measurements.ts";
 
-const plan = { openLoop: { perSecond: 200, durationMs: 1 }, workspaces: 1_000, streams: { count: 50, staggerMs: 1, warmUp: 1 } };
+const plan = {
+  openLoop: { perSecond: 200, durationMs: 1 },
+  workspaces: 1_000,
+  streams: { count: 50, staggerMs: 1, warmUp: 1 },
+};
 
 /** A curve whose median and p99 are these. */
 const curve = (p50: number, p99: number) => curveShares.map((share) => (share < 0.99 ? p50 : p99));

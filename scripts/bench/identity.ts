@@ -28,7 +28,7 @@ const password = "correct horse battery staple";
 
 const own = process.env.GATEHOUSE_STACK
   ? undefined
-  : await startStack({ GOTRUE_PASSWORD_HASH_COST: String(bcryptCost) });
+  : await startStack({ GOTRUE_PASSWORD_HASH_COST: String(bcryptCost) }, { durable: true });
 if (own) process.env.GATEHOUSE_STACK = own.file;
 try {
   await measure(readStack());

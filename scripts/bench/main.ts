@@ -37,7 +37,7 @@ const complaints = busyWarning(machine);
 let stack: StartedStack | undefined;
 try {
   progress.begin("a stack");
-  stack = await startStack({}, { without, signal });
+  stack = await startStack({}, { without, signal, durable: true });
   await measure(stack);
 } catch (error) {
   progress.end();

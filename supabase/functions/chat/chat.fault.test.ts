@@ -8,7 +8,7 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 let stack: StartedStack;
 let tenant: GatewayTenant;
 beforeAll(async () => {
-  stack = await startStack();
+  stack = await startStack({}, { durable: true });
   process.env.GATEHOUSE_STACK = stack.file;
   tenant = await createGatewayTenant();
 });

@@ -60,3 +60,14 @@ test("a limit that falls may end others, and set new ones", () => {
   vi.advanceTimersByTime(120);
   expect(told).toEqual(["first", "second"]);
 });
+
+test("one whose work throws keeps no other from falling", () => {
+  const fall = vi.fn();
+  startTimeLimit(50, () => {
+    throw new Error("of this limit alone");
+  });
+  startTimeLimit(50, fall);
+  expect(() => vi.advanceTimersByTime(80)).toThrow("of this limit alone");
+  vi.advanceTimersByTime(50);
+  expect(fall).toHaveBeenCalledOnce();
+});

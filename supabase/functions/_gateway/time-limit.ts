@@ -30,11 +30,15 @@ export function startTimeLimit(limitMs: number, fall: () => void): TimeLimit {
 
 function look(): void {
   const now = performance.now();
-  for (const limit of watched) {
-    if (limit.fallsAt > now) continue;
-    watched.delete(limit);
-    limit.fall();
+  try {
+    for (const limit of watched) {
+      if (limit.fallsAt > now) continue;
+      watched.delete(limit);
+      limit.fall();
+    }
+  } finally {
+    // Whatever one of them throws, the others fall in their time.
+    looking = watched.size > 0;
+    if (looking) setTimeout(look, precisionMs);
   }
-  looking = watched.size > 0;
-  if (looking) setTimeout(look, precisionMs);
 }

@@ -66,9 +66,12 @@ describe("the route table", () => {
     },
   );
 
-  test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data"])("knows no %s", (pathname) => {
-    expect(judge({ method: "POST", pathname })).toEqual({ status: "not-found" });
-  });
+  test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data", "/api/v1/items/a%00b"])(
+    "knows no %s",
+    (pathname) => {
+      expect(judge({ method: "POST", pathname })).toEqual({ status: "not-found" });
+    },
+  );
 
   test.each([
     ["GET", "/logout", ["POST"]],

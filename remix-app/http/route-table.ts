@@ -42,6 +42,8 @@ const satelliteStartPath = "/satellite";
 export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side): Judge {
   const find = createRouteFinder(build.routes);
   return ({ pathname: asked, method }) => {
+    // Nothing has a name with NUL in it, and the database refuses to look for one.
+    if (asked.includes("%00")) return { status: "not-found" };
     if (side === "satellite" && asked === satelliteStartPath) return { status: "not-found" };
     const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { Usd } from "../../ui/money.tsx";
 import { percentOf } from "../costs/difference.ts";
 import { DifferenceText } from "../costs/difference-text.tsx";
@@ -15,28 +16,32 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
       <p className="text-muted">
         {firstDay} to {lastDay}, whole days of UTC.
       </p>
-      <dl className="grid grid-cols-[1fr_auto] gap-x-6 gap-y-2 sm:max-w-120">
-        <dt>Metered of the provider, all accounts</dt>
-        <dd className="text-right">
+      <dl className="space-y-2 sm:max-w-120">
+        <Row term="Metered of the provider, all accounts">
           <Usd amount={meteredUsd} />
-        </dd>
-        <dt>Imported of the account, {importedRecords === 1 ? "1 record" : `${importedRecords} records`}</dt>
-        <dd className="text-right">
+        </Row>
+        <Row term={`Imported of the account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`}`}>
           <Usd amount={importedUsd} />
-        </dd>
-        <dt className="font-medium">The invoice less what was imported</dt>
-        <dd className="text-right font-medium">
+        </Row>
+        <Row term="The invoice less what was imported" strong>
           <DifferenceText usd={importedDifferenceUsd} percent={percentOf(importedDifferenceUsd, importedUsd)} />
-        </dd>
+        </Row>
         {otherInvoices > 0 ? (
-          <>
-            <dt>{otherInvoices === 1 ? "Another invoice" : `${otherInvoices} other invoices`} of the account</dt>
-            <dd className="text-right">
-              <Usd amount={otherInvoicesUsd} />
-            </dd>
-          </>
+          <Row term={`${otherInvoices === 1 ? "Another invoice" : `${otherInvoices} other invoices`} of the account`}>
+            <Usd amount={otherInvoicesUsd} />
+          </Row>
         ) : null}
       </dl>
+    </div>
+  );
+}
+
+/** On one line where both fit, else the amount on the next. */
+function Row({ term, strong = false, children }: { term: string; strong?: boolean; children: ReactNode }) {
+  return (
+    <div className={`flex flex-wrap justify-between gap-x-6 ${strong ? "font-medium" : ""}`}>
+      <dt>{term}</dt>
+      <dd className="ml-auto text-right">{children}</dd>
     </div>
   );
 }

@@ -237,7 +237,7 @@ grant execute on function private.clear_expired_attempts() to service_role;
 do $$
 begin
   if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
-    perform cron.schedule('clear-expired-attempts', '5 minutes', 'select private.clear_expired_attempts()');
+    perform cron.schedule('clear-expired-attempts', '*/5 * * * *', 'select private.clear_expired_attempts()');
   end if;
 end
 $$;

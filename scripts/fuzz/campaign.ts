@@ -54,7 +54,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
   const arbitraries = new Map(targets.map((target) => [target, requestsOf(target, { ids: cast.ids, words })]));
   const counts = new Map<string, Map<string, number>>();
   const faults: string[] = [];
-  const coverage = createCoverage(targets, cast.credentials);
+  const coverage = createCoverage(targets, { credentials: cast.credentials, isFor });
   let requests = 0;
 
   async function ask([target, credential]: Pair, own: number): Promise<void> {
@@ -68,7 +68,10 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     };
     const begun = performance.now();
     const answer = await send(origins[target.at], { ...made, headers });
-    coverage.note({ target, credential, status: answer?.status, durationMs: performance.now() - begun });
+    const durationMs = performance.now() - begun;
+    // Where a page's data is asked for, 202 is how a redirect is said.
+    const status = target.surface === "page" && answer?.status === 202 ? 302 : answer?.status;
+    coverage.note({ target, credential, status, durationMs });
     const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
     const found = judge({ surface: target.surface, method: made.method, sent, ...(answer ? { answer } : {}) });
     const of = counts.get(target.name) ?? new Map<string, number>();
@@ -152,13 +155,13 @@ function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
 
 /** Whether a target is for that credential, whose requests get furthest there. */
-function isFor([target, { name }]: Pair): boolean {
+function isFor(target: Target, { name }: Credential): boolean {
   return fitting(target).includes(name);
 }
 
-function fitting({ surface, operation }: Target): readonly string[] {
+function fitting({ surface, path, operation }: Target): readonly string[] {
   if (surface === "gateway") return ["workspace key", "app key", "app token", "bearer"];
-  if (surface === "page") return ["cookie", "admin"];
+  if (surface === "page") return path.startsWith("/admin") ? ["admin"] : ["cookie"];
   const forApps = operation?.security.some((scheme) => "app" in scheme);
   return forApps ? ["app"] : ["cookie", "bearer", "app session"];
 }
@@ -169,7 +172,7 @@ function* untilServed(
   { members, served }: { members: readonly Credential[]; served: (credential: Credential) => boolean },
 ): Generator<Pair> {
   for (let round = 0; round < mostTries; round += 1) {
-    for (const pair of pairsOf(targets, members)) if (isFor(pair) && !served(pair[1])) yield pair;
+    for (const pair of pairsOf(targets, members)) if (isFor(...pair) && !served(pair[1])) yield pair;
   }
 }
 
@@ -179,7 +182,7 @@ function* forEver(
   { members, seed }: { members: readonly Credential[]; seed: number },
 ): Generator<Pair> {
   const all = pairsOf(targets, members);
-  const fit = all.filter(isFor);
+  const fit = all.filter((pair) => isFor(...pair));
   for (let round = 1; ; round += 1) {
     yield* shuffled(fit, seed + round);
     yield* shuffled(all, seed + round);

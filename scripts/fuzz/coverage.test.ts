@@ -7,9 +7,10 @@ const key = { name: "key", good: true };
 const home = { name: "GET /" };
 const login = { name: "POST /login" };
 const durationMs = 1;
+const isFor = () => true;
 
 test("a pair that was not asked is a gap and has a name, and so is a good credential without success", () => {
-  const coverage = createCoverage([home, login], [none, cookie]);
+  const coverage = createCoverage([home, login], { credentials: [none, cookie], isFor });
   expect(coverage.pairs()).toEqual({ asked: 0, all: 4 });
   expect(coverage.gaps()).toHaveLength(5);
   coverage.note({ target: home, credential: none, status: 401, durationMs });
@@ -23,23 +24,36 @@ test("a pair that was not asked is a gap and has a name, and so is a good creden
 });
 
 test("what is answered, but by no 2xx, is no success", () => {
-  const coverage = createCoverage([home], [key]);
+  const coverage = createCoverage([home], { credentials: [key], isFor });
   for (const status of [199, 300]) coverage.note({ target: home, credential: key, status, durationMs });
   expect(coverage.served(key)).toBe(false);
-  expect(coverage.gaps()).toEqual(["key, a good credential, was answered by no 2xx"]);
+  expect(coverage.gaps()).toEqual(["key, a good credential, was answered by no 2xx where it is called for"]);
   coverage.note({ target: home, credential: key, status: 200, durationMs });
   expect(coverage.served(key)).toBe(true);
   expect(coverage.gaps()).toEqual([]);
 });
 
+test("what a stranger gets too, or what is for another credential, is no success", () => {
+  const isForKey = (target: typeof home, { name }: typeof key) => target !== login || name === "key";
+  const coverage = createCoverage([home, login], { credentials: [none, cookie, key], isFor: isForKey });
+  coverage.note({ target: home, credential: none, status: 200, durationMs });
+  coverage.note({ target: login, credential: none, status: 401, durationMs });
+  for (const target of [home, login]) coverage.note({ target, credential: cookie, status: 200, durationMs });
+  expect(coverage.served(cookie)).toBe(false);
+  coverage.note({ target: home, credential: key, status: 200, durationMs });
+  expect(coverage.served(key)).toBe(false);
+  coverage.note({ target: login, credential: key, status: 200, durationMs });
+  expect([coverage.served(key), coverage.served(none)]).toEqual([true, false]);
+});
+
 test("no answer is asked, and no success", () => {
-  const coverage = createCoverage([home], [cookie]);
+  const coverage = createCoverage([home], { credentials: [cookie], isFor });
   coverage.note({ target: home, credential: cookie, status: undefined, durationMs });
-  expect(coverage.gaps()).toEqual(["cookie, a good credential, was answered by no 2xx"]);
+  expect(coverage.gaps()).toEqual(["cookie, a good credential, was answered by no 2xx where it is called for"]);
 });
 
 test("of each target the slowest answer is kept", () => {
-  const coverage = createCoverage([home, login], [none, cookie]);
+  const coverage = createCoverage([home, login], { credentials: [none, cookie], isFor });
   for (const [target, credential, took] of [
     [home, none, 5],
     [home, cookie, 9],

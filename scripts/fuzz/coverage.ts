@@ -14,7 +14,7 @@ export interface Coverage {
   note(asked: Asked): void;
   /** How many pairs of a target and a credential have been asked, and how many there are. */
   pairs(): { asked: number; all: number };
-  /** Whether a credential was ever answered by a 2xx. */
+  /** Whether a credential was ever answered by a 2xx where it is called for, and where strangers got none. */
   served(credential: Pick<Credential, "name">): boolean;
   /** Pairs that were never asked, and good credentials that never got anything. */
   gaps(): string[];
@@ -22,21 +22,35 @@ export interface Coverage {
   slowest(count: number): { name: string; durationMs: number }[];
 }
 
-/** Follows which targets are asked with which credentials, whether each good credential is one, and what takes long. */
-export function createCoverage(
-  targets: readonly Pick<Target, "name">[],
-  credentials: readonly Pick<Credential, "name" | "good">[],
+/**
+ * Follows which targets are asked with which credentials, whether each good credential is one, and what takes long.
+ * What anybody gets proves no credential: those that are none are to be asked with first.
+ * @param isFor whether a target is for that credential
+ */
+export function createCoverage<T extends Pick<Target, "name">, C extends Pick<Credential, "name" | "good">>(
+  targets: readonly T[],
+  { credentials, isFor }: { credentials: readonly C[]; isFor: (target: T, credential: C) => boolean },
 ): Coverage {
   const asked = new Set<string>();
+  const open = new Set<string>();
   const served = new Set<string>();
   const longest = new Map<string, { name: string; durationMs: number }>();
   const pair = (target: Asked["target"], credential: Asked["credential"]) => `${target.name} by ${credential.name}`;
   const all = targets.flatMap((target) => credentials.map((credential) => pair(target, credential)));
+  const strangers = new Set(credentials.filter(({ good }) => !good).map(({ name }) => name));
+  const fitting = new Set(
+    targets.flatMap((target) =>
+      credentials.filter((credential) => isFor(target, credential)).map((credential) => pair(target, credential)),
+    ),
+  );
   return {
     note({ target, credential, status, durationMs }) {
       const name = pair(target, credential);
       asked.add(name);
-      if (status !== undefined && status >= 200 && status < 300) served.add(credential.name);
+      if (status !== undefined && status >= 200 && status < 300) {
+        if (strangers.has(credential.name)) open.add(target.name);
+        else if (fitting.has(name) && !open.has(target.name)) served.add(credential.name);
+      }
       if (durationMs > (longest.get(target.name)?.durationMs ?? -1)) longest.set(target.name, { name, durationMs });
     },
     served: ({ name }) => served.has(name),
@@ -45,7 +59,7 @@ export function createCoverage(
       ...all.filter((name) => !asked.has(name)).map((name) => `${name} was not asked in the time`),
       ...credentials
         .filter(({ good, name }) => good && !served.has(name))
-        .map(({ name }) => `${name}, a good credential, was answered by no 2xx`),
+        .map(({ name }) => `${name}, a good credential, was answered by no 2xx where it is called for`),
     ],
     slowest: (count) => [...longest.values()].sort((a, b) => b.durationMs - a.durationMs).slice(0, count),
   };

@@ -33,14 +33,16 @@ async function tier(
   outcomes.push({ name, ...counts, seconds: (performance.now() - begin) / 1000, budgetSeconds });
 }
 
+/** A stack that does not start, or does not stop, is a failure of its own, and the tiers after it run all the same. */
+function failStack(error: unknown): undefined {
+  console.error(error);
+  outcomes.push({ name: "stack", passed: 0, failed: 1, seconds: 0, budgetSeconds: 0 });
+}
+
 const vitest = (project: string) => () => runVitest(project, { reportDir });
 
 // It waits for its build, and what comes before its first tier is one process at a time.
-const starting = startStack().catch((error: unknown) => {
-  console.error(error);
-  outcomes.push({ name: "stack", passed: 0, failed: 1, seconds: 0, budgetSeconds: 0 });
-  return undefined;
-});
+const starting = startStack().catch(failStack);
 
 await tier("types", { budgetSeconds: 45, run: () => runCheck("tsc", ["--noEmit"]) });
 await tier("lint", { budgetSeconds: 5, run: () => runCheck("biome", ["ci", "--error-on-warnings", "."]) });
@@ -58,7 +60,7 @@ if (stack) {
     // The last on this stack: what made-up requests leave there is in nobody's way.
     await tier("fuzz", { budgetSeconds: 60, run: vitest("fuzz") });
   } finally {
-    await stack.stop();
+    await stack.stop().catch(failStack);
   }
 }
 await Promise.all([

@@ -69,9 +69,9 @@ export async function runPlaywright({ reportDir }: { reportDir: string }): Promi
   return { passed: stats.expected, failed: orOne(stats.unexpected + stats.flaky + stats.skipped, code) };
 }
 
-const soakReport = z.object({ verdicts: z.array(z.object({ ok: z.boolean() })) });
+const soakReport = z.object({ verdicts: z.array(z.object({ ok: z.boolean() })).nonempty() });
 
-/** Two minutes of traffic with faults, and its audit: each check counts as a test. A run that leaves no report fails. */
+/** Two minutes of traffic with faults, and its audit: each check counts as a test. A run that leaves no report, or checks nothing, fails. */
 export async function runSoak({ reportDir, label }: { reportDir: string; label?: string }): Promise<Counts> {
   // The same choices each time, so that a failure is that of a change.
   const seed = 1;

@@ -64,8 +64,9 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
     ]);
     const first = await answersOf(asked, atOnce);
     const late = first.filter(({ ms }) => ms >= boundMs).map(({ asked }) => asked);
-    const answers = [...first.filter(({ ms }) => ms < boundMs), ...(await answersOf(late, fewAtOnce))];
-    const wrong = answers.filter(({ status, text, headers, ms }) => {
+    // Their time alone is judged anew: what they said, they said.
+    const again = await answersOf(late, fewAtOnce);
+    const wrong = [...first, ...again].filter(({ status, text, headers }) => {
       if (status === 405) return false;
       // An address that merely stands for another one, whose answer is among these.
       if (status === 302) return !judgedPaths.has(headers.get("location")?.split(/[?#]/)[0] ?? "");
@@ -74,10 +75,11 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
         : text.match(/<h1/g)?.length === 1 &&
           text.includes("We cannot check your sign-in right now") &&
           text.includes("</main>");
-      return !(status === 503 && whole && headers.getSetCookie().length === 0 && ms < boundMs);
+      return !(status === 503 && whole && headers.getSetCookie().length === 0);
     });
-    expect(wrong.map(({ path, status, ms }) => ({ path, status, ms }))).toEqual([]);
-    expect(answers.length).toBeGreaterThan(60);
+    const slow = again.filter(({ ms }) => ms >= boundMs);
+    expect([...wrong, ...slow].map(({ path, status, ms }) => ({ path, status, ms }))).toEqual([]);
+    expect(first.length).toBeGreaterThan(60);
   }, 120_000);
 });
 

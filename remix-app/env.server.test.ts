@@ -91,6 +91,11 @@ describe("the environment", () => {
     const given = { ...whole, WEB_MULTI_ACCOUNT_SESSION_SECRET: secret };
     expect(() => parseEnv(given)).toThrow(/^WEB_MULTI_ACCOUNT_SESSION_SECRET still holds the example's value/);
     expect(parseEnv({ ...given, NODE_ENV: "development" }).WEB_MULTI_ACCOUNT_SESSION_SECRET).toBe(secret);
+    for (const name of ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "APP_SESSION_PREVIOUS_SECRETS"]) {
+      const later = { ...whole, [name]: `${whole.AUTH_RECOVERY_HASH_SECRET}, ${secret}` };
+      expect(() => parseEnv(later)).toThrow(new RegExp(`^${name} still holds the example's value`));
+      expect(() => parseEnv({ ...later, NODE_ENV: "development" })).not.toThrow();
+    }
   });
 
   test("takes the project's server secret by any of its names, in their order", () => {

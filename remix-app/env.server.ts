@@ -81,6 +81,8 @@ const secrets = [
   "WEB_MULTI_ACCOUNT_SESSION_SECRET",
   "APP_SESSION_SECRET",
   "AUTH_RECOVERY_HASH_SECRET",
+  "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS",
+  "APP_SESSION_PREVIOUS_SECRETS",
 ] as const;
 
 /**
@@ -90,7 +92,9 @@ const secrets = [
 export function parseEnv(source: Record<string, string | undefined>): Env {
   const env = checkSettings(schema, { ...source, SUPABASE_SECRET_KEY: serverSecret(source) });
   if (env.NODE_ENV === "production") {
-    const examples = secrets.filter((name) => env[name]?.startsWith("example-only-"));
+    const examples = secrets.filter((name) =>
+      [env[name] ?? []].flat().some((secret) => secret.startsWith("example-only-")),
+    );
     if (examples.length > 0)
       throw new Error(
         examples

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseEnv } from "../../remix-app/env.server.ts";
-import { checkAddresses, checkBoot, checkFunctions, checkSecrets } from "./settings-checks.ts";
+import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
 
 const secret = (letter: string) => `${letter}AbCdEfGhIjKlMnOpQrStUvWxYz0123456789`;
 const complete = {
@@ -31,6 +31,20 @@ describe("secrets", () => {
     const found = failures(checkSecrets({ ...complete, ...change }));
     expect(found).toEqual([expect.stringContaining(says)]);
     for (const value of Object.values(change)) expect(found.join()).not.toContain(value);
+  });
+
+  test.each([
+    ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "example-only-not-a-secret-replace-me", "holds the example's value"],
+    ["APP_SESSION_PREVIOUS_SECRETS", "abcdefghi".repeat(4), "can be guessed"],
+  ])("of before, in %s, are looked at one by one", (name, value, says) => {
+    const found = failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${value}` }));
+    expect(found).toEqual([expect.stringMatching(`an entry of ${name} ${says}`)]);
+    expect(failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${secret("e")}` }))).toEqual([]);
+  });
+
+  test("of before may be the project's key, which sealed sessions where no other was set", () => {
+    const given = { ...complete, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: complete.SUPABASE_SECRET_KEY };
+    expect(failures(checkSecrets(given))).toEqual([]);
   });
 
   test("of ten different characters pass, of nine do not", () => {
@@ -67,6 +81,16 @@ describe("addresses", () => {
       { SUPABASE_URL: "http://localhost.example.com" },
       ["in the clear"],
     ],
+    ["a gateway in the clear", { AI_URL: "http://gateway.example.com" }, ["AI_URL is not https"]],
+    ["a gateway on this machine", { AI_URL: "http://127.0.0.1:54321/functions" }, []],
+    [
+      "another origin in the clear",
+      { WEB_ALLOWED_ORIGINS: "https://b.example.com,http://c.example.com" },
+      ["http://c.example.com would get sessions in the clear"],
+    ],
+    ["another origin on this machine", { WEB_ALLOWED_ORIGINS: "http://localhost:3000" }, []],
+    ["a widget in the clear", { TURNSTILE_ORIGIN: "http://challenges.example.com" }, ["TURNSTILE_ORIGIN is not https"]],
+    ["a widget on this machine", { TURNSTILE_ORIGIN: "http://127.0.0.1:8787" }, []],
     ["a parent domain", { PARENT_DOMAIN: "example.com" }, []],
     ["somebody else's domain", { PARENT_DOMAIN: "example.org" }, ["app.example.com is not under it"]],
     ["a domain that ends alike", { PARENT_DOMAIN: "ample.com" }, ["app.example.com is not under it"]],
@@ -77,6 +101,17 @@ describe("addresses", () => {
     const found = failures(checkAddresses(parseEnv({ ...complete, ...change })));
     expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
   });
+});
+
+test.each([
+  ["production", "http://127.0.0.1:54321", "fail"],
+  ["production", "https://project.supabase.co", "warn"],
+  ["test", "http://127.0.0.1:54321", "warn"],
+])("a bypass of the bot challenge in %s, with the backend at %s: %s", (NODE_ENV, SUPABASE_URL, level) => {
+  const found = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "on" }));
+  expect(found.filter(({ about }) => about === "bot challenge").map((finding) => finding.level)).toEqual([level]);
+  const without = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL }));
+  expect(without.filter(({ about }) => about === "bot challenge")).toEqual([]);
 });
 
 describe("functions", () => {

@@ -7,6 +7,7 @@ import { type Finding, fail, ok, warn } from "./finding.ts";
 type Settings = Record<string, string | undefined>;
 
 const ourSecrets = ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "AUTH_RECOVERY_HASH_SECRET", "APP_SESSION_SECRET"] as const;
+const previousSecrets = ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "APP_SESSION_PREVIOUS_SECRETS"] as const;
 const projectKeys = ["SUPABASE_SECRET_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_SERVICE_KEY"] as const;
 /** A random secret of 32 characters has more than this many different ones, but for once in a million. */
 const fewestDistinctCharacters = 10;
@@ -27,8 +28,15 @@ export function checkSecrets(settings: Settings): Finding[] {
     const value = settings[name];
     return value ? [{ name, value }] : [];
   });
+  // One of before may be the project's key too: only what is in use has to differ.
+  const before = previousSecrets.flatMap(
+    (name) =>
+      (settings[name] || undefined)
+        ?.split(",")
+        .map((entry) => ({ name: `an entry of ${name}`, value: entry.trim() })) ?? [],
+  );
   const findings: Finding[] = [];
-  for (const { name, value } of given) {
+  for (const { name, value } of [...given, ...before]) {
     if (value.startsWith("example-only-"))
       findings.push(fail("secrets", `${name} holds the example's value: make one with \`openssl rand -base64 32\`.`));
     else if (!isProjectKey(name) && new Set(value).size < fewestDistinctCharacters)
@@ -84,10 +92,7 @@ export function checkAddresses(env: Env): Finding[] {
           ),
     );
   }
-  const project = new URL(env.SUPABASE_URL);
-  if (production && project.protocol !== "https:" && !isLoopback(project.hostname)) {
-    findings.push(fail("address", "SUPABASE_URL is not https: sessions and keys would travel in the clear."));
-  }
+  if (production) findings.push(...checkTransport(env));
   if (production && env.TRUSTED_PROXY_HOPS === 0) {
     findings.push(
       warn(
@@ -98,6 +103,29 @@ export function checkAddresses(env: Env): Finding[] {
   }
   findings.push(...checkCookieDomain(env));
   return findings.some(({ level }) => level === "fail") ? findings : [ok("address", env.BASE_URL), ...findings];
+}
+
+/** What leaves this machine, and what people load, in the clear. */
+function checkTransport({ SUPABASE_URL, AI_URL, WEB_ALLOWED_ORIGINS = [], TURNSTILE_ORIGIN }: Env): Finding[] {
+  const addresses = [
+    ["SUPABASE_URL", SUPABASE_URL, "sessions and keys would travel in the clear"],
+    // Where it is not set, it follows SUPABASE_URL.
+    ...(AI_URL.startsWith(`${SUPABASE_URL}/`)
+      ? []
+      : [["AI_URL", AI_URL, "the project's secret key would travel in the clear"] as const]),
+    ...WEB_ALLOWED_ORIGINS.map(
+      (each) => ["WEB_ALLOWED_ORIGINS", each, `${each} would get sessions in the clear`] as const,
+    ),
+    [
+      "TURNSTILE_ORIGIN",
+      TURNSTILE_ORIGIN,
+      "its script would come in the clear, and anybody on the way could change it",
+    ],
+  ] as const;
+  return addresses.flatMap(([name, address, says]) => {
+    const { protocol, hostname } = new URL(address);
+    return protocol === "https:" || isLoopback(hostname) ? [] : [fail("address", `${name} is not https: ${says}.`)];
+  });
 }
 
 function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV, BASE_URL, WEB_ALLOWED_ORIGINS = [] }: Env): Finding[] {
@@ -125,15 +153,6 @@ export function checkFeatures(env: Env): Finding[] {
   const mail = env.SMTP_URL
     ? []
     : [warn("mail", "SMTP_URL is not set: notices of changes, invitations and warnings about budgets are not sent.")];
-  const bypass =
-    env.E2E_BOT_CHALLENGE_BYPASS === "on"
-      ? [
-          warn(
-            "bot challenge",
-            "E2E_BOT_CHALLENGE_BYPASS is on: it is for browser tests, and works with a backend on this machine alone.",
-          ),
-        ]
-      : [];
   const policy = env.REQUIRED_MFA_POLICY_ENABLED
     ? []
     : [
@@ -142,7 +161,23 @@ export function checkFeatures(env: Env): Finding[] {
           "REQUIRED_MFA_POLICY_ENABLED is off: what is required stays enforced, and admins cannot change it.",
         ),
       ];
-  return [...mail, ...bypass, ...policy];
+  return [...mail, ...checkBypass(env), ...policy];
+}
+
+function checkBypass(env: Env): Finding[] {
+  if (env.E2E_BOT_CHALLENGE_BYPASS !== "on") return [];
+  const takesEffect = env.NODE_ENV === "production" && isLoopback(new URL(env.SUPABASE_URL).hostname);
+  return [
+    takesEffect
+      ? fail(
+          "bot challenge",
+          "E2E_BOT_CHALLENGE_BYPASS is on, and the backend is on this machine: no bot challenge is shown. Take it out.",
+        )
+      : warn(
+          "bot challenge",
+          "E2E_BOT_CHALLENGE_BYPASS is on: it is for browser tests, and works with a backend on this machine alone.",
+        ),
+  ];
 }
 
 /** The functions' settings, where they stand with the web server's: GATEWAY_DB_URL says so. */

@@ -35,7 +35,7 @@ export function platformRuntime(env: Env): Runtime {
       sweepRecoveries(env),
       ...(env.SMTP_URL ? [resendMails(env), warnOfBudgets(env)] : []),
     ],
-    findFaults: () => findPasskeyFaults(env),
+    findFaults: async () => (await findPasskeyFaults(env)) ?? [],
     open: async (credentials) => ({
       env,
       session: await openRequestSession({ env, services: await services, ...credentials }),

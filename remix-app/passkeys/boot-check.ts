@@ -4,13 +4,13 @@ import { relyingPartyFault } from "./relying-party.ts";
 
 /**
  * Asks the identity backend once, at boot, for whom it makes passkeys. Each ceremony is checked as well; this tells the
- * operator before the first person tries. Says nothing where the backend does not answer yet.
- * @returns what is wrong, one line each
+ * operator before the first person tries.
+ * @returns what is wrong, one line each; undefined where the backend does not answer yet, or not without a bot challenge
  */
-export async function findPasskeyFaults(env: Env): Promise<string[]> {
+export async function findPasskeyFaults(env: Env): Promise<string[] | undefined> {
   const { data, error } = await createServiceClient(env).auth.passkey.startAuthentication();
   if (error?.code === "passkey_disabled") return ["passkeys are refused: the identity backend has them switched off."];
-  if (error) return [];
+  if (error) return undefined;
   const reported = data.options.rpId;
   return [env.BASE_URL, ...(env.WEB_ALLOWED_ORIGINS ?? [])]
     .map((origin) => relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported }))

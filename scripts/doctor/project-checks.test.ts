@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeBotChallenge, judgeSkew } from "./project-checks.ts";
+import { asksForChallenge, judgeBotChallenge, judgeKeySet, judgePasskeys, judgeSkew } from "./project-checks.ts";
 
 test.each([
   [4_999, "ok"],
@@ -17,6 +17,37 @@ test.each([
   [true, false, "fail"],
   [false, true, "fail"],
   [false, false, "warn"],
+  [true, undefined, "unseen"],
+  [false, undefined, "unseen"],
 ])("a bot challenge here %s, there %s: %s", (here, there, level) => {
   expect(judgeBotChallenge({ here, there }).level).toBe(level);
+});
+
+test.each([
+  ["a refusal for want of a challenge", { code: 400, error_code: "captcha_failed" }, true],
+  ["a refusal of the password", { code: 400, error_code: "invalid_credentials" }, false],
+  ["a refusal of all passwords", { code: 422, error_code: "email_provider_disabled" }, false],
+  ["a limit", { code: 429, error_code: "over_request_rate_limit" }, undefined],
+  ["a fault", { code: 500, error_code: "unexpected_failure" }, undefined],
+  ["something in front", { message: "no Route matched" }, undefined],
+  ["no answer", undefined, undefined],
+])("%s tells of a bot challenge at the backend: %j, %s", (_, answer, expected) => {
+  expect(asksForChallenge(answer)).toBe(expected);
+});
+
+test.each([
+  ["a standby or a signing key of ES256", { keys: [{ kty: "EC", alg: "ES256" }] }, ["ok", "unseen"]],
+  ["none of them", { keys: [] }, ["fail"]],
+  ["another kind", { keys: [{ kty: "RSA" }] }, ["fail"]],
+  ["no set at all", undefined, ["fail"]],
+])("a key set with %s", (_, published, levels) => {
+  expect(judgeKeySet(published).map(({ level }) => level)).toEqual(levels);
+});
+
+test.each([
+  ["cannot be read", undefined, "unseen"],
+  ["has no fault", [], "ok"],
+  ["has one", ["passkeys are refused"], "fail"],
+])("a relying party that %s", (_, faults, level) => {
+  expect(judgePasskeys(faults).map((finding) => finding.level)).toEqual([level]);
 });

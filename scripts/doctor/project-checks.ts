@@ -16,7 +16,9 @@ const backendSettings = z.looseObject({
   external: z.record(z.string(), z.boolean()),
   disable_signup: z.boolean().optional(),
 });
-const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string(), alg: z.string().optional() })) });
+const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
+/** A sign-in that nobody can have gets one of these where the backend itself has looked at it. */
+const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_credentials", "email_provider_disabled"]) });
 const refused = z.object({ error: z.object({ code: z.string() }) });
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
 
@@ -113,25 +115,9 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
     if (env.OAUTH_PROVIDERS.includes("azure") && settings.data.external.azure) findings.push(await checkTenant(env));
     if (settings.data.disable_signup) findings.push(warn("sign-up", "the identity backend lets nobody sign up."));
   }
-  const keys = keySet.safeParse(
-    await (await ask(`${env.SUPABASE_URL}/auth/v1/.well-known/jwks.json`, env.SUPABASE_PUBLISHABLE_KEY))
-      ?.json()
-      .catch(() => undefined),
-  );
-  findings.push(
-    keys.success && keys.data.keys.some(({ kty }) => kty === "EC")
-      ? ok("tokens", "signed with an elliptic-curve key, and checked here")
-      : fail(
-          "tokens",
-          "the backend has no asymmetric signing key: every request would have to ask it. Rotate to ES256 (Dashboard, JWT keys).",
-        ),
-  );
-  const faults = await findPasskeyFaults(env);
-  findings.push(
-    ...(faults.length > 0
-      ? faults.map((fault) => fail("passkeys", fault))
-      : [ok("passkeys", "the relying party is this site's")]),
-  );
+  const keys = await ask(`${env.SUPABASE_URL}/auth/v1/.well-known/jwks.json`, env.SUPABASE_PUBLISHABLE_KEY);
+  findings.push(...judgeKeySet(await keys?.json().catch(() => undefined)));
+  findings.push(...judgePasskeys(await findPasskeyFaults(env)));
   findings.push(await checkBotChallenge(env));
   findings.push(
     unseen(
@@ -140,6 +126,36 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
     ),
   );
   return findings;
+}
+
+/** @param published what the backend answers for its key set, which has standby keys too */
+export function judgeKeySet(published: unknown): Finding[] {
+  const keys = keySet.safeParse(published);
+  if (!keys.success || !keys.data.keys.some(({ kty }) => kty === "EC")) {
+    return [
+      fail(
+        "tokens",
+        "the backend has no asymmetric signing key: every request would have to ask it. Rotate to ES256 (Dashboard, JWT keys).",
+      ),
+    ];
+  }
+  return [
+    ok("tokens", "the key set has an elliptic-curve key"),
+    unseen(
+      "tokens",
+      "the key set does not say which key signs: it must be the ES256 one, since others' tokens are refused",
+    ),
+  ];
+}
+
+/** @param faults undefined where the backend would not say */
+export function judgePasskeys(faults: string[] | undefined): Finding[] {
+  if (faults === undefined)
+    return [
+      unseen("passkeys", "the backend does not say for whom it makes them: it asks for a bot challenge, or fails"),
+    ];
+  if (faults.length === 0) return [ok("passkeys", "the relying party is this site's")];
+  return faults.map((fault) => fail("passkeys", fault));
 }
 
 /** Where the backend sends people who sign in with Microsoft: to our tenant, or to one that takes strangers. */
@@ -157,7 +173,7 @@ async function checkTenant(env: Env): Promise<Finding> {
   );
 }
 
-/** A sign-in that no account can have tells whether the backend wants a bot challenge (422 or 400 `captcha_failed`). */
+/** A sign-in that no account can have tells whether the backend wants a bot challenge. */
 async function checkBotChallenge(env: Env): Promise<Finding> {
   const response = await fetch(`${env.SUPABASE_URL}/auth/v1/token?grant_type=password`, {
     method: "POST",
@@ -165,15 +181,25 @@ async function checkBotChallenge(env: Env): Promise<Finding> {
     body: JSON.stringify({ email: "doctor@gatehouse.invalid", password: "no account has this" }),
     signal: AbortSignal.timeout(askLimitMs),
   }).catch(() => null);
-  const said = (await response?.json().catch(() => null)) as { error_code?: string } | null;
   return judgeBotChallenge({
     here: env.TURNSTILE_SITE_KEY !== undefined,
-    there: said?.error_code === "captcha_failed",
+    there: asksForChallenge(await response?.json().catch(() => null)),
   });
 }
 
+/**
+ * Whether the backend wants a bot challenge, which it looks at before anything else of a sign-in.
+ * @returns undefined where something else answered: a limit, a fault, whatever stands in front
+ */
+export function asksForChallenge(answer: unknown): boolean | undefined {
+  const judged = verdict.safeParse(answer);
+  return judged.success ? judged.data.error_code === "captcha_failed" : undefined;
+}
+
 /** @param sides whether our pages show a bot challenge, and whether the backend asks for one */
-export function judgeBotChallenge({ here, there }: { here: boolean; there: boolean }): Finding {
+export function judgeBotChallenge({ here, there }: { here: boolean; there: boolean | undefined }): Finding {
+  if (there === undefined)
+    return unseen("bot challenge", "the backend did not say whether it asks for one: try again in a few minutes");
   if (here && there) return ok("bot challenge", "shown here, checked by the backend");
   if (here)
     return fail("bot challenge", "TURNSTILE_SITE_KEY is set, and the backend checks nothing: set its captcha secret.");

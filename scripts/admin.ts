@@ -1,12 +1,14 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { type AdminCommand, readAdminCommand } from "./admins/command.ts";
+import { type AdminCommand, readAdminCommand, usage } from "./admins/command.ts";
+import { helpWhereAsked } from "./operator/help.ts";
 import { operatorProject } from "./operator/project.ts";
 
 /**
  * `npm run admin -- …`: grants and takes away the console, in the project that the environment names, else in the running
  * local stack.
  */
+helpWhereAsked(usage);
 const { url, secretKey } = operatorProject();
 const database = createClient(url, secretKey, { auth: { persistSession: false, autoRefreshToken: false } }).schema(
   "private",

@@ -1,13 +1,15 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { hashOf, newOpaqueToken } from "../remix-app/satellites/opaque-token.ts";
-import { type AppCommand, readAppCommand } from "./apps/command.ts";
+import { type AppCommand, readAppCommand, usage } from "./apps/command.ts";
+import { helpWhereAsked } from "./operator/help.ts";
 import { operatorProject } from "./operator/project.ts";
 
 /**
  * `npm run app -- …`: registers and manages apps in the project that the environment names, else in the running local
  * stack. A secret is printed once, when it is made.
  */
+helpWhereAsked(usage);
 const { url, secretKey, development } = operatorProject();
 const database = createClient(url, secretKey, { auth: { persistSession: false, autoRefreshToken: false } }).schema(
   "private",

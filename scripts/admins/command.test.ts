@@ -20,7 +20,6 @@ test("a grant and a revocation name an account, and say why", () => {
 test.each([
   [[], usage],
   [["promote", "ada@example.com"], usage],
-  [["grant", "--help"], usage],
   [["grant"], "name an account by its email"],
   [["grant", "ada"], "name an account by its email"],
   [["grant", "ada@example.com", "eve@example.com"], "eve@example.com: one thing too many"],

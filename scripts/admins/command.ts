@@ -20,12 +20,8 @@ export function readAdminCommand(argv: string[]): AdminCommand {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
-    options: {
-      reason: { type: "string", default: "By the operator, on the command line" },
-      help: { type: "boolean", short: "h" },
-    },
+    options: { reason: { type: "string", default: "By the operator, on the command line" } },
   });
-  if (values.help) throw new Error(usage);
   const [verb, email, ...more] = positionals;
   if (more.length > 0) throw new Error(`${more[0]}: one thing too many.\n\n${usage}`);
   if (verb === "list") return { verb };

@@ -64,13 +64,11 @@ export function readAppCommand(argv: string[], { development }: { development: b
       kind: { type: "string" },
       origin: { type: "string", multiple: true },
       overlap: { type: "string" },
-      help: { type: "boolean", short: "h" },
       reason: { type: "string" },
       scope: { type: "string", multiple: true },
       workspace: { type: "string" },
     },
   });
-  if (values.help) throw new Error(usage);
   const [verb, name, ...more] = positionals;
   if (more.length > 0) throw new Error(`${more[0]}: one thing too many.\n\n${usage}`);
   if (verb === "list") return { verb };

@@ -6,8 +6,8 @@ import { startStack } from "./start-stack.ts";
 /**
  * `npm test`: every tier, cheapest first, on one stack of its own; the last two, which wait more than they work, beside
  * each other. All tiers run even when one fails, so that one run tells all. Closes with `N passed, N failed`; exit code 1
- * unless nothing failed and something ran. Budgets are for two cores with nothing else to do, twelve minutes in all:
- * a tier that is over its own is named, and fails nothing, since machines are shared.
+ * unless nothing failed and something ran. Budgets are for two cores with nothing else to do, a tier's and the whole
+ * run's, a minute less than theirs come to: what is over its own is named, and fails nothing, since machines are shared.
  */
 const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import { openContext } from "../../../scripts/test/request-context.ts";
+import { readStack } from "../../../scripts/test/stack.ts";
 import {
   type Begun,
   begin,
@@ -11,6 +13,8 @@ import {
   type Tenant,
 } from "../../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { readRange } from "../range.ts";
+import { readWholeOverview } from "./overview.ts";
 
 type Visitor = Person & { browser: SignedInBrowser };
 const { db, close } = openPool(2);
@@ -194,5 +198,21 @@ describe("with calls", () => {
     expect((await linesOf("/usage.csv"))[0]?.cost_usd).toBe("");
     expect((await linesOf("/runs.csv"))[0]?.cost_usd).toBe("");
     await setVisible(true);
+  });
+
+  test("a file holds as many lines as its limit, and is refused for one more", async () => {
+    const second = await begin(db, chatCall(tenant, { feature: "summary" }));
+    await settle(db, [outcome(second)]);
+    const context = await openContext(readStack());
+    const range = readRange(new URL("https://test/?range=7d"), { now: new Date() });
+    const reader = { kind: "member", userId: member.id, workspaceId: tenant.workspaceId } as const;
+    const read = (limit: number) => readWholeOverview(context, { reader, range, by: "feature", limit });
+    expect((await read(2)).map(({ label }) => label).sort()).toEqual(["chat", "summary"]);
+    const refusal = await read(1).catch((error: unknown) => error as Response);
+    expect(refusal).toMatchObject({ status: 400 });
+    expect(await (refusal as Response).json()).toMatchObject({
+      code: "INVALID_REQUEST",
+      detail: "These are more than 1 lines. Choose a shorter range.",
+    });
   });
 });

@@ -123,15 +123,15 @@ export async function readOverview(
 
 /**
  * All rows of a range, each day for itself; never a part of them.
- * @throws Response 400 INVALID_REQUEST for more than 10,000; 403, 503 as readStudio
+ * @throws Response 400 INVALID_REQUEST for more than the limit; 403, 503 as readStudio
  */
 export async function readWholeOverview(
   context: AppLoadContext,
-  asked: { reader: StudioReader; range: Range; by: OverviewDimension },
+  { limit = fileRows, ...asked }: { reader: StudioReader; range: Range; by: OverviewDimension; limit?: number },
 ): Promise<OverviewRow[]> {
-  const { rows, leftOut } = await readOverview(context, { ...asked, daysEach: 1, maxRows: fileRows });
+  const { rows, leftOut } = await readOverview(context, { ...asked, daysEach: 1, maxRows: limit });
   if (leftOut === 0) return rows;
-  const detail = `These are more than ${fileRows.toLocaleString("en")} lines. Choose a shorter range.`;
+  const detail = `These are more than ${limit.toLocaleString("en")} lines. Choose a shorter range.`;
   throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
 }
 

@@ -8,6 +8,7 @@ import {
   budgetForm,
   budgetPermissions,
   changeBudget,
+  isBudgetKey,
   readBudgetAmount,
   readBudgets,
 } from "../studio/budgets/budgets.ts";
@@ -35,7 +36,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const page = { limit: budgetsShown, cursor: cursor || undefined };
   const listed = await readBudgets(context, { userId: user.id, workspaceId: workspace.id, ...page });
   const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
-  const done = listed.budgets.find((budget) => budgetKey(budget) === search.get("done"));
+  const changed = search.get("done") ?? "";
+  const done = listed.budgets.find((budget) => budgetKey(budget) === changed);
+  const mayBeElsewhere = isBudgetKey(changed) && (cursor !== "" || listed.nextCursor !== null);
   const { email, displayName } = user;
   return {
     user: { email, displayName },
@@ -44,7 +47,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     cursor,
     mayChange: { workspace: may("workspace"), app: may("app"), key: may("key") },
     change: search.get("change"),
-    done: search.has("done") ? { name: done?.name ?? null, limitUsd: done?.limitUsd ?? null } : null,
+    done: done || mayBeElsewhere ? { name: done?.name ?? null, limitUsd: done?.limitUsd ?? null } : null,
     now: new Date().toISOString(),
   };
 }

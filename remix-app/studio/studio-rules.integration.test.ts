@@ -78,6 +78,8 @@ describe("the budgets page", () => {
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=workspace.${tenant.workspaceId}`]);
     const page = await admin.browser.get(set.location ?? "");
     expect(page.words).toContain("The budget of Test is $12.000000000001 a month.");
+    for (const done of ["x", `workspace.${crypto.randomUUID()}`])
+      expect((await admin.browser.get(`${at("budgets")}?done=${done}`)).words).not.toContain("The budget is changed.");
     const open = await admin.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
     expect(hidden(open.text, "readUsd")).toBe("12.000000000001");
     const removed = await admin.browser.post(at("budgets"), form({ readUsd: "12.000000000001", intent: "remove" }));

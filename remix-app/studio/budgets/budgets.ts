@@ -110,6 +110,12 @@ export const budgetForm = z.object({
   limitUsd: z.string().default(""),
 });
 
+/** Whether this can be what stands in an address for a budget (`budgetKey`). */
+export function isBudgetKey(text: string): boolean {
+  const [scope, ...subjectId] = text.split(".");
+  return budgetForm.pick({ scope: true, subjectId: true }).safeParse({ scope, subjectId: subjectId.join(".") }).success;
+}
+
 /** @returns the exact amount that was typed, or null where it is none */
 export function readBudgetAmount(typed: string): string | null {
   const parsed = budgetAmount.safeParse(new JsonNumber(typed.trim().replace(/^\$\s*/, "")));

@@ -50,8 +50,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (!change.success) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-    const message = "Enter an email address, such as name@example.com";
-    return data({ done: null, failed: message, email: String(form.email ?? ""), inviting: true }, { status: 400 });
+    const failed = "Enter an email address, such as name@example.com";
+    return data({ done: null, failed, aboutEmail: true, inviting: true, ...typedOf(form) }, { status: 400 });
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
@@ -59,12 +59,18 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     {
       done: outcome.done,
       failed: outcome.failed,
-      email: outcome.failed ? String(form.email ?? "") : "",
+      aboutEmail: outcome.aboutEmail,
+      ...typedOf(outcome.failed ? form : {}),
       inviting: change.data.intent === "invite",
     },
     { status: outcome.status },
   );
 }
+
+const typedOf = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
+  email: String(email),
+  roleId: String(roleId),
+});
 
 export default function MembersPage() {
   const { user, workspace, manages, members, leaving, assignable, invitations, now } = useLoaderData<typeof loader>();
@@ -87,7 +93,9 @@ export default function MembersPage() {
           <InviteForm
             roles={assignable}
             email={answer?.failed ? answer.email : ""}
+            roleId={answer?.failed && answer.inviting ? answer.roleId : ""}
             failed={answer?.inviting ? answer.failed : null}
+            aboutEmail={answer?.aboutEmail ?? false}
             action={here}
           />
           <InvitationList invitations={invitations} now={now} />

@@ -8,24 +8,31 @@ import { Select } from "../ui/select.tsx";
 export function InviteForm({
   roles,
   email,
+  roleId,
   failed,
+  aboutEmail,
   action,
 }: {
   roles: { id: string; name: string }[];
   email: string;
+  /** The role that was chosen for the last invitation, where it was not sent. */
+  roleId: string;
   /** Why the last invitation was not sent. */
   failed: string | null;
+  /** Whether that is the email's fault. */
+  aboutEmail: boolean;
   action: string;
 }) {
   // The narrowest role comes last, and is the one to begin with.
-  const first = roles.at(-1)?.id;
+  const chosen = roles.find(({ id }) => id === roleId) ?? roles.at(-1);
+  const emailFault = aboutEmail ? failed : null;
   return (
     <Form method="post" action={action} noValidate className="flex flex-wrap items-end gap-3">
       <div className="w-full empty:hidden">
         <ErrorSummary
           id="invite-error"
-          form={undefined}
-          fields={failed ? [{ fieldId: "invite-email", message: failed }] : []}
+          form={failed && !emailFault ? [failed] : undefined}
+          fields={emailFault ? [{ fieldId: "invite-email", message: emailFault }] : []}
         />
       </div>
       <input type="hidden" name="intent" value="invite" />
@@ -41,10 +48,10 @@ export function InviteForm({
           required
           defaultValue={email}
           errorId="invite-email-error"
-          errors={failed ? [failed] : undefined}
+          errors={emailFault ? [emailFault] : undefined}
         />
       </div>
-      <Select id="invite-role" name="roleId" label="Role" defaultValue={first} className="basis-36">
+      <Select id="invite-role" name="roleId" label="Role" defaultValue={chosen?.id} className="basis-36">
         {roles.map(({ id, name }) => (
           <option key={id} value={id}>
             {name}

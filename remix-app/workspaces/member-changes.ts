@@ -23,15 +23,24 @@ export const memberChange = z.discriminatedUnion("intent", [
 export interface MemberOutcome {
   done: string | null;
   failed: string | null;
+  /** Whether it failed for the email that was given. */
+  aboutEmail: boolean;
   status: 200 | 403 | 409 | 429 | 503;
   /** True once the caller is no member any more. */
   leftWorkspace: boolean;
 }
 
-const done = (message: string): MemberOutcome => ({ done: message, failed: null, status: 200, leftWorkspace: false });
+const done = (message: string): MemberOutcome => ({
+  done: message,
+  failed: null,
+  aboutEmail: false,
+  status: 200,
+  leftWorkspace: false,
+});
 const failed = (message: string, status: MemberOutcome["status"] = 409): MemberOutcome => ({
   done: null,
   failed: message,
+  aboutEmail: false,
   status,
   leftWorkspace: false,
 });
@@ -69,7 +78,8 @@ export async function applyMemberChange(
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });
       if ("error" in created) {
         await attempt.settle("void");
-        if (created.error.code === "23505") return failed("There is an open invitation for this email already.");
+        if (created.error.code === "23505")
+          return { ...failed("There is an open invitation for this email already."), aboutEmail: true };
         throw refused(created.error);
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });

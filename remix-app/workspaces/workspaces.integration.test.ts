@@ -278,6 +278,13 @@ describe("what cannot be taken back", () => {
   });
 });
 
+/** The role that the form of invitations begins with. */
+function chosenRole(page: string): string | undefined {
+  const [, options = ""] = /<select[^>]* id="invite-role"[^>]*>(.*?)<\/select>/s.exec(page) ?? [];
+  const [option = ""] = /<option[^>]* selected=""[^>]*>/.exec(options) ?? [];
+  return /value="([^"]+)"/.exec(option)?.[1];
+}
+
 describe("invitations", () => {
   test("fill nobody's mailbox: five in a quarter of an hour to one address, and not one more", async () => {
     const { path, roleId } = await found();
@@ -288,5 +295,17 @@ describe("invitations", () => {
     expect([refused.status, refused.words]).toEqual([429, expect.stringContaining("Too many attempts. Try again in")]);
     const open = await service.from("workspace_invitations").select("email").eq("email", email);
     expect(open.data).toHaveLength(1);
+    // The email is not at fault; what was chosen stays.
+    expect(refused.text).not.toContain('id="invite-email-error"');
+    expect(chosenRole(refused.text)).toBe(roleId("viewer"));
+  });
+
+  test("with an email that is none says so at its field, and keeps the role that was chosen", async () => {
+    const { path, roleId } = await found();
+    const invite = { intent: "invite", email: "nobody", roleId: roleId("admin") };
+    const refused = await owner.browser.post(`${path}/members`, invite);
+    expect(refused.status).toBe(400);
+    expect(refused.text).toContain('id="invite-email-error"');
+    expect(chosenRole(refused.text)).toBe(roleId("admin"));
   });
 });

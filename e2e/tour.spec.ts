@@ -2,7 +2,7 @@ import type { Page } from "playwright/test";
 import { renderFault } from "../scripts/docs/blocks.ts";
 import { readDocument } from "../scripts/docs/documents.ts";
 import { openWorkplace, runBlock } from "../scripts/docs/run-block.ts";
-import { readTour } from "../scripts/docs/tour.ts";
+import { readTour, tour } from "../scripts/docs/tour.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { confirmationLink } from "./mailbox.ts";
 import { expect, type Person, signIn, test } from "./test.ts";
@@ -65,7 +65,7 @@ test("the README's tour does what it says, from signing up to the doctor's word"
   const workplace = await openWorkplace(stack);
   const done: string[] = [];
   try {
-    for (const step of readTour("README.md", readDocument("README.md"), "Five minutes with it")) {
+    for (const step of readTour(tour.file, readDocument(tour.file), tour.heading)) {
       if (step.kind === "words") {
         const deed = deeds[step.words];
         expect(deed, `the tour says “${step.words}”, and nobody here knows what to do then`).toBeDefined();

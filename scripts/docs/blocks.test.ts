@@ -22,9 +22,13 @@ describe("readBlocks", () => {
     expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is no label/)]);
   });
 
-  test("refuses a language that nobody checks, and takes what is only shown", () => {
-    const { faults } = readBlocks("a.md", "```bash\nls\n```\n\n```mermaid\nx\n```\n\n```\nplain\n```\n");
-    expect(faults.map(renderFault)).toEqual([expect.stringContaining("a.md:1: nobody checks “bash”")]);
+  test("refuses a language that nobody checks, or none, and takes what is only shown", () => {
+    const text = "```bash\nls\n```\n\n```mermaid\nx\n```\n\n```\nls\n```\n\n```text\nplain\n```\n";
+    const { faults } = readBlocks("a.md", text);
+    expect(faults.map(renderFault)).toEqual([
+      expect.stringContaining("a.md:1: nobody checks “bash”"),
+      expect.stringContaining("a.md:9: nobody checks “”"),
+    ]);
   });
 
   test("refuses a block that is not closed", () => {

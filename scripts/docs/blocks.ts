@@ -14,8 +14,8 @@ export type Need = keyof typeof needs;
 
 const languages = ["sh", "ts", "js", "python", "sql", "json", "ini"] as const;
 export type Language = (typeof languages)[number];
-/** What is shown and is no program: pictures, shapes with remarks in them, and plain text, which has no language. */
-const shown = ["mermaid", "jsonc", ""];
+/** What is shown and is no program: pictures, shapes with remarks in them, and plain text. */
+const shown = ["mermaid", "jsonc", "text"];
 
 /** A fenced block of a document, as far as it is in a language that is checked. */
 export type Block = { file: string; line: number; language: Language; need?: Need; text: string };
@@ -64,7 +64,7 @@ export function readBlocks(file: string, markdown: string): { blocks: Block[]; f
     const [name = "", ...labels] = info.trim().split(/\s+/);
     const language = languages.find((each) => each === name);
     if (!language) {
-      const known = [...languages, ...shown.filter((each) => each !== "")].join(", ");
+      const known = [...languages, ...shown].join(", ");
       if (!shown.includes(name)) faults.push({ file, line, message: `nobody checks “${name}”: use one of ${known}` });
       continue;
     }

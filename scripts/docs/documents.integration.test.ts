@@ -1,15 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { withDatabase } from "../local-stack/database.ts";
 import { readStack } from "../test/stack.ts";
-import { type Block, type Fault, isRunnable, readBlocks, renderFault } from "./blocks.ts";
+import { type Block, type Fault, renderFault } from "./blocks.ts";
 import { guides, readDocument } from "./documents.ts";
 import { openWorkplace, runBlock } from "./run-block.ts";
+import { blocksBesideTour } from "./tour.ts";
 
 const stack = readStack();
-/** The README's are run by e2e/tour.spec.ts, among what else its reader does. */
 const runnable = guides
-  .filter((file) => file !== "README.md")
-  .map((file) => ({ file, blocks: readBlocks(file, readDocument(file)).blocks.filter(isRunnable) }))
+  .map((file) => ({ file, blocks: blocksBesideTour(file, readDocument(file)) }))
   .filter(({ blocks }) => blocks.length > 0);
 
 /** A document's blocks run one after the other; documents side by side. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readTour } from "./tour.ts";
+import { blocksBesideTour, readTour } from "./tour.ts";
 
 const text =
   "# A\n\n**Not here**\n\n## The tour\n\n1. Press **One** and **Two**:\n\n   ```sh\n   echo **no**\n   ```\n2. **Three**\n\n## After\n\n**Nor here**\n";
@@ -15,4 +15,12 @@ test("readTour reads bold words and blocks in their order, of its section alone"
 
 test("readTour refuses a section that is not there", () => {
   expect(() => readTour("a.md", text, "Five minutes")).toThrow("no section");
+});
+
+test("blocksBesideTour has what is to be run outside of the tour, and everything of another document", () => {
+  const more = `${text}\n\`\`\`sh\nls\n\`\`\`\n\n\`\`\`sh needs=docker\ndocker ps\n\`\`\`\n`;
+  const textsOf = (file: string) =>
+    blocksBesideTour(file, more, { file: "a.md", heading: "The tour" }).map((block) => block.text);
+  expect(textsOf("a.md")).toEqual(["ls\n"]);
+  expect(textsOf("b.md")).toEqual(["echo **no**\n", "ls\n"]);
 });

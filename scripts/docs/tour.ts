@@ -1,4 +1,7 @@
-import { type Block, readBlocks } from "./blocks.ts";
+import { type Block, isRunnable, readBlocks } from "./blocks.ts";
+
+/** The section that e2e/tour.spec.ts does as it says, its blocks among what else its reader does. */
+export const tour = { file: "README.md", heading: "Five minutes with it" };
 
 /** What a section asks of its reader, in its order: something to find on a page, in bold, or a block to run. */
 export type Step = { kind: "words"; words: string } | { kind: "block"; block: Block };
@@ -24,4 +27,11 @@ export function readTour(file: string, markdown: string, heading: string): Step[
     steps.push(...bold.map(([, words = ""]) => ({ kind: "words" as const, words })));
   }
   return steps;
+}
+
+/** A document's blocks that are to be run, but for those of the tour, where it has it. */
+export function blocksBesideTour(file: string, markdown: string, { file: toured, heading } = tour): Block[] {
+  const steps = file === toured ? readTour(file, markdown, heading) : [];
+  const inTour = new Set(steps.flatMap((step) => (step.kind === "block" ? [step.block.line] : [])));
+  return readBlocks(file, markdown).blocks.filter((block) => isRunnable(block) && !inTour.has(block.line));
 }

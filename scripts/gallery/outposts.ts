@@ -1,6 +1,7 @@
 import { createAdaptorServer } from "@hono/node-server";
 import { freePort, startWeb, type WebProcess } from "../../remix-app/testing/web-process.ts";
 import { createTurnstile } from "../local-stack/services/turnstile/app.ts";
+import { vaultSettings } from "../test/keep-session.ts";
 import { readStack } from "../test/stack.ts";
 
 const siteKey = "gallery";
@@ -38,7 +39,8 @@ export function openOutposts() {
         },
       });
     }),
-    cutOff: once(async () => startWeb(`http://127.0.0.1:${await freePort()}`)),
+    // With the stack's own key: it knows that a browser is signed in, and cannot ask as who.
+    cutOff: once(async () => startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() })),
     close: () => Promise.all(started.map((stop) => stop())),
   };
 }

@@ -28,8 +28,10 @@ export async function shoot(scene: Scene, { state, directory }: { state: State; 
   const name = `${state.area}-${state.name}`.replace(/[^A-Za-z0-9]+/g, "-").toLowerCase();
   try {
     await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
-    await page.goto(await state.at(scene), { waitUntil: "load" });
-    await state.act?.(scene);
+    const asked = new URL(await state.at(scene), scene.world.base);
+    const answer = await page.goto(asked.href, { waitUntil: "load" });
+    if (state.act) await state.act(scene);
+    else requireArrival(state, { asked, reached: new URL(page.url()), status: answer?.status() ?? 0 });
   } catch (error) {
     const file = `${name}-stuck.png`;
     const seen = await page.screenshot({ path: path.join(directory, file) }).catch(() => null);
@@ -40,6 +42,17 @@ export async function shoot(scene: Scene, { state, directory }: { state: State; 
   } catch (error) {
     return [{ state, width: 0, scheme: "stuck", file: null, faults: [`could not be pictured: ${reasonOf(error)}`] }];
   }
+}
+
+/** @throws where the address led elsewhere, or was answered by another status than the state's */
+function requireArrival(
+  { status: declared }: State,
+  { asked, reached, status }: { asked: URL; reached: URL; status: number },
+): void {
+  if (reached.origin !== asked.origin || reached.pathname !== asked.pathname)
+    throw new Error(`${asked.pathname} led to ${reached.href}`);
+  if (declared === undefined ? status >= 400 : status !== declared)
+    throw new Error(`${asked.pathname} was answered by ${status}`);
 }
 
 const reasonOf = (error: unknown) =>

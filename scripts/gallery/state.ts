@@ -37,19 +37,22 @@ export interface State {
   at: (scene: Scene) => string | Promise<string>;
   /** Leads to the state, where the address alone does not. */
   act?: (scene: Scene) => Promise<void>;
+  /** By which the address is answered, where it is a refusal. */
+  status?: number;
 }
 
-type Told = [name: string, route: string, visitor: Visitor, at: State["at"] | string, act?: State["act"]];
+/** Last comes what leads to the state, or the status of a refusal. */
+type Told = [name: string, route: string, visitor: Visitor, at: State["at"] | string, rest?: State["act"] | number];
 
 /** The states of an area, each in one line. */
 export function statesOf(area: Area, told: readonly Told[]): State[] {
-  return told.map(([name, route, visitor, at, act]) => ({
+  return told.map(([name, route, visitor, at, rest]) => ({
     area,
     name,
     route: `routes/${route}.tsx`,
     visitor,
     at: typeof at === "string" ? () => at : at,
-    ...(act && { act }),
+    ...(typeof rest === "number" ? { status: rest } : rest && { act: rest }),
   }));
 }
 

@@ -9,6 +9,9 @@ import type { Account, World } from "./world.ts";
  */
 export type Visitor = "nobody" | "guest" | "user" | "member" | "admin" | "owing";
 
+/** After which a visitor signs in anew: what asks for a proof of the last ten minutes is to be shown, too. */
+const signedInMs = 5 * 60_000;
+
 interface Place {
   context: BrowserContext;
   person: Account | null;
@@ -18,7 +21,7 @@ interface Place {
 
 /** Opens browsers for visitors, each signed in as far as it gets. */
 export function createVisitors(browser: Browser, world: World) {
-  const kept = new Map<Visitor, Promise<Place>>();
+  const kept = new Map<Visitor, { place: Promise<Place>; since: number }>();
   const open = async (person: Account | null, cookie: string): Promise<BrowserContext> => {
     const headers = { "X-Forwarded-For": newAddress() };
     const context = await browser.newContext({ baseURL: world.base, extraHTTPHeaders: headers, locale: "en-US" });
@@ -37,8 +40,10 @@ export function createVisitors(browser: Browser, world: World) {
   return async (visitor: Visitor): Promise<Place> => {
     if (visitor === "nobody") return ownPlace(null);
     if (visitor === "guest") return ownPlace(await world.createAccount());
-    const place = kept.get(visitor) ?? visit(world.people[visitor]);
-    kept.set(visitor, place);
+    const known = kept.get(visitor);
+    if (known && Date.now() - known.since < signedInMs) return known.place;
+    const place = visit(world.people[visitor]);
+    kept.set(visitor, { place, since: Date.now() });
     return place;
   };
 }

@@ -46,12 +46,17 @@ export async function createWorld() {
     return { ...account, id: made.data.user.id };
   };
 
-  /** Signs in as the sign-in page does. @returns the browser's Cookie header */
+  /** Signs in as the sign-in page does. @returns the browser's Cookie header @throws where it is refused */
   const signIn = async ({ email, password }: Account): Promise<string> => {
     const app = apps.get(email);
     const browser = openBrowser(base, { address: newAddress(), userAgent });
-    await browser.post("/login", { email, password, returnUrl: "" });
-    if (app) await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
+    const entered = async (path: string, fields: Record<string, string>) => {
+      const { status, words } = await browser.post(path, fields);
+      if (status !== 302)
+        throw new Error(`${email} was not let in: ${path} answered ${status}: ${words.slice(0, 300)}`);
+    };
+    await entered("/login", { email, password, returnUrl: "" });
+    if (app) await entered("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
     return browser.cookie();
   };
 

@@ -101,10 +101,7 @@ export const consoleStates = statesOf("Console", [
     },
     async (scene) => {
       await confirm(scene, scene.page.url().split("/").at(-2) ?? "", "Rotate the secret");
-      await scene.page
-        .getByText(/secret/i)
-        .first()
-        .waitFor();
+      await scene.page.getByText("The new secret").waitFor();
     },
   ],
   ["Key approvals", "admin.workspaces", "admin", "/admin/workspaces"],

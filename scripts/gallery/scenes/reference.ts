@@ -17,10 +17,10 @@ export const referenceStates = statesOf("API reference", [
 
 /** Pages for what cannot be shown. */
 export const refusalStates = statesOf("Refusals", [
-  ["Not found", "not-found", "nobody", "/nowhere"],
-  ["Not allowed", "studio.keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`],
-  ["Not allowed, the console", "admin", "user", "/admin"],
-  ["Another's workspace", "workspace", "guest", ({ world }) => `/workspaces/${world.busy}`],
+  ["Not found", "not-found", "nobody", "/nowhere", 404],
+  ["Not allowed", "studio.keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`, 403],
+  ["Not allowed, the console", "admin", "user", "/admin", 403],
+  ["Another's workspace", "workspace", "guest", ({ world }) => `/workspaces/${world.busy}`, 404],
   [
     "From another site",
     "not-found",
@@ -38,5 +38,6 @@ export const refusalStates = statesOf("Refusals", [
     "not-found",
     "guest",
     async (scene) => `${await scene.world.outposts.cutOff()}/workspaces`,
+    503,
   ],
 ]);

@@ -166,7 +166,7 @@ export const signInStates = statesOf("Sign in", [
     },
   ],
   ["Link of a sign-up mail", "confirm", "nobody", "/signup", confirmAs],
-  ["Link of a mail, dead", "confirm", "nobody", "/auth/confirm?token_hash=none&type=signup"],
+  ["Link of a mail, dead", "confirm", "nobody", "/auth/confirm?token_hash=none&type=signup", 400],
   ["Forgotten password", "forgot-password", "nobody", "/forgot-password"],
   [
     "Forgotten password, mail sent",
@@ -222,8 +222,8 @@ export const signInStates = statesOf("Sign in", [
     "guest",
     async ({ world }) => (await world.recover(await world.createAccount("Nadia Lind", "nadia.lind"))).path,
   ],
-  ["Recovery by link, dead", "recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`],
-  ["Back from a provider, begun elsewhere", "oauth-callback", "nobody", "/auth/callback?code=none&state=none"],
+  ["Recovery by link, dead", "recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`, 410],
+  ["Back from a provider, begun elsewhere", "oauth-callback", "nobody", "/auth/callback?code=none&state=none", 403],
   ["Back from a provider, as another account", "oauth-callback", "nobody", "/login", comeBackAsAnother],
   [
     "Accounts of this browser",
@@ -251,5 +251,5 @@ export const signInStates = statesOf("Sign in", [
     },
   ],
   ["Continue to an app that is turned off", "continue", "guest", (scene) => registerApp(scene, false)],
-  ["Continue to strangers", "continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example"],
+  ["Continue to strangers", "continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example", 404],
 ]);

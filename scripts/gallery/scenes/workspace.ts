@@ -89,7 +89,7 @@ export const workspaceStates = statesOf("Workspace", [
   ],
   ["Activity", "workspace.activity", "user", of("/activity")],
   [
-    "Activity, none yet",
+    "Activity, of a new workspace",
     "workspace.activity",
     "guest",
     async (scene) => `/workspaces/${await scene.world.ownWorkspace(whose(scene))}/activity`,
@@ -101,5 +101,5 @@ export const workspaceStates = statesOf("Workspace", [
     "guest",
     async (scene) => invite(scene, `jun.park.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`),
   ],
-  ["Invitation, over", "invitation", "guest", "/invitation?token=none"],
+  ["Invitation, over", "invitation", "guest", "/invitation?token=none", 404],
 ]);

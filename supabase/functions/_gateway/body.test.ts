@@ -97,6 +97,21 @@ describe("reading", () => {
     await Promise.all(readings);
   });
 
+  test("bodies that were announced and do not come take nothing from anybody", async () => {
+    const read = createBodyReader(small);
+    const silent = Array.from({ length: 5 }, () =>
+      post(new ReadableStream(), { "content-type": "application/json", "content-length": "10" }),
+    );
+    const readings = silent.map((request) =>
+      expect(read(request, { limitBytes: 100, ...caller() })).rejects.toMatchObject({ status: 408 }),
+    );
+    const honest = caller();
+    const declared = post("x".repeat(5), { "content-type": "application/json", "content-length": "5" });
+    expect((await read(declared, { limitBytes: 100, ...honest })).bytes.byteLength).toBe(5);
+    expect(honest.asked()).toBe(0);
+    await Promise.all(readings);
+  });
+
   test("one workspace holds so much at once, all together a little more, and each again what was let go", async () => {
     const read = createBodyReader(small);
     const first = await read(post("x".repeat(40)), ofWorkspace("one"));

@@ -54,14 +54,15 @@ export type BodyReader = (
 ) => Promise<Body>;
 
 /**
- * Reads bodies within limits of size and time, and counts them on the way, whatever `Content-Length` says: each one,
- * and all that are held at once. Strangers get little of that, and nobody all.
+ * Reads bodies within limits of size and time, and counts what has come of them, whatever `Content-Length` says: each
+ * one, and all that are held at once. Strangers get little of that, and nobody all.
  * @throws GatewayError 408, `payload_too_large`, `service_unavailable` before memory runs out, or what `check` throws
  */
 export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader {
   let unchecked = 0;
   let checked = 0;
   const byWorkspace = new Map<string, number>();
+  let announced = 0;
 
   /** One body's part of what is held. */
   function hold(check: () => Promise<string>) {
@@ -100,17 +101,21 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
+    // What was only announced is no body yet: where much of it is outstanding, bodies are counted as they come.
+    const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
+    if (small) announced += declared;
     try {
-      const bytes =
-        declared <= budget.uncheckedEach
-          ? await readAtOnce(request, { declared, held, limitMs: budget.idleMs })
-          : await readInPieces(request, { limitBytes, held, budget });
+      const bytes = small
+        ? await readAtOnce(request, { held, limitMs: budget.idleMs })
+        : await readInPieces(request, { limitBytes, held, budget });
       if (bytes.byteLength > limitBytes) throw tooLarge(limitBytes);
       return { bytes, release: held.release };
     } catch (error) {
       held.release();
       if (error instanceof GatewayError) throw error;
       throw invalid("The body did not arrive whole.");
+    } finally {
+      if (small) announced -= declared;
     }
   };
 }
@@ -120,11 +125,10 @@ type Held = { add: (bytes: number) => Promise<void>; release: () => void };
 /** A body that is small by what its head says, which HTTP holds it to: a stream of it would cost more than all its reading. */
 async function readAtOnce(
   request: Request,
-  { declared, held, limitMs }: { declared: number; held: Held; limitMs: number },
+  { held, limitMs }: { held: Held; limitMs: number },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  await held.add(declared);
   const bytes = new Uint8Array(await within(limitMs, request.arrayBuffer()));
-  await held.add(bytes.byteLength - declared);
+  await held.add(bytes.byteLength);
   return bytes;
 }
 

@@ -64,7 +64,7 @@ create table ai.model_prices (
   model_id text not null references ai.models (id) on update cascade on delete restrict,
   provider_id text not null,
   min_input_tokens integer not null default 0 check (min_input_tokens >= 0),
-  valid tstzrange not null default tstzrange(now(), null) check (not isempty(valid) and lower_inc(valid)),
+  valid tstzrange not null default tstzrange(now(), null) check (not isempty(valid) and lower_inc(valid) and not upper_inc(valid)),
   input_usd_per_million numeric(18, 6) not null check (input_usd_per_million >= 0),
   cached_input_usd_per_million numeric(18, 6) check (cached_input_usd_per_million >= 0),
   output_usd_per_million numeric(18, 6) not null check (output_usd_per_million >= 0),

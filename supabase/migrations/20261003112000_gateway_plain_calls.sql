@@ -140,7 +140,7 @@ begin
     and c.voice is null
     and not coalesce(c.audio, false)
     and (w.allowed_models is null or o.model_id = any (w.allowed_models))
-    and not coalesce(o.model_id = any (w.denied_models), false)
+    and not o.model_id = any (coalesce(w.denied_models, '{}'))
     and (k.allowed_models is null or o.model_id = any (k.allowed_models))
     and c.providers @> o.providers;
   return plain;
@@ -233,7 +233,7 @@ begin
       c.key_requests, c.key_tokens, c.workspace_requests, c.workspace_tokens,
       ai.usd_to_credits(c.dearest_usd, c.markup)::numeric(24, 8) as credits
     from unnest(plain) with ordinality as c
-    where not c.place = any (over_budget)
+    where not c.place = any (over_budget) and c.dearest_usd is not null
   ), asked as (
     select
       c.*,

@@ -220,4 +220,38 @@ describe("calls that are decided about together", () => {
       { numRuns: 40 },
     );
   });
+
+  test("are counted nowhere where no price reaches them, whatever stands before them", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 10 } });
+    const model = `large-${tenant.model}`;
+    await db.query(
+      `with made as (
+         insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test') returning id
+       ), routed as (
+         insert into ai.model_routes (model_id, position, provider_id, provider_model) select id, 1, 'demo', 'x' from made
+       ), granted as (
+         insert into ai.model_grants (model_id, plan_id) select id, $2 from made
+       )
+       insert into ai.model_prices
+         (model_id, provider_id, min_input_tokens, input_usd_per_million, output_usd_per_million)
+       select id, 'demo', 1000, 1, 1 from made`,
+      [model, tenant.planId],
+    );
+    const sized = (input_bytes: number) => chatCall(tenant, { model, input_bytes, run_tail: randomUUID().slice(-17) });
+    const [row] = await db.query<{ answers: Begun[] }>(together, [JSON.stringify([sized(9_000), sized(3), sized(3)])]);
+    expect(verdicts(row?.answers ?? [])).toEqual(["admitted", "service_unavailable", "service_unavailable"]);
+    const minutes = await db.query("select requests from ai.rate_windows where subject_id = $1", [tenant.workspaceId]);
+    expect(minutes).toEqual([{ requests: 1 }]);
+  });
+
+  test("are refused by a list of denied models whatever stands in it", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("insert into ai.workspace_policies (workspace_id, denied_models) values ($1, '{null}')", [
+      tenant.workspaceId,
+    ]);
+    for (const sql of [oneByOne, together]) {
+      const [row] = await db.query<{ answers: Begun[] }>(sql, [JSON.stringify([chatCall(tenant)])]);
+      expect(verdicts(row?.answers ?? [])).toEqual(["model_not_found"]);
+    }
+  });
 });

@@ -46,7 +46,7 @@ function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request
   const { method = "GET", rawHeaders } = incoming;
   const headers: [string, string][] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) headers.push([rawHeaders[at] ?? "", rawHeaders[at + 1] ?? ""]);
-  const url = `http://${incoming.headers.host ?? "localhost"}${incoming.url}`;
+  const url = `http://localhost${incoming.url}`;
   const hasBody = method !== "GET" && method !== "HEAD";
   const init = { method, headers, body: hasBody ? bodyOf(incoming) : undefined, duplex: "half" as const };
   return new ClientRequest(url, init, outgoing);
@@ -117,7 +117,7 @@ type Reading = ReadableStreamReadResult<Uint8Array>;
 
 async function write(response: Response, outgoing: ServerResponse): Promise<void> {
   const headers = headersOf(response);
-  if (headers["content-type"] === json) {
+  if (response.body && headers["content-type"] === json) {
     // Nobody reads JSON by halves: to read it whole takes a fifth of what its stream does.
     const text = await response.text();
     headers["content-length"] = String(Buffer.byteLength(text));

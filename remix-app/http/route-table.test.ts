@@ -33,6 +33,7 @@ const routes = {
     path: "satellite",
     module: { default: page, loader: read, handle: { side: "satellite" } },
   },
+  file: { id: "file", parentId: "root", path: "items.csv", module: { loader: read, handle: { file: true } } },
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
 const build = { routes } as unknown as Parameters<typeof createRouteTable>[0];
@@ -65,6 +66,11 @@ describe("the route table", () => {
       expect(judge({ method: "POST", pathname: `${pathname}.data` })).toEqual({ status: "not-found" });
     },
   );
+
+  test("knows a file by its own address alone", () => {
+    expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found", routeId: "file" });
+    expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
+  });
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data", "/api/v1/items/a%00b"])(
     "knows no %s",

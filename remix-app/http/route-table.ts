@@ -27,6 +27,8 @@ export interface RouteHandle {
   authorization?: Exclude<Authorization, "bearer">;
   /** False: the page works as it comes, and ships no script of the framework. */
   hydrate?: boolean;
+  /** True: a file, answered as it is read, for its own address alone: the framework's spelling of it would hold all of it. */
+  file?: boolean;
 }
 
 type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
@@ -54,10 +56,10 @@ export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side)
     const route = routeId === null ? undefined : build.routes[routeId];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
+    const { methods, authorization, file, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
     if (owner !== side && owner !== "both") return { status: "not-found" };
     // Servers ask for the URL itself; the framework's own spelling of it would wrap the answer.
-    if (authorization && path !== pathname) return { status: "not-found" };
+    if ((authorization || file) && path !== pathname) return { status: "not-found" };
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
     return judged({ method, pathname, routeId, allow, ...(authorization ? { authorization } : {}) });
   };

@@ -3,6 +3,9 @@ import { auditColumns, readAuditFilters, readAuditLog } from "../admin/audit-log
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+
+export const handle: RouteHandle = { file: true };
 
 /** The audit log under the page's filters as a file, all of it. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -32,10 +32,10 @@ export async function removeAuthenticator(
   }
   switch (answer.data.outcome) {
     case "deleted": {
-      // The token says less from now on: a new one says so at once.
-      await session.authClient().auth.refreshSession();
       const details = { name: answer.data.name || defaultName };
       await recordEvent(context, { userId: user.id, kind: "authenticator_removed", details });
+      // The token says less from now on: a new one says so at once.
+      await session.authClient().auth.refreshSession();
       return true;
     }
     case "not_found":

@@ -33,6 +33,17 @@ function diedWithFunctions(run: RunFact, spans: readonly Span[]): boolean {
   );
 }
 
+/** Whether functions that were killed had asked for a run which Postgres was still to open: they alone could have. */
+function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]): boolean {
+  return spans.some(
+    ({ part, killed, from, until }) =>
+      part === "functions" &&
+      killed &&
+      createdAt >= from &&
+      createdAt <= Math.min(until ?? Number.POSITIVE_INFINITY, from + openingMs),
+  );
+}
+
 /** Whether Postgres ended when a run was opened: that it was may then be news which never came. */
 function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(
@@ -85,7 +96,7 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
   let unheard = 0;
   const called = new Set(calls.map(({ requestId }) => requestId));
   for (const run of runs.filter((one) => one.swept && !called.has(one.requestId) && !diedWithFunctions(one, spans))) {
-    if (openedAsPostgresEnded(run, spans)) unheard += 1;
+    if (openedAsPostgresEnded(run, spans) || askedByKilledFunctions(run, spans)) unheard += 1;
     else failures.push(`run ${run.id} was left open without a provider call, and its functions were never killed`);
   }
   for (const call of calls) {
@@ -107,7 +118,7 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
       );
     }
   }
-  const figures = `${calls.length} provider calls; ${unmetered} of runs that died with killed functions, closed by the sweeper; ${unheard} opened as Postgres ended`;
+  const figures = `${calls.length} provider calls; ${unmetered} of runs that died with killed functions, closed by the sweeper; ${unheard} opened as Postgres or the functions ended`;
   return verdict("no lost charge", { figures, failures });
 }
 

@@ -3,20 +3,14 @@ import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
 import { createAdmissions } from "./admissions.ts";
 import type { Credential } from "./credentials.ts";
-import { GatewayError, isErrorCode } from "./errors.ts";
+import { GatewayError } from "./errors.ts";
+import { admitted, isRefusal, rateLimits, refusalError } from "./refusals.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
 
 const decimalText = z.string();
-const limits = z.object({
-  limit_requests: z.number().optional(),
-  remaining_requests: z.number().optional(),
-  limit_tokens: z.number().optional(),
-  remaining_tokens: z.number().optional(),
-  reset_seconds: z.number().optional(),
-});
 const route = z.object({
   position: z.number(),
   provider: z.string(),
@@ -45,7 +39,7 @@ const begunRun = z.object({
   reserved_credits: decimalText,
   cost_visible: z.boolean(),
   capture: z.boolean(),
-  limits,
+  limits: rateLimits,
 });
 const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
 const checkedCredential = z.object({ workspace_id: z.string() });
@@ -58,13 +52,11 @@ const storedRecord = z.object({
   message: z.string().optional(),
 });
 const storedRecords = z.object({ results: z.array(storedRecord) });
-const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: limits.optional() });
 
 /** An open run, as `ai.begin_run` answers it. */
 export type Run = z.infer<typeof begunRun>;
 /** The answer of an earlier call with the same idempotency key, as JSON. */
 export type KeptAnswer = { kept: string };
-export type RateLimits = z.infer<typeof limits>;
 
 /** What became of an imported record: its outcome, or why it was refused. */
 export type StoredRecord = z.infer<typeof storedRecord>;
@@ -274,41 +266,4 @@ function wasUndone(error: unknown): boolean {
 /** Whether nobody knows what became of a statement that was sent: no answer came. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
-}
-
-/** @throws GatewayError where the database answered with a refusal */
-function admitted(value: unknown): unknown {
-  if (isRefusal(value)) throw refusalError(value);
-  return value;
-}
-
-/** A look at one member, since a schema that fails takes longer than all the schemas of a call that fit. */
-function isRefusal(value: unknown): boolean {
-  return typeof value === "object" && value !== null && "refused" in value;
-}
-
-function refusalError(value: unknown): GatewayError {
-  const { refused: code, param, limits: rate, ...details } = refusal.parse(value);
-  if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
-  return new GatewayError(code, { param, details, headers: refusalHeaders(code, rate) });
-}
-
-function refusalHeaders(code: string, rate: RateLimits | undefined): Record<string, string> {
-  if (code === "idempotency_key_used") return { "x-should-retry": "false" };
-  return { ...rateLimitHeaders(rate), ...(rate?.reset_seconds ? { "retry-after": String(rate.reset_seconds) } : {}) };
-}
-
-/** OpenAI's rate headers, as far as there are limits. */
-export function rateLimitHeaders(rate: RateLimits = {}): Record<string, string> {
-  const headers: Record<string, string> = {};
-  const tell = (of: string, limit: number | undefined, remaining: number | undefined) => {
-    if (limit !== undefined) headers[`x-ratelimit-limit-${of}`] = String(limit);
-    if (remaining !== undefined) headers[`x-ratelimit-remaining-${of}`] = String(remaining);
-    if (limit !== undefined && rate.reset_seconds !== undefined) {
-      headers[`x-ratelimit-reset-${of}`] = `${rate.reset_seconds}s`;
-    }
-  };
-  tell("requests", rate.limit_requests, rate.remaining_requests);
-  tell("tokens", rate.limit_tokens, rate.remaining_tokens);
-  return headers;
 }

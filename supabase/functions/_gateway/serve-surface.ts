@@ -1,10 +1,11 @@
 import { type Body, parseJson } from "./body.ts";
 import { hex } from "./credentials.ts";
-import { type Caller, rateLimitHeaders } from "./database.ts";
+import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Call, Handler } from "./http.ts";
 import { readCaller, readLabels } from "./labels.ts";
 import { readOrAuthenticate } from "./read-or-authenticate.ts";
+import { rateLimitHeaders } from "./refusals.ts";
 import { replayAnswer } from "./replay.ts";
 import { openRun } from "./run.ts";
 import type { Asked, Surface } from "./surface.ts";

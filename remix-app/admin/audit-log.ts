@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { CsvColumn } from "../http/csv.ts";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
+import { problem } from "../http/problem.ts";
 import { readConsole } from "./read-console.ts";
 
 const lineSchema = z.array(
@@ -53,17 +54,21 @@ export function writeAuditFilters(filters: AuditFilters): URLSearchParams {
 }
 
 /**
- * A page of the audit log, newest first.
+ * A page of the audit log, newest first. Whether the request's session may read it is asked with it, so that a file of
+ * many pages goes no further than the right does.
  * @throws Response 400 INVALID_REQUEST where the cursor is none
+ * @throws Response 403 FORBIDDEN where the session is over, or no admin's with a second factor any more
  * @throws Response 503 UNAVAILABLE where it could not be asked
  */
 export async function readAuditLog(
   context: AppLoadContext,
   { filters, cursor, limit = linesShown }: { filters: AuditFilters; cursor: string | null; limit?: number },
 ): Promise<{ lines: AuditLine[]; nextCursor: string | null }> {
+  const { auth } = context.session;
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const { actor, target, action, from, to } = filters;
   const args = {
+    reader: auth.status === "authenticated" ? auth.claims : {},
     filters: {
       ...(actor ? { actor } : {}),
       ...(target ? { target } : {}),
@@ -74,7 +79,10 @@ export async function readAuditLog(
     before,
     page_size: limit + 1,
   };
-  const found = await readConsole(context, { name: "search_audit_log", args, schema: lineSchema });
+  const found = await readConsole(context, { name: "search_audit_log", args, schema: lineSchema.nullable() });
+  if (found === null) {
+    throw problem("FORBIDDEN", { requestId: context.requestId, detail: "The console is for infrastructure admins." });
+  }
   const { records: lines, nextCursor } = pageOf(found, { limit, cursorOf: writeCursor });
   return { lines, nextCursor };
 }

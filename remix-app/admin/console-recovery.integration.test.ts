@@ -2,6 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { recordsPerRead } from "../http/each-page.ts";
+import { newAddress, visitorHeaders } from "../testing/visitor.ts";
 
 let admin: ConsoleAdmin;
 let person: Person;
@@ -118,5 +121,30 @@ describe("the audit log", () => {
     const read = `${first.words} ${second.words}`.match(/line \d+/g) ?? [];
     expect([read.length, new Set(read).size]).toEqual([51, 51]);
     expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
+  });
+
+  test("is a file that breaks off, and passes for no whole one, once its reader is no admin any more", async () => {
+    const target = `test ${crypto.randomUUID()}`;
+    // More than any buffer between here and the database holds, so that most of it is read after the right is gone.
+    const pages = 8;
+    await query(
+      `insert into private.admin_audit_log (action, target, reason, after)
+       select 'test.line', $1, 'line ' || n, jsonb_build_object('text', repeat('x', 1000))
+       from generate_series(1, $2::integer) n`,
+      [target, pages * recordsPerRead],
+    );
+    const leaver = await createConsoleAdmin();
+    try {
+      const { base } = readStack();
+      const file = await fetch(new URL(`/admin/audit.csv?${new URLSearchParams({ target })}`, base), {
+        headers: { cookie: leaver.browser.cookie(), ...visitorHeaders(newAddress()) },
+      });
+      expect(file.status).toBe(200);
+      await query("delete from private.infrastructure_admins where user_id = $1", [leaver.id]);
+      await expect(file.text()).rejects.toThrow();
+    } finally {
+      await query("delete from private.admin_audit_log where target = $1", [target]);
+      await deletePerson(leaver);
+    }
   });
 });

@@ -7,7 +7,10 @@ import type { RouteHandle } from "../http/route-table.ts";
 
 export const handle: RouteHandle = { file: true };
 
-/** The audit log under the page's filters as a file, all of it. */
+/**
+ * The audit log under the page's filters as a file, all of it. Each page of it is read by the right of its moment: where
+ * that is gone in the middle, the file breaks off.
+ */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const filters = readAuditFilters(new URL(request.url));

@@ -16,9 +16,12 @@ export function AccountState({
 }) {
   const { methods, factors, sessions } = account;
   const ways = [
+    account.singleSignOn ? "single sign-on" : "",
     methods.password ? "password" : "",
     methods.passkeys > 0 ? count(methods.passkeys, "passkey") : "",
-    ...methods.identities.flatMap(({ provider }) => (provider === "email" ? [] : [providerLabel(provider)])),
+    ...methods.identities.flatMap(({ provider }) =>
+      provider === "email" || provider.startsWith("sso:") ? [] : [providerLabel(provider)],
+    ),
   ].filter(Boolean);
   const verified = factors.filter((factor) => factor.verified).length;
   return (

@@ -14,6 +14,8 @@ const foundSchema = z.array(
     id: z.uuid(),
     email: z.string().nullable(),
     displayName: z.string().nullable(),
+    /** Such an account may share its email with another one. */
+    singleSignOn: z.boolean(),
     policy: policyState,
     banned: z.boolean(),
     authenticators: z.number(),
@@ -27,6 +29,7 @@ const accountSchema = z.object({
   id: z.uuid(),
   email: z.string().nullable(),
   displayName: z.string().nullable(),
+  singleSignOn: z.boolean(),
   createdAt: z.string(),
   confirmedAt: z.string().nullable(),
   lastSignInAt: z.string().nullable(),
@@ -87,7 +90,7 @@ const accountsShown = 50;
 const entriesShown = 30;
 
 /**
- * The account whose id or whole email a text is; where there is none, those whose email or name contains it.
+ * The accounts whose id or whole email a text is; where there is none, those whose email or name contains it.
  * @throws Response 503 UNAVAILABLE where it could not be asked
  */
 export async function searchAccounts(

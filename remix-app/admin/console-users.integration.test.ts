@@ -42,6 +42,20 @@ describe("the console's search", () => {
     expect((await admin.browser.get("/admin?q=nobody%25is%25so")).words).toContain("No account matches");
   });
 
+  test("finds both accounts of an email, and says which one is of single sign-on", async () => {
+    const twin = await createPerson();
+    try {
+      await query("update auth.users set is_sso_user = true, email = $2 where id = $1", [twin.id, person.email]);
+      const { text, words } = await admin.browser.get(`/admin?q=${encodeURIComponent(person.email)}`);
+      for (const { id } of [person, twin]) expect(text).toContain(`/admin/users/${id}`);
+      expect(words.match(/Single sign-on/g)).toHaveLength(1);
+      expect((await admin.browser.get(`/admin/users/${twin.id}`)).words).toContain("single sign-on");
+      expect((await admin.browser.get(page())).words).not.toContain("single sign-on");
+    } finally {
+      await deletePerson(twin);
+    }
+  });
+
   test("is for admins alone, with their own second factor", async () => {
     const stranger = await signIn(person);
     for (const path of ["/admin", page(), step("require")]) expect((await stranger.get(path)).status).toBe(403);

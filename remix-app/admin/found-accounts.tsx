@@ -14,13 +14,13 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
       columns={[
         {
           label: "Account",
-          cell: ({ id, email, displayName, banned }) => (
+          cell: ({ id, email, displayName, singleSignOn, banned }) => (
             <>
               <a href={`/admin/users/${id}`} className="link break-all font-medium">
                 {email ?? id}
               </a>
               <span className="block text-muted">
-                {displayName}
+                {[displayName, singleSignOn ? "Single sign-on" : ""].filter(Boolean).join(" · ")}
                 {banned ? <span className="text-bad"> Banned</span> : null}
               </span>
             </>

@@ -1,21 +1,27 @@
 -- What the console reads of accounts. Who may read it is decided before: only our server calls these, for an
 -- infrastructure admin.
 
-create function private.account_named(term text) returns uuid
+create function private.accounts_named(term text) returns setof uuid
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select coalesce(
-    (select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null),
-    -- The backend keeps addresses in lower case, each once besides those of single sign-on.
-    (select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null)
-  )
+  select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null
+  union
+  -- The backend keeps addresses in lower case, each once besides those of single sign-on.
+  select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null
+  union
+  -- Its own index of all addresses begins with the instance, of which there is one.
+  select a.id
+  from auth.users a
+  where a.instance_id = '00000000-0000-0000-0000-000000000000' and lower(a.email) = lower(term) and a.is_sso_user
+    and a.deleted_at is null
 $$;
-comment on function private.account_named(text) is
-  'The account whose id or whole email a text is, by their indexes; null where there is none.';
-revoke execute on function private.account_named(text) from public, anon, authenticated;
+comment on function private.accounts_named(text) is
+  'The accounts whose id or whole email a text is, by their indexes. Of an email they are several where single sign-on '
+  'made accounts of their own with it.';
+revoke execute on function private.accounts_named(text) from public, anon, authenticated;
 
 create function private.accounts_like(term text, most integer) returns setof uuid
   language sql
@@ -43,12 +49,9 @@ create function private.search_accounts(term text, page_size integer default 50)
   set search_path = ''
 as $$
 declare
-  named uuid := private.account_named(term);
-  found_ids uuid[];
+  found_ids uuid[] := array(select private.accounts_named(term) limit page_size);
 begin
-  if named is not null then
-    found_ids := array[named];
-  else
+  if found_ids = '{}' then
     found_ids := array(select private.accounts_like(term, page_size));
   end if;
   return (
@@ -56,6 +59,7 @@ begin
       'id', u.id,
       'email', u.email,
       'displayName', p.display_name,
+      'singleSignOn', u.is_sso_user,
       'policy', private.required_mfa_state(u.raw_app_meta_data),
       'banned', coalesce(u.banned_until > now(), false),
       'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
@@ -69,8 +73,8 @@ begin
 end
 $$;
 comment on function private.search_accounts(text, integer) is
-  'The account whose id or whole email a text is; where there is none, those whose email or name contains it: '
-  '[{ id, email, displayName, policy, banned, authenticators, lastSignInAt, createdAt }].';
+  'The accounts whose id or whole email a text is; where there is none, those whose email or name contains it: '
+  '[{ id, email, displayName, singleSignOn, policy, banned, authenticators, lastSignInAt, createdAt }].';
 revoke execute on function private.search_accounts(text, integer) from public, anon, authenticated;
 grant execute on function private.search_accounts(text, integer) to service_role;
 
@@ -85,6 +89,7 @@ as $$
     'id', u.id,
     'email', u.email,
     'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'singleSignOn', u.is_sso_user,
     'createdAt', u.created_at,
     'confirmedAt', u.email_confirmed_at,
     'lastSignInAt', u.last_sign_in_at,
@@ -120,8 +125,9 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 comment on function private.account_overview(uuid) is
-  'An account as the console shows it: { id, email, displayName, createdAt, confirmedAt, lastSignInAt, bannedUntil, '
-  'infrastructureAdmin, methods (private.sign_in_methods), factors, sessions }; null where there is none. No secret.';
+  'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
+  'bannedUntil, infrastructureAdmin, methods (private.sign_in_methods), factors, sessions }; null where there is none. '
+  'No secret.';
 revoke execute on function private.account_overview(uuid) from public, anon, authenticated;
 grant execute on function private.account_overview(uuid) to service_role;
 

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { createServiceClient } from "../identity/service-client.ts";
-import { sendMail } from "../mail/send-mail.ts";
+import { sendKeptMail, sendMail } from "../mail/send-mail.ts";
 import { deviceName } from "./device-name.ts";
 import { type EventName, noticeOf } from "./event-kinds.ts";
 import { newSignInMail, noticeMail } from "./notice-mail.ts";
@@ -28,25 +28,11 @@ const answer = z.object({ createdAt: z.coerce.date(), email: z.string().nullable
  * recorded is logged.
  */
 export async function recordEvent(context: AppLoadContext, event: SecurityEvent): Promise<void> {
-  const { env, requestId, clientAddress, userAgent, session } = context;
-  const { userId, kind, method, details = {}, alsoTell } = event;
-  const own =
-    session.auth.status === "authenticated" && session.auth.claims.sub === userId ? session.auth.claims : null;
-  const device = deviceName(userAgent);
+  const { env, requestId } = context;
+  const { kind, method, details = {}, alsoTell } = event;
   const { data, error } = await createServiceClient(env)
     .schema("private")
-    .rpc("record_security_event", {
-      event: {
-        userId,
-        kind,
-        method,
-        sessionId: event.sessionId ?? own?.session_id,
-        ip: clientAddress,
-        userAgent,
-        device,
-        details,
-      },
-    });
+    .rpc("record_security_event", { event: rowOf(context, event) });
   const recorded = answer.safeParse(data);
   if (error || !recorded.success) {
     console.error(`error request=${requestId} the event ${kind} was not recorded: ${error?.code ?? "answer"}`);
@@ -54,10 +40,54 @@ export async function recordEvent(context: AppLoadContext, event: SecurityEvent)
   }
   if (!recorded.data) return;
   const { createdAt, email, newPlace } = recorded.data;
-  const place = { when: createdAt, device, address: clientAddress, origin: env.BASE_URL };
+  const place = placeOf(context, createdAt);
   const notice = noticeOf(kind);
   for (const to of new Set([email, alsoTell])) {
     if (to && notice) await sendMail(env, noticeMail({ to, ...notice, ...place, details }));
     else if (to && newPlace) await sendMail(env, newSignInMail({ to, method: method ?? "", ...place }));
   }
+}
+
+/** What `private.tell_owner` answers of a mail that it kept; both are null where there was none to send. */
+export const toldOwner = z.object({ mailId: z.uuid().nullable(), recipient: z.string().nullable() });
+
+/**
+ * An event, and the mail about it, for a function of the database that records and keeps them with the change itself
+ * (`private.tell_owner`): then the owner is told of what took effect, whatever becomes of the answer.
+ * @returns its arguments, and what tries the mail once they were taken
+ */
+export function tellWithChange(context: AppLoadContext, event: SecurityEvent) {
+  const { env } = context;
+  const notice = noticeOf(event.kind);
+  const { details = {} } = event;
+  const mail = notice && noticeMail({ to: "", ...notice, ...placeOf(context, new Date()), details });
+  if (mail && !env.SMTP_URL) console.error(`warning mail "${mail.subject}" is not sent: SMTP_URL is not set`);
+  const kept = mail && env.SMTP_URL ? { subject: mail.subject, body: mail.text } : null;
+  return {
+    args: { event: rowOf(context, event), mail: kept },
+    send({ mailId, recipient }: z.infer<typeof toldOwner>): void {
+      if (mail && mailId && recipient) sendKeptMail(env, { id: mailId, mail: { ...mail, to: recipient } });
+    },
+  };
+}
+
+/** An event as the database takes it. */
+function rowOf({ clientAddress, userAgent, session }: AppLoadContext, event: SecurityEvent) {
+  const { userId, kind, method, details = {} } = event;
+  const own =
+    session.auth.status === "authenticated" && session.auth.claims.sub === userId ? session.auth.claims : null;
+  return {
+    userId,
+    kind,
+    method,
+    sessionId: event.sessionId ?? own?.session_id,
+    ip: clientAddress,
+    userAgent,
+    device: deviceName(userAgent),
+    details,
+  };
+}
+
+function placeOf({ userAgent, clientAddress, env }: AppLoadContext, when: Date) {
+  return { when, device: deviceName(userAgent), address: clientAddress, origin: env.BASE_URL };
 }

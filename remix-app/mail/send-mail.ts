@@ -22,6 +22,11 @@ export async function sendMail(env: Env, mail: Mail): Promise<void> {
   void attempt(env, { mail, id: data?.id });
 }
 
+/** Tries a mail that the database has kept already, without making anybody wait for it. It never fails either. */
+export function sendKeptMail(env: Env, { mail, id }: { mail: Mail; id: string }): void {
+  void attempt(env, { mail, id });
+}
+
 async function attempt(env: Env, { mail, id }: { mail: Mail; id: string | undefined }): Promise<void> {
   const failure = await deliverMail(env, { mail, ...(id ? { id } : {}) });
   if (failure !== null) {

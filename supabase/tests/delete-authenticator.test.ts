@@ -11,13 +11,30 @@ interface Deletion {
   factorId: string;
 }
 
-async function deleteAuthenticator(db: Database, { userId, sessionId, factorId }: Deletion) {
-  const { answer } = await one<{ answer: { outcome: string; name?: string } }>(db, {
-    sql: "select private.delete_authenticator($1, $2, $3) as answer",
-    values: [userId, sessionId, factorId],
+const mail = { subject: "An authenticator app was removed", body: "Its codes no longer work." };
+
+async function deleteAuthenticator(
+  db: Database,
+  { userId, sessionId, factorId }: Deletion,
+  told: object | null = mail,
+) {
+  const event = { userId, kind: "authenticator_removed", ip: "192.0.2.1", details: { name: "Phone" } };
+  const { answer } = await one<{ answer: { outcome: string; mailId?: string | null; recipient?: string } }>(db, {
+    sql: "select private.delete_authenticator($1, $2, $3, $4, $5) as answer",
+    values: [userId, sessionId, factorId, JSON.stringify(event), JSON.stringify(told)],
   });
   return answer;
 }
+
+/** What the owner is told: their log, and the mails that are kept for them. */
+const toldTo = async (db: Database, { userId }: Pick<Deletion, "userId">) => ({
+  log: await db.query("select kind, details from public.security_events where user_id = $1", [userId]),
+  mails: await db.query(
+    `select m.id, m.subject, m.body from private.outgoing_mails m join auth.users u on u.email = m.recipient
+     where u.id = $1`,
+    [userId],
+  ),
+});
 
 /** Someone whose session proved the second of two authenticators, with a recovery code. */
 async function createOwner(db: Database, { policy }: { policy?: object } = {}) {
@@ -49,9 +66,36 @@ describe("delete_authenticator", () => {
   test("takes one of two away, and leaves what the session proved by the other", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
-    expect(answer).toEqual({ outcome: "deleted", name: `app ${otherId}` });
+    expect(answer).toMatchObject({ outcome: "deleted" });
     expect(await leftOf(db, owner)).toEqual({ factors: 1, codes: 1, aal: "aal2", proofs: ["password", "totp"] });
     expect(await deleteAuthenticator(db, { ...owner, factorId: otherId })).toEqual({ outcome: "not_found" });
+  });
+
+  test("tells the owner in its own transaction, and where it took nothing away nobody", async ({ db }) => {
+    const { otherId, ...owner } = await createOwner(db, { policy: required });
+    const { email } = await one<{ email: string }>(db, {
+      sql: "select email from auth.users where id = $1",
+      values: [owner.userId],
+    });
+    const { mailId, recipient } = await deleteAuthenticator(db, { ...owner, factorId: otherId });
+    const told = {
+      log: [{ kind: "authenticator_removed", details: { name: "Phone" } }],
+      mails: [{ id: mailId, ...mail }],
+    };
+    expect([recipient, await toldTo(db, owner)]).toEqual([email, told]);
+    for (const factorId of [otherId, owner.factorId]) {
+      expect(["not_found", "last_of_required"]).toContain(
+        (await deleteAuthenticator(db, { ...owner, factorId })).outcome,
+      );
+    }
+    expect(await toldTo(db, owner)).toEqual(told);
+  });
+
+  test("without a mail server keeps no mail, and is in the log", async ({ db }) => {
+    const { otherId, ...owner } = await createOwner(db);
+    const answer = await deleteAuthenticator(db, { ...owner, factorId: otherId }, null);
+    expect(answer).toMatchObject({ outcome: "deleted", mailId: null });
+    expect(await toldTo(db, owner)).toMatchObject({ log: [{ kind: "authenticator_removed" }], mails: [] });
   });
 
   test("takes from the sessions that it raised what it had proven, and no more", async ({ db }) => {
@@ -109,7 +153,9 @@ describe("delete_authenticator", () => {
       const answers = await Promise.all(calls.map((call) => deleteAuthenticator(db, call)));
       expect(answers.filter(({ outcome }) => outcome === "deleted")).toHaveLength(1);
       expect(await leftOf(db, owner)).toMatchObject({ factors: 1, codes: 1 });
+      expect(await toldTo(db, owner)).toMatchObject({ log: [{}], mails: [{}] });
     } finally {
+      await db.query("delete from private.outgoing_mails where subject = $1", [mail.subject]);
       await db.query("delete from auth.users where id = $1", [owner.userId]);
       await close();
     }
@@ -118,7 +164,7 @@ describe("delete_authenticator", () => {
 
 test("nobody but the service role takes authenticators away", async ({ db }) => {
   const claims = await createActor(db, {});
-  const ask = () => db.query("select private.delete_authenticator($1, null, null)", [claims.sub]);
+  const ask = () => db.query("select private.delete_authenticator($1, null, null, null, null)", [claims.sub]);
   expect(await failureOf(() => db.asUser(claims, ask))).toMatchObject({ code: "42501" });
   expect(await failureOf(() => db.asRole("anon", ask))).toMatchObject({ code: "42501" });
   expect(await failureOf(() => db.asRole("gateway", ask))).toMatchObject({ code: "42501" });

@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { vaultSettings } from "../../scripts/test/keep-session.ts";
+import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { startWeb } from "../testing/web-process.ts";
+
+const { supabase, mail } = readStack();
+const subject = "An authenticator app was removed";
+let person: Person;
+
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(() => deletePerson(person));
+
+const keptMails = () =>
+  query<{ subject: string }>("select subject from private.outgoing_mails where recipient = $1", [person.email]);
+
+/** Removes the only app. @returns by what the page answered */
+async function remove(base?: string): Promise<number> {
+  const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+  if (!app) throw new Error("no app");
+  const signedIn = await signIn(person);
+  await signedIn.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
+  const browser = base ? openBrowser(base, { cookie: signedIn.cookie() }) : signedIn;
+  return (await browser.post(`/mfa/remove?factorId=${app.factorId}`, { factorId: app.factorId })).status;
+}
+
+const expectTold = async () => {
+  expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toEqual([]);
+  const log = await query<{ details: unknown }>(
+    "select details from public.security_events where user_id = $1 and kind = 'authenticator_removed'",
+    [person.id],
+  );
+  expect(log).toEqual([{ details: { name: "Phone" } }]);
+  const told = async () => (await mailsTo(person.email)).filter((received) => received.subject === subject);
+  await expect.poll(told, { timeout: 40_000 }).toHaveLength(1);
+  const [received] = await told();
+  for (const words of ["Name: Phone", "Address: ", "/settings/security"]) expect(received?.text).toContain(words);
+  await expect.poll(keptMails, { timeout: 10_000 }).toEqual([]);
+};
+
+test("the owner gets one mail of a removal", async () => {
+  expect(await remove()).toBe(302);
+  await expectTold();
+});
+
+test("the owner is told of a removal whose answer is lost", async () => {
+  const web = await startWeb(supabase.url, {
+    nodeOptions: ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href],
+    env: {
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY: supabase.secretKey,
+      SMTP_URL: mail.smtp,
+      MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
+      LOSES_ANSWER: "delete_authenticator",
+      ...vaultSettings(),
+    },
+  });
+  try {
+    expect(await remove(web.base)).toBe(503);
+  } finally {
+    await web.stop();
+  }
+  expect(await keptMails()).toEqual([{ subject }]);
+  await query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [person.email]);
+  await expectTold();
+}, 90_000);

@@ -29,5 +29,6 @@ test("after a rotation the key before is still found, and one that was never the
   const after = await openKeyRing([second, first], "sessions");
   expect(after.current.id).not.toBe(before.current.id);
   expect(after.find(before.current.id)).toEqual(before.current.key);
+  expect([before.earlier, after.earlier]).toEqual([[], [before.current]]);
   expect(before.find(after.current.id)).toBeUndefined();
 });

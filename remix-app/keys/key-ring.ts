@@ -1,6 +1,8 @@
 /** Keys of one purpose: the current one, and those of earlier secrets, which still open what they made. */
 export interface KeyRing {
   current: { id: string; key: Uint8Array<ArrayBuffer> };
+  /** Those of earlier secrets, the latest first. */
+  earlier: readonly KeyRing["current"][];
   /** The key of an id; undefined for one that is not on the ring. */
   find(id: string): Uint8Array<ArrayBuffer> | undefined;
 }
@@ -19,7 +21,7 @@ export async function openKeyRing(secrets: readonly [string, ...string[]], purpo
     ...secrets.slice(1).map((secret) => deriveKey(secret, purpose)),
   ]);
   const keys = new Map([current, ...earlier].map(({ id, key }) => [id, key]));
-  return { current, find: (id) => keys.get(id) };
+  return { current, earlier, find: (id) => keys.get(id) };
 }
 
 async function deriveKey(secret: string, purpose: string): Promise<KeyRing["current"]> {

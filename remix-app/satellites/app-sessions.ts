@@ -5,7 +5,7 @@ import type { Introspection, IssuedSession } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import type { AppKeys } from "./app-keys.ts";
-import { hashOf, successorBytes } from "./opaque-token.ts";
+import { hashOf, refreshByAnyKey, successorBytes } from "./opaque-token.ts";
 import { issueSessionToken, readSessionToken, sessionSummary } from "./session-token.ts";
 
 type TokenOfApp = { client: AppClient; token: string };
@@ -78,15 +78,18 @@ export async function refreshAppSession(
 ): Promise<IssuedSession> {
   const keys = await requireAppKeys(context);
   const jti = await readSessionToken(token, keys.session);
-  const next = successorBytes(jti ?? token, { keys: keys.successor, part: "session" }).toString("base64url");
-  const answer = await callAppFunction(context, {
-    name: "refresh_app_session",
-    args: {
-      ...client.credentials,
-      token_hash: await sessionHash(token, keys),
-      successor_hash: hashOf(next),
-    },
-    schema: z.union([refusalOf("unauthenticated", "token", "unavailable"), sessionSummary]),
+  const { answer, next } = await refreshByAnyKey(keys.successor, async (key) => {
+    const next = successorBytes(jti ?? token, { key, part: "session" }).toString("base64url");
+    const answer = await callAppFunction(context, {
+      name: "refresh_app_session",
+      args: {
+        ...client.credentials,
+        token_hash: await sessionHash(token, keys),
+        successor_hash: hashOf(next),
+      },
+      schema: z.union([refusalOf("unauthenticated", "token", "unavailable"), sessionSummary]),
+    });
+    return { answer, next };
   });
   if (!("refused" in answer)) {
     const signing = { keys: keys.session, issuer: context.env.BASE_URL, app: client.name, jti: next };

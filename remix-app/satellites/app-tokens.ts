@@ -7,7 +7,7 @@ import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { reauthRequired } from "./app-sessions.ts";
 import { proveHandoff } from "./handoff.ts";
-import { hashOf, newOpaqueToken, successorBytes } from "./opaque-token.ts";
+import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./opaque-token.ts";
 
 const refreshPrefix = "ttr_ref_";
 const answered = z.union([
@@ -64,25 +64,28 @@ async function refresh(
 ): Promise<IssuedAppToken> {
   const { successor } = await requireAppKeys(context);
   const { refreshToken } = request;
-  const derive = (part: string) => successorBytes(refreshToken, { keys: successor, part });
-  const pair: Pair = {
-    access: await createAiCredential("app_token", (length) => derive(`access ${length}`).subarray(0, length)),
-    refreshToken: refreshPrefix + derive("refresh").toString("base64url"),
-  };
-  const answer = await callAppFunction(context, {
-    name: "refresh_app_token",
-    args: {
-      ...client.credentials,
-      refresh_hash: hashOf(refreshToken),
-      workspace_id: request.workspaceId,
-      scopes: request.scopes ?? null,
-      access_lookup: pair.access.lookup,
-      access_hash: hashOf(pair.access.text),
-      successor_hash: hashOf(pair.refreshToken),
-    },
-    schema: answered,
+  const refreshed = await refreshByAnyKey(successor, async (key) => {
+    const derive = (part: string) => successorBytes(refreshToken, { key, part });
+    const pair: Pair = {
+      access: await createAiCredential("app_token", (length) => derive(`access ${length}`).subarray(0, length)),
+      refreshToken: refreshPrefix + derive("refresh").toString("base64url"),
+    };
+    const answer = await callAppFunction(context, {
+      name: "refresh_app_token",
+      args: {
+        ...client.credentials,
+        refresh_hash: hashOf(refreshToken),
+        workspace_id: request.workspaceId,
+        scopes: request.scopes ?? null,
+        access_lookup: pair.access.lookup,
+        access_hash: hashOf(pair.access.text),
+        successor_hash: hashOf(pair.refreshToken),
+      },
+      schema: answered,
+    });
+    return { answer, pair };
   });
-  return issued(context, { answer, pair });
+  return issued(context, refreshed);
 }
 
 async function issued(

@@ -8,7 +8,6 @@ import {
   budgetForm,
   budgetPermissions,
   changeBudget,
-  isBudgetKey,
   readBudgetAmount,
   readBudgets,
 } from "../studio/budgets/budgets.ts";
@@ -38,7 +37,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
   const changed = search.get("done") ?? "";
   const done = listed.budgets.find((budget) => budgetKey(budget) === changed);
-  const mayBeElsewhere = isBudgetKey(changed) && (cursor !== "" || listed.nextCursor !== null);
   const { email, displayName } = user;
   return {
     user: { email, displayName },
@@ -47,7 +45,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     cursor,
     mayChange: { workspace: may("workspace"), app: may("app"), key: may("key") },
     change: search.get("change"),
-    done: done || mayBeElsewhere ? { name: done?.name ?? null, limitUsd: done?.limitUsd ?? null } : null,
+    done: done ? { name: done.name, limitUsd: done.limitUsd } : null,
     now: new Date().toISOString(),
   };
 }
@@ -134,7 +132,6 @@ export default function BudgetsPage() {
   );
 }
 
-/** One that was changed may be on another page of the list by now. */
 function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string | null }): string {
   if (name === null) return "The budget is changed.";
   return limitUsd === null ? `${name} has no budget any more.` : `The budget of ${name} is $${limitUsd} a month.`;

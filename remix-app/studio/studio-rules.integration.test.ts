@@ -133,9 +133,9 @@ describe("the budgets page", () => {
     const subjectId = last.slice("key.".length);
     const changed = await admin.browser.post(`${path}${next}`, form({ scope: "key", subjectId, limitUsd: "7.25" }));
     expect(changed.location).toBe(`${path}${next}&done=${last}`);
-    // It comes among those with a limit now, which are on the first page.
-    expect((await admin.browser.get(changed.location ?? "")).words).toContain("The budget is changed.");
-    expect(shown((await admin.browser.get(path)).text)).toContain(last);
+    const same = await admin.browser.get(changed.location ?? "");
+    expect(same.words).toContain("The budget of test is $7.25 a month.");
+    expect([shown(same.text), shown((await admin.browser.get(path)).text)]).toEqual([[last], shown(first.text)]);
 
     const file = await lines(admin);
     expect(file[0]).toMatch(/^scope,name,id,live,limit_usd,spent_usd,reserved_usd,remaining_usd,/);

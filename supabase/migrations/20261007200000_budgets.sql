@@ -45,15 +45,17 @@ comment on function ai.set_budget(text, uuid, uuid, numeric) is
 revoke execute on function ai.set_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
 
 create function ai.budget_subjects(workspace uuid, with_keys boolean)
-  returns table (scope text, subject_id uuid, live boolean)
+  returns table (scope text, subject_id uuid, live boolean, since timestamptz)
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select 'workspace', workspace, true
+  select 'workspace', workspace, true, null::timestamptz
   union all
-  select 'app', s.app_id, ai.app_may_act_in(s.app_id, workspace)
+  select 'app', s.app_id, ai.app_may_act_in(s.app_id, workspace), (
+    select a.created_at from private.apps a where a.id = s.app_id
+  )
   from (
     select l.app_id from private.app_workspaces l join private.apps a on a.id = l.app_id and a.kind = 'external'
     where l.workspace_id = workspace
@@ -61,14 +63,15 @@ as $$
     select b.subject_id from ai.budgets b where b.workspace_id = workspace and b.scope = 'app' and b.limit_usd is not null
   ) as s (app_id)
   union all
-  select 'key', k.lineage_id, bool_or(k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))
+  select 'key', k.lineage_id, bool_or(k.revoked_at is null and (k.expires_at is null or k.expires_at > now())),
+    min(k.created_at)
   from ai.keys k
   where with_keys and k.workspace_id = workspace
   group by k.lineage_id
 $$;
 comment on function ai.budget_subjects(uuid, boolean) is
   'What can have a budget in a workspace: itself, its external apps, and its keys, rotated ones being one. live: whether '
-  'it can call still.';
+  'it can call still; since: when it was made, which never changes.';
 revoke execute on function ai.budget_subjects(uuid, boolean) from public, anon, authenticated;
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
@@ -132,11 +135,11 @@ begin
           on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
         cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
         cross join lateral (select ai.budget_name(s.scope, s.subject_id, workspace) as name) as n
+        -- Of what nobody can change, so that each has its place in the list for good.
         cross join lateral (
           select array[
             case s.scope when 'workspace' then '1' when 'app' then '2' else '3' end,
-            case when b.limit_usd is null then 'without' else 'with' end,
-            lower(coalesce(n.name, '')),
+            coalesce(to_char(s.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), ''),
             s.subject_id::text
           ] as position
         ) as o
@@ -152,7 +155,7 @@ $$;
 comment on function ai.read_budgets(uuid, uuid, text[], integer) is
   'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
   '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
-  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, those with a limit first, and by name; '
+  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope and by when their subjects were made; '
   'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
   'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it.';
 revoke execute on function ai.read_budgets(uuid, uuid, text[], integer) from public, anon, authenticated;

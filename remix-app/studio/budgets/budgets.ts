@@ -61,11 +61,11 @@ const changed = z.union([
   refused,
 ]);
 
-const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 4 });
+const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * A page of a workspace's budgets with what they have used this UTC month, by what they are of, those with a limit
- * first; those of keys for who manages keys or the policy.
+ * A page of a workspace's budgets with what they have used this UTC month, by what they are of and by when that was
+ * made, so that none changes its place; those of keys for who manages keys or the policy.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(
@@ -109,12 +109,6 @@ export const budgetForm = z.object({
   intent: z.enum(["save", "remove"]),
   limitUsd: z.string().default(""),
 });
-
-/** Whether this can be what stands in an address for a budget (`budgetKey`). */
-export function isBudgetKey(text: string): boolean {
-  const [scope, ...subjectId] = text.split(".");
-  return budgetForm.pick({ scope: true, subjectId: true }).safeParse({ scope, subjectId: subjectId.join(".") }).success;
-}
 
 /** @returns the exact amount that was typed, or null where it is none */
 export function readBudgetAmount(typed: string): string | null {

@@ -1,14 +1,13 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import { compareAll, compareProviders } from "../studio/costs/cost-comparison.ts";
+import { compareCosts } from "../studio/costs/cost-comparison.ts";
 import { CostList } from "../studio/costs/cost-list.tsx";
 import { DifferenceText } from "../studio/costs/difference-text.tsx";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../studio/costs/import-filter-notice.tsx";
-import { listProviderCosts, reconcileCosts } from "../studio/costs/provider-imports.ts";
+import { listProviderCosts } from "../studio/costs/provider-imports.ts";
 import { readRange, searchWith } from "../studio/range.ts";
-import type { StudioReader } from "../studio/studio-reader.ts";
+import type { MemberReader } from "../studio/studio-reader.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { DataTable } from "../ui/data-table.tsx";
@@ -23,6 +22,7 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 const recordsShown = 50;
+const providersShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
@@ -34,20 +34,21 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const now = new Date();
   const range = readRange(url, { now });
   const filter = readImportFilter(url, context);
-  const reader: StudioReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const reader: MemberReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
   const { from, to } = range;
-  const cursor = url.searchParams.get("cursor") ?? undefined;
-  const [page, months] = await Promise.all([
-    listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor }, filter }),
-    Array.fromAsync(
-      eachPage((after) =>
-        reconcileCosts(context, { reader, query: { from, to, limit: recordsPerRead, cursor: after } }),
-      ),
-    ),
+  const pageAt = (name: string) => url.searchParams.get(name) ?? undefined;
+  const { provider, accountId } = filter;
+  const [page, compared] = await Promise.all([
+    listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor: pageAt("cursor") }, filter }),
+    // Runs know no provider's account, so that there is nothing to compare one with.
+    accountId === undefined
+      ? compareCosts(context, {
+          reader,
+          query: { from, to, limit: providersShown, cursor: pageAt("providers") },
+          provider,
+        })
+      : { overall: null, providers: [], nextCursor: null },
   ]);
-  // Runs know no provider's account, so that there is nothing to compare one with.
-  const compared = filter.accountId === undefined ? compareProviders(months.flat()) : [];
-  const providers = compared.filter(({ provider }) => filter.provider === undefined || provider === filter.provider);
   const { email, displayName } = user;
   return {
     user: { email, displayName },
@@ -55,18 +56,19 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     range,
     filter,
     page,
-    providers,
-    overall: compareAll(providers),
+    compared,
     gatewayUrl: `${context.env.AI_URL}/v1`,
     now: now.toISOString(),
   };
 }
 
 export default function CostsPage() {
-  const { user, workspace, range, filter, page, providers, overall, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { user, workspace, range, filter, page, compared, gatewayUrl, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const { totals, records, nextCursor } = page;
-  const filtered = Object.keys(filter).length > 0 || new URLSearchParams(search).has("cursor");
+  const { overall, providers } = compared;
+  const at = new URLSearchParams(search);
+  const filtered = Object.keys(filter).length > 0 || at.has("cursor");
   const hidden = overall?.meteredUsd === null;
   return (
     <StudioPage
@@ -137,13 +139,26 @@ export default function CostsPage() {
             rowKey={({ provider }) => provider}
             empty={null}
           />
+          {compared.nextCursor ? (
+            <p className="pt-4">
+              <Link
+                className="link"
+                to={searchWith(search, { cursor: at.get("cursor") ?? "", providers: compared.nextCursor })}
+              >
+                More providers
+              </Link>
+            </p>
+          ) : null}
         </Card>
       ) : null}
       <Card title="Records" lead="An account’s day stands for the runs that it covers; these stay, for audit.">
         <CostList records={records} filtered={filtered} now={now} gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
         {nextCursor ? (
           <p className="pt-4">
-            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+            <Link
+              className="link"
+              to={searchWith(search, { cursor: nextCursor, providers: at.get("providers") ?? "" })}
+            >
               Older records
             </Link>
           </p>

@@ -67,6 +67,6 @@ describe("readRange", () => {
 
 describe("searchWith", () => {
   it("changes what it is told, keeps the rest, and begins the list anew", () => {
-    expect(searchWith("?by=model&cursor=x&from=a", { range: "7d", from: "" })).toBe("?by=model&range=7d");
+    expect(searchWith("?by=model&cursor=x&providers=y&from=a", { range: "7d", from: "" })).toBe("?by=model&range=7d");
   });
 });

@@ -89,10 +89,13 @@ export function rangeDays({ from, to }: { from: string; to: string }): { first: 
   return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
 }
 
-/** The same address with other search parameters: an empty value takes one away. The page of a list begins anew. */
+/** Where lists say which page of them is shown: `cursor`, and `providers` where a second one stands above it. */
+export const pageParameters: readonly string[] = ["cursor", "providers"];
+
+/** The same address with other search parameters: an empty value takes one away. The pages of lists begin anew. */
 export function searchWith(search: string, changes: Record<string, string>): string {
   const params = new URLSearchParams(search);
-  params.delete("cursor");
+  for (const name of pageParameters) params.delete(name);
   for (const [name, value] of Object.entries(changes)) {
     if (value === "") params.delete(name);
     else params.set(name, value);

@@ -1,5 +1,5 @@
 import { Form, Link, useLocation } from "@remix-run/react";
-import { allTime, type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
+import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
 import { Button } from "./button.tsx";
 import { choiceClass } from "./choices.tsx";
 import { Field } from "./field.tsx";
@@ -23,7 +23,8 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
   // What was typed stays, where it is wrong.
   const typed = range?.fault ? new URLSearchParams(search) : null;
   const custom = range?.preset === "custom";
-  const kept = [...new URLSearchParams(search)].filter(([name]) => !["range", "from", "to", "cursor"].includes(name));
+  const left = ["range", "from", "to", ...pageParameters];
+  const kept = [...new URLSearchParams(search)].filter(([name]) => !left.includes(name));
   return (
     <div className="flex flex-wrap items-start gap-2">
       <nav aria-label="Range" className="contents">

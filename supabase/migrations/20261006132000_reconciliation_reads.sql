@@ -144,6 +144,88 @@ comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, tex
 revoke execute on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) from public, anon, authenticated;
 grant execute on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) to service_role;
 
+create function ai.cost_comparison_page(
+  workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked record := ai.usage_window(given_from, given_to, 365, 366);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with providers as materialized (
+      select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
+      from ai.reconciled_costs(workspace, asked.window_from, asked.window_to) p
+      where of_provider is null or p.provider = of_provider
+      group by p.provider
+      having sum(p.records) > 0 or (visible and sum(p.metered) <> 0)
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'totals', (
+        select jsonb_build_object(
+          'meteredUsd', case when visible then trim_scale(coalesce(sum(p.metered), 0))::text end,
+          'importedUsd', trim_scale(coalesce(sum(p.imported), 0))::text,
+          'providers', count(*)
+        )
+        from providers p
+      ),
+      'records', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'provider', p.provider,
+            'meteredUsd', case when visible then trim_scale(p.metered)::text end,
+            'importedUsd', trim_scale(p.imported)::text
+          )
+          order by p.provider collate "C"
+        ), '[]')
+        from (
+          select *
+          from providers p
+          where after is null or p.provider collate "C" > after collate "C"
+          order by p.provider collate "C"
+          limit page_size
+        ) p
+      )
+    )
+  );
+end
+$$;
+comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
+  'A page of the providers of a range by name, or one of them: what was metered and imported of each, and totals of all. '
+  'Those of which nothing is known are left out; meteredUsd is null where the workspace hides it.';
+revoke execute on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer)
+  from public, anon, authenticated;
+
+-- Definer: as ai.reconcile_costs.
+create function ai.compare_costs(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  of_provider text default null, after text default null, page_size integer default 50
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then ai.cost_comparison_page(workspace, given_from, given_to, of_provider, after, page_size)
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
+  'ai.cost_comparison_page for a member with use_ai_studio, else { outcome: not_allowed }.';
+revoke execute on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer)
+  from public, anon, authenticated;
+grant execute on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) to service_role;
+
 -- Definer: as private.list_provider_costs_by_app_session.
 create function private.reconcile_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,

@@ -105,6 +105,46 @@ describe("lists of imports", () => {
     ]);
   });
 
+  test("compare what was metered and imported by provider, page by page, with totals of all or of one", async ({
+    db,
+  }) => {
+    const place = await createPlace(db);
+    const { ownerId, workspaceId } = place;
+    const at = { occurredAt: "2026-01-10T00:00:00Z" };
+    for (const [provider, amountUsd] of [
+      ["b", "0.1"],
+      ["b", "0.000000000001"],
+      ["a", "2"],
+      ["C", "4"],
+    ])
+      await importCost(db, place, { ...at, provider, amountUsd });
+    await importCost(db, place, { occurredAt: "2026-02-01T00:00:00Z", provider: "late" });
+    await record(db, place, { provider: "invoiced", reference: "A", periodStart: "2026-01-01" });
+    const compare = (...rest: unknown[]) =>
+      call(db, "compare_costs", [ownerId, workspaceId, "2026-01-01", "2026-02-01", ...rest]);
+    const lines = [
+      { provider: "C", meteredUsd: "0", importedUsd: "4" },
+      { provider: "a", meteredUsd: "0", importedUsd: "2" },
+      { provider: "b", meteredUsd: "0", importedUsd: "0.100000000001" },
+    ];
+    const totals = { meteredUsd: "0", importedUsd: "6.100000000001", providers: 3 };
+    expect(await compare()).toEqual({ outcome: "listed", totals, records: lines });
+    expect(await compare(null, null, 2)).toEqual({ outcome: "listed", totals, records: lines.slice(0, 2) });
+    expect(await compare(null, "a", 2)).toEqual({ outcome: "listed", totals, records: lines.slice(2) });
+    expect(await compare("a")).toMatchObject({
+      totals: { importedUsd: "2", providers: 1 },
+      records: [{ provider: "a" }],
+    });
+    expect(await compare("invoiced")).toMatchObject({ totals: { importedUsd: "0", providers: 0 }, records: [] });
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      workspaceId,
+    ]);
+    expect(await compare("a")).toMatchObject({ totals: { meteredUsd: null }, records: [{ meteredUsd: null }] });
+    const [stranger, early] = [randomUUID(), "2024-01-01"];
+    expect((await call(db, "compare_costs", [stranger, workspaceId])).outcome).toBe("not_allowed");
+    expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
+  });
+
   test("reconcile 366 days at once, and not a microsecond more", async ({ db }) => {
     const { ownerId, workspaceId } = await createPlace(db);
     const outcomeOf = async (to: string) =>

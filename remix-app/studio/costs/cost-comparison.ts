@@ -1,44 +1,57 @@
-import { percentOf, subtractAmounts, sumAmounts } from "./difference.ts";
-import type { ReconciledMonth } from "./provider-import-schema.ts";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
+import { pageOf, positionOf } from "../../http/list-page.ts";
+import { type MemberReader, readStudio } from "../studio-reader.ts";
+import type { WindowQuery } from "../window-query.ts";
+import { percentOf, subtractAmounts } from "./difference.ts";
+import { listedComparison } from "./provider-import-schema.ts";
 
-/** What was metered of a provider, and what was imported of it; exact texts. */
-export interface ComparedProvider {
-  provider: string;
-  /** Null where the workspace hides what providers charge. */
+/** What was metered, null where the workspace hides what providers charge, and what was imported; exact texts. */
+interface Amounts {
   meteredUsd: string | null;
   importedUsd: string;
-  differenceUsd: string | null;
-  differencePercent: string | null;
 }
 
-/** Adds months up by provider, in the providers' order of names. Those of which nothing is known are left out. */
-export function compareProviders(months: readonly ReconciledMonth[]): ComparedProvider[] {
-  const providers = [...new Set(months.map(({ provider }) => provider))].sort();
-  return providers.flatMap((provider) => {
-    const own = months.filter((month) => month.provider === provider);
-    if (own.every(({ meteredUsd, importedRecords }) => importedRecords === 0 && Number(meteredUsd) === 0)) return [];
-    const metered = own.flatMap(({ meteredUsd }) => (meteredUsd === null ? [] : [meteredUsd]));
-    const meteredUsd = metered.length === own.length ? sumAmounts(metered) : null;
-    return [{ provider, ...compareAmounts({ meteredUsd, importedUsd: sumAmounts(own.map((m) => m.importedUsd)) }) }];
+/** The same with how they differ: imported less metered. */
+export type ComparedCosts = Amounts & { differenceUsd: string | null; differencePercent: string | null };
+
+/**
+ * What was metered and imported in a range, of a page of its providers by name, and of all of them together: null where
+ * there are none. Those of which nothing is known are left out.
+ * @throws Response 400, 403, 503 as {@link readStudio}
+ */
+export async function compareCosts(
+  context: AppLoadContext,
+  {
+    reader,
+    query: { from, to, limit, cursor },
+    provider,
+  }: { reader: MemberReader; query: WindowQuery; provider: string | undefined },
+) {
+  const read = (text: string) => readKeyCursor(text, { length: 1 });
+  const { totals, records: found } = await readStudio(context, {
+    reader,
+    name: "compare_costs",
+    args: {
+      given_from: from ?? null,
+      given_to: to ?? null,
+      of_provider: provider ?? null,
+      after: positionOf(cursor, { read, requestId: context.requestId })?.[0] ?? null,
+      page_size: limit + 1,
+    },
+    schema: listedComparison,
   });
+  const { records, nextCursor } = pageOf(found, { limit, cursorOf: (last) => writeKeyCursor([last.provider]) });
+  return {
+    overall: totals.providers === 0 ? null : withDifference(totals),
+    providers: records.map((record) => ({ provider: record.provider, ...withDifference(record) })),
+    nextCursor,
+  };
 }
 
-/** All of them together; null where there are none. */
-export function compareAll(providers: readonly ComparedProvider[]): Omit<ComparedProvider, "provider"> | null {
-  if (providers.length === 0) return null;
-  const metered = providers.flatMap(({ meteredUsd }) => (meteredUsd === null ? [] : [meteredUsd]));
-  return compareAmounts({
-    meteredUsd: metered.length === providers.length ? sumAmounts(metered) : null,
-    importedUsd: sumAmounts(providers.map(({ importedUsd }) => importedUsd)),
-  });
-}
-
-function compareAmounts(amounts: {
-  meteredUsd: string | null;
-  importedUsd: string;
-}): Omit<ComparedProvider, "provider"> {
-  const { meteredUsd, importedUsd } = amounts;
-  if (meteredUsd === null) return { ...amounts, differenceUsd: null, differencePercent: null };
+/** Amounts with how they differ, to the last digit; what is hidden has nothing to differ from. */
+export function withDifference({ meteredUsd, importedUsd }: Amounts): ComparedCosts {
+  if (meteredUsd === null) return { meteredUsd, importedUsd, differenceUsd: null, differencePercent: null };
   const differenceUsd = subtractAmounts(importedUsd, meteredUsd);
-  return { ...amounts, differenceUsd, differencePercent: percentOf(differenceUsd, meteredUsd) };
+  return { meteredUsd, importedUsd, differenceUsd, differencePercent: percentOf(differenceUsd, meteredUsd) };
 }

@@ -8,11 +8,6 @@ export function subtractAmounts(amount: string, base: string): string {
   return formatDecimal(add(parseDecimal(amount), negated(parseDecimal(base))));
 }
 
-/** The sum, exactly, of exact decimal texts. */
-export function sumAmounts(amounts: readonly string[]): string {
-  return formatDecimal(amounts.reduce((sum, amount) => add(sum, parseDecimal(amount)), { units: 0n, scale: 0 }));
-}
-
 /**
  * A difference in percent of what it is a difference from, to 12 decimals with ties to the even digit.
  * @returns null where that is nothing

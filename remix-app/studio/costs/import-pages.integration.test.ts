@@ -206,6 +206,34 @@ test("costs show what stands for what, and the file has each record to the last 
   });
 });
 
+test("costs compare 50 providers at a time, beside a page of records, and add up all of them", async () => {
+  const february = "?from=2026-02-01&to=2026-02-28";
+  const records = Array.from({ length: 51 }, (_, n) =>
+    costOf({
+      provider: `p${String(n).padStart(2, "0")}`,
+      occurredAt: "2026-02-10T00:00:00Z",
+      observedAt: "2026-03-01T00:00:00Z",
+      amountUsd: 1,
+    }),
+  );
+  for (const part of [records.slice(0, 50), records.slice(50)])
+    await tenant.send("/provider-costs/batch", { body: { records: part } });
+  const compared = (words: string) => words.split("Beside what was metered")[1]?.split("Records")[0] ?? "";
+  const linkOf = (text: string, words: string) =>
+    new RegExp(`href="([^"]*)"[^>]*>${words}<`).exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+  const first = await member.get(`${base}/costs${february}`);
+  expect(compared(first.words).match(/p\d\d/g)).toHaveLength(50);
+  expect(first.words).toContain("$51.00");
+  const second = await member.get(linkOf(first.text, "More providers"));
+  expect(compared(second.words).match(/p\d\d/g)).toEqual(["p50"]);
+  expect(second.words).toContain("$51.00");
+  // Each of the two lists has a page of its own.
+  const older = await member.get(linkOf(second.text, "Older records"));
+  expect(compared(older.words).match(/p\d\d/g)).toEqual(["p50"]);
+  expect(linkOf(older.text, "Older records")).toBe("");
+  expect((await member.get(`${base}/costs${february}&providers=odd`)).status).toBe(400);
+});
+
 test("reconciliation says what is missing or differs, where to look, and has every digit in its file", async () => {
   const page = await member.get(`${base}/reconciliation${range}`);
   expect(page.words).toContain("January 2026");

@@ -99,6 +99,12 @@ export const listedReconciliation = z.object({
   records: z.array(reconciledMonth),
 });
 
+export const listedComparison = z.object({
+  outcome: z.literal("listed"),
+  totals: z.object({ meteredUsd: amountText.nullable(), importedUsd: amountText, providers: count }),
+  records: z.array(z.object({ provider: z.string(), meteredUsd: amountText.nullable(), importedUsd: amountText })),
+});
+
 const nextCursor = z.string().nullable();
 
 /** The same as the API answers them, page by page. */

@@ -36,12 +36,21 @@ test.each([
 });
 
 test.each([
-  ["a standby or a signing key of ES256", { keys: [{ kty: "EC", alg: "ES256" }] }, ["ok", "unseen"]],
-  ["none of them", { keys: [] }, ["fail"]],
-  ["another kind", { keys: [{ kty: "RSA" }] }, ["fail"]],
-  ["no set at all", undefined, ["fail"]],
-])("a key set with %s", (_, published, levels) => {
-  expect(judgeKeySet(published).map(({ level }) => level)).toEqual(levels);
+  [
+    "a standby or a signing key of ES256",
+    { keys: [{ kty: "EC", alg: "ES256" }] },
+    ["ok", "unseen"],
+    "elliptic-curve key",
+  ],
+  ["none of them", { keys: [] }, ["fail"], "has no asymmetric signing key"],
+  ["another kind", { keys: [{ kty: "RSA" }] }, ["fail"], "has no asymmetric signing key"],
+  ["no set at all", undefined, ["fail"], "cannot be read"],
+  ["what something in front says", { message: "no Route matched" }, ["fail"], "cannot be read"],
+  ["keys of no kind", { keys: [{}] }, ["fail"], "cannot be read"],
+])("a key set with %s", (_, published, levels, words) => {
+  const findings = judgeKeySet(published);
+  expect(findings.map(({ level }) => level)).toEqual(levels);
+  expect(findings[0]?.says).toContain(words);
 });
 
 test.each([

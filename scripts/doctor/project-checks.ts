@@ -128,10 +128,18 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
   return findings;
 }
 
-/** @param published what the backend answers for its key set, which has standby keys too */
+/** @param published what the backend answers for its key set, which has standby keys too; undefined where that is no JSON */
 export function judgeKeySet(published: unknown): Finding[] {
   const keys = keySet.safeParse(published);
-  if (!keys.success || !keys.data.keys.some(({ kty }) => kty === "EC")) {
+  if (!keys.success) {
+    return [
+      fail(
+        "tokens",
+        "the backend's key set (/auth/v1/.well-known/jwks.json) cannot be read, so that nobody knows its keys: every request has to ask the backend. See what answers there, and what stands in front of it.",
+      ),
+    ];
+  }
+  if (!keys.data.keys.some(({ kty }) => kty === "EC")) {
     return [
       fail(
         "tokens",

@@ -1,10 +1,13 @@
 import { z } from "zod";
 import { problem } from "./problem.ts";
 
+/** Characters. The longest cursor that a list answers is of usage by all its dimensions, with 538. */
+export const maxCursorLength = 1024;
+
 /** Which part of a list is asked for. */
 export const pageQuery = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(50),
-  cursor: z.string().min(1).max(512).optional(),
+  cursor: z.string().min(1).max(maxCursorLength).optional(),
 });
 
 /**

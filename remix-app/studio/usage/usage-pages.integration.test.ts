@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import {
+  type Begun,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+  type Tenant,
+} from "../../../supabase/tests/ai-fixtures.ts";
+import { join, one } from "../../../supabase/tests/database.ts";
+import { maxCursorLength } from "../../http/page-query.ts";
+import { usageDimensions } from "./usage.ts";
+
+const { db, close } = openPool(1);
+let tenant: Tenant;
+let person: Person;
+let browser: SignedInBrowser;
+
+beforeAll(async () => {
+  tenant = await createTenant(db, { credits: "1" });
+  person = await createPerson();
+  await join(db, { workspaceId: tenant.workspaceId, userId: person.id, role: "member" });
+  browser = await signIn(person);
+});
+afterAll(async () => {
+  await deletePerson(person);
+  await close();
+});
+
+/** Every part of it as long as the database takes one, so that nobody's cursor is longer than the one after it. */
+const longest = { model: "m".repeat(128), feature: "f".repeat(128), provider: "p".repeat(32) };
+
+/** A settled run of this moment. */
+async function addRun({ model, feature, provider }: typeof longest): Promise<void> {
+  const routes = [
+    { position: 1, provider, model: "m", prices: [{ min_input_tokens: 0, input: "0.1", output: "0.1" }] },
+  ];
+  const begun = await one<Begun>(db, {
+    sql: `insert into ai.runs (
+            id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature,
+            request_id, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits
+          )
+          select ai.run_id(t.now), t.now, $1, gen_random_uuid(), $2, $2, 'key', 'interactive', $3, 'test', $4, $5, 1,
+            true, a.id, 0, 0
+          from ai.credit_accounts a, (select now() as now) t
+          where a.workspace_id = $1
+          returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
+    values: [tenant.workspaceId, tenant.keyId, feature, model, JSON.stringify(routes)],
+  });
+  await settle(db, [outcome(begun)]);
+}
+
+test("usage leads from page to page by every cursor that it answers, the longest too", async () => {
+  await addRun(longest);
+  await addRun({ ...longest, model: `${longest.model.slice(1)}z` });
+  const usage = async (cursor?: string) => {
+    const search = new URLSearchParams({ groupBy: usageDimensions.join(","), limit: "1", ...(cursor && { cursor }) });
+    const { status, text } = await browser.get(`/api/v1/workspaces/${tenant.workspaceId}/ai/usage?${search}`);
+    expect(status, text).toBe(200);
+    return JSON.parse(text) as { rows: { model: string }[]; nextCursor: string | null };
+  };
+  const first = await usage();
+  expect(first.rows).toMatchObject([longest]);
+  expect(first.nextCursor).toHaveLength(538);
+  const second = await usage(first.nextCursor ?? "");
+  expect([second.rows.map(({ model }) => model.at(-1)), second.nextCursor]).toEqual([["z"], null]);
+});
+
+test(`a cursor of ${maxCursorLength} characters is looked at, and a longer one is not`, async () => {
+  const detailOf = async (cursor: string) => {
+    const { status, text } = await browser.get(`/api/v1/workspaces/${tenant.workspaceId}/ai/usage?cursor=${cursor}`);
+    return [status, JSON.parse(text).detail];
+  };
+  expect(await detailOf("x".repeat(maxCursorLength))).toEqual([400, "The cursor is none of ours."]);
+  const refused = await detailOf("x".repeat(maxCursorLength + 1));
+  expect(refused).toEqual([400, "limit is a number from 1 to 100, cursor a nextCursor."]);
+});

@@ -10,6 +10,7 @@ const signInAnswer = z.discriminatedUnion("status", [
   z.object({ status: z.literal("kept"), successor: z.union([z.literal(1), z.literal(2)]) }),
   z.object({ status: z.literal("unknown") }),
   z.object({ status: z.literal("full") }),
+  z.object({ status: z.literal("over") }),
 ]);
 
 /**
@@ -17,35 +18,48 @@ const signInAnswer = z.discriminatedUnion("status", [
  * session from before, which ends. Others stay. The browser gets a new secret, and a browser that is not known gets a
  * new identifier: none that it brings is ever adopted.
  * @param options.claims of the session, which the identity backend has handed to us in this very request
+ * @param options.inPlaceOf the session of this browser that it continues, where nobody has signed in anew: once the
+ * browser has signed out of that one, it is refused, and no new identifier is made for it
  * @throws Response a redirect to the accounts where the browser holds as many as it may; the new session is ended
+ * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, where the session that it continues is
+ * over in this browser; the new session is ended
  * @throws Response 503 AUTH_UNAVAILABLE where it could not be kept; nobody is signed in by it
  */
 export async function keepSignIn(
   context: AppLoadContext,
-  { session, claims }: { session: StoredSession; claims: Claims },
+  { session, claims, inPlaceOf }: { session: StoredSession; claims: Claims; inPlaceOf?: string | undefined },
 ): Promise<void> {
+  const { requestId, surface } = context;
   const { vault } = context.session;
   const brought = readDeviceCookie(context.jar, { origin: context.origin, cookie: vault.keys.cookie });
   try {
-    let answer = brought && (await signInTo(context, { device: brought, known: true, session, claims }));
-    if (!answer || answer.status === "unknown") {
-      answer = await signInTo(context, { device: newDevice(), known: false, session, claims });
+    let answer = brought && (await signInTo(context, { device: brought, known: true, session, claims, inPlaceOf }));
+    if (inPlaceOf === undefined && (!answer || answer.status === "unknown")) {
+      answer = await signInTo(context, { device: newDevice(), known: false, session, claims, inPlaceOf });
     }
-    if (answer.status === "kept") return;
+    if (answer?.status === "kept") return;
   } catch (error) {
     if (!isVaultUnavailable(error)) throw error;
-    console.error(`error request=${context.requestId} a sign-in could not be kept: ${error.message}`);
+    console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
     await drop(context);
     const detail = "Your sign-in worked, but could not be kept. Try again in a moment.";
-    throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId, detail });
+    throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
   await drop(context);
-  throw redirect("/accounts?full");
+  if (inPlaceOf === undefined) throw redirect("/accounts?full");
+  if (surface === "page") throw redirect("/login");
+  throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
 }
 
 async function signInTo(
   { session: { vault, storeDevice } }: AppLoadContext,
-  { device, known, session, claims }: { device: Device; known: boolean; session: StoredSession; claims: Claims },
+  {
+    device,
+    known,
+    session,
+    claims,
+    inPlaceOf,
+  }: { device: Device; known: boolean; session: StoredSession; claims: Claims; inPlaceOf: string | undefined },
 ) {
   const { sub: userId, session_id: sessionId } = claims;
   const first = known ? successorOf(device, vault.keys) : device;
@@ -58,6 +72,7 @@ async function signInTo(
       secondNextHash: secretHash(second),
       userId,
       sessionId,
+      inPlaceOf,
       ...(await vault.seal(device, { userId, session })),
     },
   };

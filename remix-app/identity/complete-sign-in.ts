@@ -10,6 +10,8 @@ export interface CompletedSignIn {
   method: "password" | "email_link" | "password_reset" | "recovery" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
   /** Where they were going: a path of ours, sanitised by the caller. */
   destination: string;
+  /** The session of this browser that the new one continues, where nobody has signed in anew ({@link keepSignIn}). */
+  inPlaceOf?: string;
 }
 
 /**
@@ -21,10 +23,10 @@ export interface CompletedSignIn {
  */
 export async function completeSignIn(
   context: AppLoadContext,
-  { method, destination }: CompletedSignIn,
+  { method, destination, inPlaceOf }: CompletedSignIn,
 ): Promise<Response> {
   const { session, claims } = await requireKeptSession(context);
-  await keepSignIn(context, { session, claims });
+  await keepSignIn(context, { session, claims, inPlaceOf });
   rememberMethod(context, method);
   const { sub, session_id } = claims;
   const [state] = await Promise.all([

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
   deletePerson,
@@ -15,6 +16,7 @@ import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { openPhone, type Phone, unlockedPhone } from "../testing/phone.ts";
 import { newAddress } from "../testing/visitor.ts";
+import { startWeb } from "../testing/web-process.ts";
 
 const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/qr-login/challenges";
@@ -409,6 +411,48 @@ describe("a poll", () => {
     await browser.post("/logout", {});
     expect((await poll(openBrowser(base, { cookie }), begun)).status).toBe(401);
   });
+
+  test.each([
+    ["log out of all", "/api/v1/auth/accounts/logout-all", "GET", 401],
+    ["log out of this account", "/api/v1/auth/accounts/logout", "GET", 401],
+    ["log out of all, and was a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
+  ])(
+    "that finishes after another tab's “%s” signs nobody in",
+    async (_, logout, method, status) => {
+      const { person, browser, phone } = await own();
+      const web = await startWeb(supabase.url, {
+        nodeOptions: ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href],
+        env: {
+          SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+          SUPABASE_SECRET_KEY: supabase.secretKey,
+          HOLDS: "sign_in_account",
+          ...vaultSettings(),
+        },
+      });
+      try {
+        await browser.post("/qr", { intent: "create" });
+        const { text } = await browser.get("/qr");
+        const [, id = "", secret = ""] = /challenges\/([0-9a-f-]{36})\?secret=([\w-]+)/.exec(text) ?? [];
+        await approve(phone, { id, secret, payload: "", expiresAt: "" });
+        const tab = openBrowser(web.base, { cookie: browser.cookie() });
+        const late =
+          method === "GET" ? tab.get(`${challenges}/${id}?secret=${secret}`) : tab.post("/qr", { intent: "continue" });
+        await expect.poll(() => web.output(), { timeout: 10_000 }).toContain("held /rest/v1/rpc/sign_in_account");
+        expect((await browser.postJson(logout, {})).status).toBe(200);
+        web.child.kill("SIGUSR2");
+        const answer = await late;
+        expect([answer.status, answer.location]).toEqual([status, method === "GET" ? null : "/login"]);
+        expect((await tab.get("/api/v1/auth/session")).status).toBe(401);
+      } finally {
+        await web.stop();
+      }
+      expect(await sessionsOf(person)).toEqual([phone.sessionId]);
+      const devices = await query("select from private.account_devices where active_user_id = $1", [person.id]);
+      const entries = await query("select from private.account_vault_entries where user_id = $1", [person.id]);
+      expect([devices, entries]).toEqual([[], []]);
+    },
+    60_000,
+  );
 
   test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {
     const { person, browser, phone } = await own();

@@ -19,7 +19,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const consumption = await consumeChallenge(context, { key, claims });
   if (!consumption.session) return Response.json({ status: consumption.status });
   context.session.store(consumption.session);
-  await completeSignIn(context, { method: "qr", destination: "/" });
+  await completeSignIn(context, { method: "qr", destination: "/", inPlaceOf: claims.session_id });
   const expiresAt = new Date(consumption.session.expires_at * 1000).toISOString();
   return Response.json({ status: "consumed", session: { userId: user.id, expiresAt } } satisfies HandoffProgress);
 }

@@ -60,7 +60,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!consumption?.session) throw redirect(here, 303);
   context.session.store(consumption.session);
   forgetChallenge(context, keeping);
-  throw await completeSignIn(context, { method: "qr", destination });
+  throw await completeSignIn(context, { method: "qr", destination, inPlaceOf: claims.session_id });
 }
 
 const endings = {

@@ -159,6 +159,12 @@ begin
   if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
     return jsonb_build_object('status', 'full');
   end if;
+  -- The session that is there may be this very one, where the answer before was lost.
+  if sign_in ->> 'inPlaceOf' is not null
+    and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
+    and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
+    return jsonb_build_object('status', 'over');
+  end if;
 
   insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
   values (
@@ -201,8 +207,9 @@ $$;
 comment on function private.sign_in_account(jsonb) is
   'Adds a fresh sign-in to a browser''s accounts, or puts it in the place of the same account''s session, which ends; '
   'it is the active one then, and the device''s secret another: { deviceId, secret, nextHash, secondNextHash (hex), '
-  'userId, sessionId, sealed, keyId, tag }; without secret the device is made. Answers { status: kept | unknown | full, '
-  'successor }: which of the secrets after the shown one holds.';
+  'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is made. Answers { status: kept | '
+  'unknown | full | over, successor }: which of the secrets after the shown one holds. over: inPlaceOf names the session '
+  'that the new one continues, and the browser has signed out of it or has another one by now.';
 revoke execute on function private.sign_in_account(jsonb) from public, anon, authenticated;
 grant execute on function private.sign_in_account(jsonb) to service_role;
 

@@ -22,7 +22,7 @@ async function call<Answer>(db: Database, name: string, args: unknown[]): Promis
 async function signInTo(
   db: Database,
   claims: Claims,
-  { device, next = randomUUID() }: { device?: Held; next?: string },
+  { device, next = randomUUID(), inPlaceOf }: { device?: Held; next?: string; inPlaceOf?: string },
 ) {
   const held = device ?? { id: randomUUID(), secret: next };
   const answer = await call<{ status: string; successor?: number }>(db, "sign_in_account", [
@@ -36,6 +36,7 @@ async function signInTo(
       sealed,
       keyId: "k1",
       tag: randomBytes(16).toString("hex"),
+      inPlaceOf,
     },
   ]);
   return { answer, device: { id: held.id, secret: answer.successor === 2 ? `second ${next}` : next } };
@@ -190,6 +191,30 @@ describe("the accounts of a browser", () => {
     const again = await signIn(db, { userId: first.sub });
     await signInTo(db, again, { device });
     expect(await alive(db, first, second, elsewhere, again)).toEqual([false, true, true, true]);
+  });
+
+  test("are continued by a new session in the place of one that is still there, and of no other", async ({ db }) => {
+    const claims = await newcomer(db);
+    const { device } = await signInTo(db, claims, {});
+    const renewed = async () => signIn(db, { userId: claims.sub });
+    const [next, late] = [await renewed(), await renewed()];
+    const inPlaceOf = claims.session_id;
+    expect((await signInTo(db, late, { device, inPlaceOf: randomUUID() })).answer).toEqual({ status: "over" });
+    const secretAfter = randomUUID();
+    const continued = await signInTo(db, next, { device, next: secretAfter, inPlaceOf });
+    expect([continued.answer.status, await alive(db, claims, next)]).toEqual(["kept", [false, true]]);
+    // Asked again, where the answer was lost.
+    const again = await signInTo(db, next, { device, next: secretAfter, inPlaceOf });
+    expect(again.answer.status).toBe("kept");
+    expect((await signInTo(db, late, { device: again.device, inPlaceOf })).answer).toEqual({ status: "over" });
+    const { id, secret } = again.device;
+    const lateAnswer = async () =>
+      (await signInTo(db, late, { device: again.device, inPlaceOf: next.session_id })).answer;
+    await call(db, "sign_out_account", [id, secret, claims.sub]);
+    expect(await lateAnswer()).toEqual({ status: "over" });
+    await call(db, "sign_out_device", [id, secret]);
+    expect(await lateAnswer()).toEqual({ status: "unknown" });
+    expect(await stateOf(db, again.device)).toBeNull();
   });
 
   test("rest nowhere that signs in or out", async ({ db }) => {

@@ -26,6 +26,7 @@ export type World = Awaited<ReturnType<typeof createWorld>>;
 /** Fills the stack that GATEHOUSE_STACK names: people, a workspace with two months of runs, and what acts reach for. */
 export async function createWorld() {
   const { base, supabase, satellites, workspaceId, users, mail } = readStack();
+  const satellite = satellites[0]?.url ?? "";
   const client = new pg.Client({ connectionString: supabase.dbUrl });
   await client.connect();
   const query = async <Row extends pg.QueryResultRow>(sql: string, values: unknown[] = []): Promise<Row[]> =>
@@ -63,6 +64,12 @@ export async function createWorld() {
   /** Gives an account authenticator apps; its codes of the half-minute are used up with that. */
   const enroll = async (account: Account, ...names: string[]) => enrollApps(supabase, { ...account, names });
 
+  /** A link that hands a person over to the satellite, as somebody else could have made it. */
+  const handOver = async (account: Account): Promise<string> => {
+    const token = await mint(await signInAgain(account), { id: "", name: "notes", secret: "" });
+    return `${satellite}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
+  };
+
   const apps = new Map<string, Awaited<ReturnType<typeof enroll>>[number]>();
   const demo = users.find(({ role }) => role === "user");
   const [known] = await query<{ id: string }>("select id from auth.users where email = $1", [demo?.email]);
@@ -85,7 +92,7 @@ export async function createWorld() {
   return {
     base,
     mailbox: mail.web,
-    satellite: satellites[0]?.url ?? "",
+    satellite,
     people: { user, member, ...admins },
     ...workspace,
     empty: workspaceId,
@@ -98,10 +105,14 @@ export async function createWorld() {
     signedInLongAgo,
     confirmationLink,
     linkOfMail,
-    /** A link that hands a person over to the satellite, as somebody else could have made it. */
-    handOver: async (account: Account) => {
-      const token = await mint(await signInAgain(account), { id: "", name: "notes", secret: "" });
-      return `${satellites[0]?.url ?? ""}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
+    handOver,
+    /** Such a link after somebody has gone on by it. @returns it @throws where it led nowhere even then */
+    useUp: async (account: Account): Promise<string> => {
+      const link = await handOver(account);
+      const token = new URL(link).searchParams.get("token") ?? "";
+      const { status } = await openBrowser(satellite, { userAgent }).post("/verify-token", { token, nextUrl: "/" });
+      if (status !== 303) throw new Error(`A link of ${account.email} was answered by ${status}.`);
+      return link;
     },
     /** Makes an override for an account and sends its mail. */
     recover: async ({ email }: Pick<Account, "email">) => helper.send(email, await helper.override(email)),

@@ -1,4 +1,5 @@
 import { type Scene, statesOf } from "../state.ts";
+import { cookiesOf } from "../visitors.ts";
 
 const first =
   (area: string) =>
@@ -39,5 +40,16 @@ export const refusalStates = statesOf("Refusals", [
     "guest",
     async (scene) => `${await scene.world.outposts.cutOff()}/workspaces`,
     503,
+  ],
+  [
+    "Something went wrong on our side",
+    "home",
+    "nobody",
+    async ({ page, world }) => {
+      const { base, cookie } = await world.outposts.misled();
+      await page.context().addCookies(cookiesOf(cookie, base));
+      return base;
+    },
+    500,
   ],
 ]);

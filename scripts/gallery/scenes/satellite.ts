@@ -57,5 +57,11 @@ export const satelliteStates = statesOf("Satellite", [
     "nobody",
     async ({ world }) => world.handOver(await world.createAccount("Nadia Lind", "nadia.lind")),
   ],
-  ["A link that is over", "satellite.verify-token", "nobody", ({ world }) => `${world.satellite}/verify-token`],
+  [
+    "A link that is over",
+    "satellite.verify-token",
+    "nobody",
+    async ({ world }) => world.useUp(await world.createAccount("Nadia Lind", "nadia.lind")),
+  ],
+  ["A link without a token", "satellite.verify-token", "nobody", ({ world }) => `${world.satellite}/verify-token`],
 ]);

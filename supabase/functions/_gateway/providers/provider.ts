@@ -3,8 +3,8 @@ import type { Provider } from "../environment.ts";
 import { type ErrorCode, GatewayError } from "../errors.ts";
 import type { CallUse, OpenRun } from "../run.ts";
 import { startTimeLimit } from "../time-limit.ts";
-import { type AnswerBody, bodyOf } from "./answer-body.ts";
-import { ConnectTimeout, ensureReachable, noteFailed, noteReached } from "./reachable.ts";
+import { post } from "./exchange.ts";
+import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
 /** design.md, Gateway: time limits of a provider call, in milliseconds. */
 export type TimeLimits = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number };
@@ -113,54 +113,49 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
   const startedAt = call.now();
   const connection = openConnection(call.clientLeft, call);
   let dispatched = false;
-  let answer: AnswerBody | undefined;
   try {
     const { path, body } = call.requestFor(route, provider);
-    await ensureReachable(provider.baseUrl, {
-      limitMs: call.limits.connectMs,
-      signal: connection.signal,
-      now: call.now,
-    });
+    if (!wasJustReached(provider.baseUrl, call.now)) {
+      const { connectMs: limitMs } = call.limits;
+      await ensureReachable(provider.baseUrl, { limitMs, signal: connection.ended(), now: call.now });
+    }
     dispatched = true;
     if (!call.clientLeft.aborted) call.onDispatch?.(route);
     if (provider.drains) connection.outliveClient();
     connection.expectWithin(call.limits.firstByteMs);
-    const response = await fetch(provider.baseUrl + path, {
-      method: "POST",
-      headers: {
+    if (connection.isClosed()) throw over;
+    const exchange = post(
+      provider.baseUrl + path,
+      {
         ...credential[provider.kind](provider.apiKey),
         "content-type": "application/json",
         "accept-encoding": "identity",
         "x-request-id": call.requestId,
       },
-      // No text: that Deno would send once more where a connection in use is reset, which may be a second charge.
-      body: new Blob([body]),
-      redirect: "error",
-      signal: connection.signal,
-    });
+      body,
+    );
+    connection.onClose(exchange.abandon);
+    const { status, contentType, read } = await exchange.answer;
     noteReached(provider.baseUrl, call.now);
-    if (!response.ok) {
+    if (redirects.has(status)) throw new Error("a redirect is not followed");
+    if (status < 200 || status >= 300) {
       connection.close();
-      throw statusFailure(response.status);
+      throw statusFailure(status);
     }
-    answer = bodyOf(response);
-    let ahead = await answer.read();
+    let ahead = await read();
     if (!ahead) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
     const firstByteAt = call.now();
     connection.expectWithin(Number.POSITIVE_INFINITY);
-    const { read, cancel } = answer;
     return {
       route,
-      contentType: response.headers.get("content-type") ?? "",
+      contentType,
       startedAt,
       firstByteAt,
       drains: provider.drains,
-      ended: connection.signal,
-      cancel() {
-        connection.close();
-        // Deno now and then misses an abort that falls between two reads, and would let the provider write to its end.
-        cancel();
+      get ended() {
+        return connection.ended();
       },
+      cancel: connection.close,
       async read() {
         if (ahead) {
           const value = ahead;
@@ -185,12 +180,12 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
       throw cause;
     }
     noteFailed(provider.baseUrl);
-    // An answer that is read at once may have begun.
-    if (answer?.atOnce) throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
     // Once the request is on its way, nothing tells whether it arrived, unless there was no connection at all.
     throw connection.explain(cause, { mayHaveCharged: dispatched && !isRefusedConnection(cause), retryable: true });
   }
 }
+
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /** How each kind of provider takes its key. */
 const credential = {
@@ -201,31 +196,46 @@ const credential = {
 /** Why a call's signal falls, whatever the reason: an error of its own each time would cost more than it tells. */
 const over = new Error("the call is over");
 
-/** One provider call's abort signal, with the reason it fell. */
+/** What holds one provider call together: its limits, its client and its exchange, and why it is over. */
 function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () => number; deadline: number }) {
-  const controller = new AbortController();
+  let controller: AbortController | undefined;
+  let closed = false;
   let timedOut = false;
   let left = false;
   const limit = startTimeLimit(deadline - now(), () => {
     timedOut = true;
-    controller.abort(over);
+    close();
   });
+  let abandon = () => {};
   const leave = () => {
     left = true;
-    controller.abort(over);
+    close();
   };
   clientLeft.addEventListener("abort", leave, { once: true });
   if (clientLeft.aborted) leave();
 
   function close(): void {
+    closed = true;
     limit.end();
     clientLeft.removeEventListener("abort", leave);
-    controller.abort(over);
+    controller?.abort(over);
+    abandon();
   }
 
   return {
-    signal: controller.signal,
     close,
+    isClosed: () => closed,
+    /** Falls when it is closed; made when it is asked for, which whole answers never do. */
+    ended(): AbortSignal {
+      controller ??= new AbortController();
+      if (closed) controller.abort(over);
+      return controller.signal;
+    },
+    /** What ends with it. */
+    onClose(act: () => void): void {
+      abandon = act;
+      if (closed) act();
+    },
     /** From here on it makes no difference to the provider whether the client is there. */
     outliveClient(): void {
       clientLeft.removeEventListener("abort", leave);
@@ -256,9 +266,6 @@ function statusFailure(status: number): ProviderFailure {
   });
 }
 
-/** fetch has no code for it; Deno and Node say it in the message or the cause. */
 function isRefusedConnection(error: unknown): boolean {
-  const cause = error instanceof Error ? error.cause : undefined;
-  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;
-  return code === "ECONNREFUSED" || (error instanceof Error && error.message.includes("Connection refused"));
+  return error instanceof Error && "code" in error && error.code === "ECONNREFUSED";
 }

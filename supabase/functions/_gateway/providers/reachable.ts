@@ -5,16 +5,20 @@ const freshMs = 30_000;
 /** By base URL. */
 const reachedAt = new Map<string, number>();
 
+/** Whether a host has answered so lately that nobody need look. */
+export function wasJustReached(baseUrl: string, now: () => number): boolean {
+  return now() - (reachedAt.get(baseUrl) ?? Number.NEGATIVE_INFINITY) < freshMs;
+}
+
 /**
- * Makes sure that a provider's host takes connections, since `fetch` has no time limit of its own for connecting.
- * Costs one handshake, and nothing while calls succeed.
+ * Makes sure that a provider's host takes connections within a time of its own, before anything is
+ * asked of it. Costs one handshake.
  * @throws Error when it does not within the limit, or when `signal` falls
  */
 export async function ensureReachable(
   baseUrl: string,
   { limitMs, signal, now }: { limitMs: number; signal: AbortSignal; now: () => number },
 ): Promise<void> {
-  if (now() - (reachedAt.get(baseUrl) ?? Number.NEGATIVE_INFINITY) < freshMs) return;
   const { protocol, hostname, port } = new URL(baseUrl);
   await new Promise<void>((resolve, reject) => {
     const socket = connect({

@@ -56,9 +56,12 @@ export function relayStream(options: {
   async function advance(): Promise<{ passed: Uint8Array[]; state: "open" | "done" | "failed" }> {
     const { answer, reader, guessedInputTokens } = step;
     reading = true;
-    const bytes = await answer.read().finally(() => {
+    let bytes: Uint8Array | undefined;
+    try {
+      bytes = await answer.read();
+    } finally {
       reading = false;
-    });
+    }
     const passed = bytes ? reader.push(bytes) : reader.end();
     const { facts } = reader;
     open.progress.input_tokens = facts.usage?.input_tokens ?? guessedInputTokens;

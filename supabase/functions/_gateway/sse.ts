@@ -49,7 +49,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
       searchFrom = eventEnd;
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
-    pending = stopped ? empty : whole.slice(eventFrom);
+    pending = stopped || eventFrom === whole.length ? empty : whole.slice(eventFrom);
     if (pending.length > maxEventBytes) {
       stopped = true;
       tooLarge();

@@ -137,6 +137,7 @@ function observe(event: string, tell: (data: unknown) => void): void {
 
 /** One line of data, after at most a name. */
 function oneData(lines: string): boolean {
+  if (!lines.includes("\n") && !lines.includes("\r")) return true;
   const [first = "", second, ...more] = lines.split(lineEnd);
   return more.length === 0 && (second === undefined || first.startsWith("event:"));
 }

@@ -192,7 +192,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return isJson ? answer : refuseForGateway("internal_error", { requestId });
   }
 
-  // The order is api.md's, cheapest first.
+  // The cheapest comes first.
   app.all("*", async (c) => {
     const facts = c.get("request");
     const request = c.req.raw;

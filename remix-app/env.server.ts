@@ -105,7 +105,7 @@ export function parseEnv(source: Record<string, string | undefined>): Env {
   return env;
 }
 
-/** The identity backend's server secret, by the names that it has had, in spec.md's fixed order. */
+/** The identity backend's server secret, by the names that it has had, in a fixed order. */
 function serverSecret(source: Record<string, string | undefined>): string | undefined {
   return source.SUPABASE_SECRET_KEY || source.SUPABASE_SERVICE_ROLE_KEY || source.SUPABASE_SERVICE_KEY;
 }

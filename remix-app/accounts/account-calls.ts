@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { account } from "./device-view.ts";
 
-/** What calls about a browser's accounts take and answer (api.md, "Session and accounts"). */
+/** What calls about a browser's accounts take and answer. */
 export const accountList = z.object({
   activeAccountId: z.uuid().nullable(),
   /** The one that was active last first. */

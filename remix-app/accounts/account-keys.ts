@@ -20,7 +20,7 @@ const opened = new WeakMap<KeyEnv, Promise<AccountKeys>>();
 
 /**
  * The keys, derived once a process from `WEB_MULTI_ACCOUNT_SESSION_SECRET`; where that is unset, from the identity
- * backend's server secret (spec.md, Web account vault entry).
+ * backend's server secret (docs/accounts.md, The vault).
  */
 export function openAccountKeys(env: KeyEnv): Promise<AccountKeys> {
   const known = opened.get(env) ?? deriveKeys(env);

@@ -25,7 +25,7 @@ export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device
 
 const requiresReauth = { requiresReauth: true };
 
-/** A switch, or whatever else a browser asks of its accounts, that came to nothing, as api.md answers it. */
+/** A switch, or whatever else a browser asks of its accounts, that came to nothing, as the API answers it. */
 export function accountProblem(
   status: Exclude<SwitchOutcome["status"], "switched">,
   { requestId }: { requestId: string },

@@ -15,7 +15,10 @@ export interface Device {
 const shape =
   /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([\w-]{43})\.([\w-]{1,64})\.([\w-]{43})$/;
 
-/** Host-only on every host (spec.md, Cookies); on https no sibling subdomain can plant one of this prefix. */
+/**
+ * Host-only on every host (docs/accounts.md, The device cookie); on https no sibling subdomain can plant one of this
+ * prefix.
+ */
 const nameFor = (origin: string) => `${origin.startsWith("https:") ? "__Host-" : ""}gh_device`;
 
 /** A browser that nobody has seen before. */

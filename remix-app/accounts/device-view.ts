@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 
-/** An account of a browser, as its list shows it (api.md, "Session and accounts"). */
+/** An account of a browser, as its list shows it. */
 export const account = z.object({
   id: z.uuid(),
   email: z.string().nullable(),

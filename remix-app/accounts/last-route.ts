@@ -4,7 +4,7 @@ const maxLength = 2_048;
 const nowhere = /^\/+(login|add-account|logout|auth|api)(\/|$)/i;
 
 /**
- * A page to come back to with an account (spec.md, Web account vault entry).
+ * A page to come back to with an account.
  * @returns null for what is no path of ours, and for those that an account never rests on
  */
 export function lastRoute(input: unknown, { origin }: { origin: string }): string | null {

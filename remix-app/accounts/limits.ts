@@ -1,4 +1,4 @@
-/** Accounts in one browser (api.md, "Session and accounts"); `private.sign_in_account` says the same. */
+/** Accounts in one browser; `private.sign_in_account` says the same. */
 export const maxAccounts = 10;
 /** 400 days, the longest that browsers keep a cookie; the device itself lives 90 days from its last use. */
 export const deviceCookieSeconds = 400 * 24 * 60 * 60;

@@ -54,8 +54,9 @@ interface Target {
 
 /**
  * Switches this browser to another of its accounts: the device's lease, then the live session that is left, then the
- * target's refresh, and then its rotated session and who is active in one transaction (design.md, Sessions). Each step
- * is whole by itself, so that a crash between two loses no account, and what another tab rotated meanwhile is taken up.
+ * target's refresh, and then its rotated session and who is active in one transaction (docs/accounts.md, A switch).
+ * Each step is whole by itself, so that a crash between two loses no account, and what another tab rotated meanwhile is
+ * taken up.
  */
 export async function switchAccount(
   context: AppLoadContext,
@@ -112,8 +113,8 @@ async function giveBack(
 }
 
 /**
- * Writes the live session that is left into its entry (spec.md, End users 12). Where the vault has a newer one already,
- * from another tab, that one stays.
+ * Writes the live session that is left into its entry. Where the vault has a newer one already, from another tab, that
+ * one stays.
  */
 async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
   const { auth, device, vault } = session;

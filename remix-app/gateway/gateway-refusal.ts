@@ -1,4 +1,4 @@
-/** Those of the gateway's errors (api.md, Errors on `ai`) that this server answers itself: status, type, message. */
+/** Those of the gateway's errors (docs/gateway.md, Errors) that this server answers itself: status, type, message. */
 export const gatewayRefusals = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],

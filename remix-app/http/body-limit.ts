@@ -1,4 +1,4 @@
-/** api.md: bodies on the web origin have at most 64 KiB. */
+/** Bodies on the web origin have at most 64 KiB. */
 export const maxBodyBytes = 64 * 1024;
 
 /**

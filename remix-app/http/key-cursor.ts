@@ -7,7 +7,7 @@ const part = z
   .refine((text) => !text.includes("\0") && text.isWellFormed());
 const key = z.array(part).max(8);
 
-/** The opaque text of where a page of a list ends that is ordered by texts (api.md, Conventions: `cursor`). */
+/** The opaque text of where a page of a list ends that is ordered by texts. */
 export function writeKeyCursor(values: readonly string[]): string {
   return Buffer.from(JSON.stringify(values)).toString("base64url");
 }

@@ -11,7 +11,7 @@ export const pageQuery = z.object({
 });
 
 /**
- * Which part of a list is asked for (api.md, Conventions): `limit` of 1 to 100, 50 without it, and an opaque `cursor`.
+ * Which part of a list is asked for: `limit` of 1 to 100, 50 without it, and an opaque `cursor`.
  * @throws Response 400 INVALID_REQUEST where either is none
  */
 export function readPageQuery(request: Request, { requestId }: { requestId: string }): z.infer<typeof pageQuery> {

@@ -6,7 +6,7 @@ const position = z.object({ createdAt: offsetTime, id: z.uuid() });
 /** Where a page of a list that is ordered by creation ends. */
 export type Position = z.infer<typeof position>;
 
-/** The opaque text of a position (api.md, Conventions: `cursor`). */
+/** The opaque text of a position. */
 export function writeCursor({ createdAt, id }: Position): string {
   return Buffer.from(JSON.stringify({ createdAt, id })).toString("base64url");
 }

@@ -1,4 +1,4 @@
-/** Every error code of the web origin, with its status and title (api.md, "Errors on base"). The list is closed. */
+/** Every error code of the web origin, with its status and title. The list is closed. */
 export const problems = {
   INVALID_REQUEST: { status: 400, title: "This request is not valid" },
   UNAUTHENTICATED: { status: 401, title: "Sign in to continue" },

@@ -8,8 +8,8 @@ export function isSafe(method: string): boolean {
 }
 
 /**
- * Whether a request may change state as far as its origin goes (api.md, Area A). One with a Bearer token may: browsers
- * do not attach those by themselves, as they do Basic credentials, and such a request never uses its cookies.
+ * Whether a request may change state as far as its origin goes. One with a Bearer token may: browsers do not attach
+ * those by themselves, as they do Basic credentials, and such a request never uses its cookies.
  * @param allowedOrigins configured, never derived from Host or X-Forwarded-Host
  */
 export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {

@@ -32,7 +32,7 @@ const list = async (token: string): Promise<Listed[]> => (await call(token)).bod
 const end = (token: string, id: string) => call(token, { at: `${path}/${id}`, method: "DELETE" });
 
 describe("an account's sessions", () => {
-  test("are listed with what api.md names and nothing else, this one first", async () => {
+  test("are listed with what the API names and nothing else, this one first", async () => {
     const userAgent = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:127.0) Gecko/20100101 Firefox/127.0";
     const address = newAddress();
     await openBrowser(base, { userAgent, address }).post("/login", credentials());

@@ -28,7 +28,7 @@ const listed = z.object({
   aal: z.string(),
 });
 
-/** Where an account is signed in, as the API lists it (api.md, "Identities, sessions, activity"). */
+/** Where an account is signed in, as the API lists it. */
 export const sessionList = z.object({ sessions: z.array(listed) });
 export type SessionList = z.output<typeof sessionList>;
 

@@ -3,7 +3,7 @@ import type { Env } from "../env.server.ts";
 import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
 
-/** spec.md, Cookies. It is no remember-me token: it counts beside the one session that it was made for. */
+/** It is no remember-me token: it counts beside the one session that it was made for. */
 const cookieName = "ttr_mfa_mobile_approval";
 
 type CookieContext = { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN">; jar: CookieJar; origin: string };

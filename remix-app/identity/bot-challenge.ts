@@ -13,7 +13,7 @@ export interface BotChallengeSettings {
 
 /**
  * Whether the calls that the identity backend protects need a bot challenge's token. The bypass of browser tests holds
- * on this machine alone (spec.md, Authentication 6).
+ * on this machine alone.
  */
 export function hasBotChallenge(env: Env): boolean {
   if (env.TURNSTILE_SITE_KEY === undefined) return false;

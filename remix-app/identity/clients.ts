@@ -60,7 +60,7 @@ export function createAuthClient({ env, jar, scope, clientAddress }: AuthClientO
       },
     },
     cookieOptions: { ...sessionCookieAttributes(scope), name: scope.name },
-    // spec.md, End users 7. Versions that know passkeys by default ignore it.
+    // Versions that know passkeys by default ignore it.
     auth: { experimental: { passkey: true } },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
   });

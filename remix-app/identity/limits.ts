@@ -1,6 +1,6 @@
-/** A session this close to its expiry is refreshed first (design.md, Sessions). */
+/** A session this close to its expiry is refreshed first. */
 export const refreshMarginSeconds = 90;
-/** How long a refresh's result answers for the token it replaced (design.md, Sessions). */
+/** How long a refresh's result answers for the token it replaced. */
 export const refreshResultKeptMs = 30_000;
 
 /** How often a request that loses a race for its session looks again before it gives up. */
@@ -13,7 +13,7 @@ export const dataTimeoutMs = 3_000;
 export const policyTimeoutMs = 1_900;
 export const authCallTimeoutMs = 8_000;
 
-/** How long a sign-in counts as fresh for changes that matter (design.md, Sessions, step-up). */
+/** How long a sign-in counts as fresh for changes that matter. */
 export const freshSignInMs = 10 * 60 * 1000;
 
 /** How long a visit to an identity provider may take; `private.oauth_attempts` says the same. */

@@ -21,8 +21,8 @@ const lease = z.discriminatedUnion("outcome", [
 
 /**
  * Mints a session of an account without its credentials: a link of the admin API, redeemed by a client that keeps
- * nothing. For QR handoff and recovery alone (spec.md, End users 15), which have proved first that it is due. The
- * session is at AAL1, by `otp` at this moment. It voids the account's pending reset mail, since both are one token.
+ * nothing. For QR handoff and recovery alone, which have proved first that it is due. The session is at AAL1, by `otp`
+ * at this moment. It voids the account's pending reset mail, since both are one token.
  */
 export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
   const service = createServiceClient(context.env);

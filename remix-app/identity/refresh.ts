@@ -27,7 +27,7 @@ const tokenResponse = z.object({
 });
 const errorResponse = z.object({ code: z.string() });
 
-/** The codes by which the backend says that a session is over (identity-contract.md §4). Any other failure passes. */
+/** The codes by which the backend says that a session is over. Any other failure passes. */
 const definitiveCodes = new Set([
   "refresh_token_not_found",
   "refresh_token_already_used",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Who is signed in (api.md, "Session and accounts"). */
+/** Who is signed in. */
 export const sessionAnswer = z.object({
   user: z.object({
     id: z.uuid(),

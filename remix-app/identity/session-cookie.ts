@@ -29,8 +29,8 @@ export const maxSessionCookieBytes = 6 * 1024;
 const maxAgeSeconds = 400 * 24 * 60 * 60;
 
 /**
- * The canonical cookie's scope (spec.md, Cookies): one name per project; Domain only where the host is the parent
- * domain or lies under it, else host-only; Secure on https.
+ * The canonical cookie's scope: one name per project; Domain only where the host is the parent domain or lies under it,
+ * else host-only; Secure on https.
  */
 export function sessionCookieScope(options: {
   supabaseUrl: string;

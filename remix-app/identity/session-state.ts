@@ -105,6 +105,6 @@ function stateOf(answered: object): SessionState {
   const { data: state } = answer.safeParse(answered);
   if (!state) return { status: "unavailable" };
   if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
-  // A policy that nobody can read is never satisfied and never optional (design.md, Required MFA).
+  // A policy that nobody can read is never satisfied and never optional.
   return state.policy.state === "malformed" ? { status: "unavailable" } : { status: "alive", facts: state };
 }

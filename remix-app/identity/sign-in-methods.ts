@@ -15,7 +15,7 @@ const identity = z.object({
   lastSignInAt: utcText.nullable(),
 });
 
-/** The accounts at providers that an account is linked to (api.md, "Identities, sessions, activity"). */
+/** The accounts at providers that an account is linked to. */
 export const identityList = z.object({ identities: z.array(identity), canUnlink: z.boolean() });
 export type IdentityList = z.output<typeof identityList>;
 

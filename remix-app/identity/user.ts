@@ -54,8 +54,8 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
 }
 
 /**
- * What a browser's session still has to prove: a mobile approval counts there beside its cookie alone, and a cookie that
- * helps nobody is taken away (spec.md, States and transitions).
+ * What a browser's session still has to prove: a mobile approval counts there beside its cookie alone, and a cookie
+ * that helps nobody is taken away.
  */
 function mfaOfBrowser(context: AppLoadContext, facts: SessionFacts): MfaFacts {
   const mfa = mfaFactsOf(facts);
@@ -65,7 +65,7 @@ function mfaOfBrowser(context: AppLoadContext, facts: SessionFacts): MfaFacts {
   return { ...mfa, satisfied };
 }
 
-/** Whether the user's last proof is recent enough for a change that matters (design.md, step-up). */
+/** Whether the user's last proof is recent enough for a change that matters. */
 export function isFresh(user: User): boolean {
   return Date.now() - user.provenAt.getTime() <= freshSignInMs;
 }

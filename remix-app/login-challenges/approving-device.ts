@@ -13,8 +13,8 @@ export const approvingDevice = z.object({
 const localAuthentications: readonly unknown[] = ["biometric", "passcode"];
 
 /**
- * A phone approves only behind its app lock, and after it has asked for a fingerprint, a face or the passcode (spec.md,
- * End users 13). It is the app's own word: what makes it worth something is that the session is the app's.
+ * A phone approves only behind its app lock, and after it has asked for a fingerprint, a face or the passcode
+ * (docs/mobile.md). It is the app's own word: what makes it worth something is that the session is the app's.
  * @throws Response 403 FORBIDDEN
  */
 export function requireLocalAuthentication(

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { approvingDevice } from "./approving-device.ts";
 
-/** What calls about challenges take and answer (api.md, "QR handoff", "Mobile MFA approval"). */
+/** What calls about challenges take and answer (docs/mobile.md). */
 
 /** By what a challenge is asked for. */
 export const challengeQuery = z.object({ secret: z.string() });

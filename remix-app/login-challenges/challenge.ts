@@ -5,7 +5,7 @@ import type { Claims } from "#shared/claims.ts";
 import { type ProblemCode, problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 
-/** Two minutes to hand a session over, five to approve a second factor (api.md). */
+/** Two minutes to hand a session over, five to approve a second factor. */
 export type ChallengeKind = "qr" | "mfa_mobile";
 
 /** What names a challenge, and what proves that one may ask for it. */

@@ -30,8 +30,8 @@ const tokenAnswer = z.object({
 });
 
 /**
- * Lets the identity backend begin a flow (identity-contract.md §3, OAuth). The server asks, not the browser, so that
- * what the backend refuses becomes a page of ours, and where it leads is known before anybody goes there.
+ * Lets the identity backend begin a flow. The server asks, not the browser, so that what the backend refuses becomes a
+ * page of ours, and where it leads is known before anybody goes there.
  * @returns the provider's address
  */
 export async function askForProvider(

@@ -37,7 +37,7 @@ export function failureIn(query: URLSearchParams, settings: OAuthSettings): stri
   return failure && provider && failureText(failure, provider.name);
 }
 
-/** Error codes of the identity backend (identity-contract.md §3, OAuth), which it sends the browser back with. */
+/** Error codes of the identity backend, which it sends the browser back with. */
 const byCode: Record<string, OAuthFailure> = {
   user_banned: "closed",
   signup_disabled: "sign_up_closed",

@@ -24,7 +24,7 @@ const unverified: Refusal = {
   detail: "This passkey could not be checked. Try again, or use another way to sign in.",
 };
 
-/** What an error of the identity backend (identity-contract.md, Passkeys) means to the person with the passkey. */
+/** What an error of the identity backend means to the person with the passkey. */
 const refusals: Record<string, Refusal> = {
   webauthn_challenge_not_found: ranOut,
   webauthn_challenge_expired: ranOut,

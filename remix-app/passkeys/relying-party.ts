@@ -8,8 +8,8 @@ export interface RelyingPartyOptions {
 }
 
 /**
- * The relying party that passkeys of this origin belong to (spec.md, End users 7): the registrable parent domain, by
- * setting or by the public suffix list. A host without one, such as localhost, stands for itself.
+ * The relying party that passkeys of this origin belong to: the registrable parent domain, by setting or by the public
+ * suffix list. A host without one, such as localhost, stands for itself.
  */
 export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): string {
   const { hostname } = new URL(origin);

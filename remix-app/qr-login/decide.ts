@@ -24,7 +24,7 @@ export interface Decision {
 
 /**
  * A phone's answer to a QR challenge. It counts once.
- * @throws Response 403, 404, 409, 410 as api.md has it, 503 UNAVAILABLE
+ * @throws Response 403, 404, 409, 410 as docs/mobile.md has it, 503 UNAVAILABLE
  */
 export async function decideChallenge(
   context: AppLoadContext,

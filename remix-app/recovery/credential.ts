@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
 import type { Env } from "../env.server.ts";
 
-/** spec.md, Limits: what a recovery mail carries is good for this long, once. */
+/** What a recovery mail carries is good for this long, once (docs/recovery.md). */
 export const credentialMinutes = 15;
 const codeDigits = 6;
 const tokenBytes = 32;
@@ -39,7 +39,7 @@ export function codeHash(env: HashEnv, { code, salt }: { code: string; salt: str
   return createHmac("sha256", keyOf(env, "recovery code")).update(Buffer.from(salt, "hex")).update(code).digest("hex");
 }
 
-/** A key for one purpose (HKDF, RFC 5869). Production has a secret for it; elsewhere the backend's serves (spec.md). */
+/** A key for one purpose (HKDF, RFC 5869). Production has a secret for it; elsewhere the backend's serves. */
 function keyOf({ AUTH_RECOVERY_HASH_SECRET, SUPABASE_SECRET_KEY }: HashEnv, purpose: string): Buffer {
   const secret = AUTH_RECOVERY_HASH_SECRET ?? SUPABASE_SECRET_KEY;
   return Buffer.from(hkdfSync("sha256", secret, "", `gatehouse ${purpose}`, keyBytes));

@@ -10,7 +10,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 
 export const handle: RouteHandle = { methods: ["PATCH"] };
 
-/** `PATCH /api/v1/auth/accounts/current` (api.md): where the active account is, to be come back to. */
+/** `PATCH /api/v1/auth/accounts/current`: where the active account is, to be come back to. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, origin, session } = context;
   const { auth, device, vault } = session;

@@ -3,7 +3,7 @@ import type { SignedOutAnswer } from "../accounts/account-calls.ts";
 import { accountProblem } from "../accounts/answers.ts";
 import { signOutAll } from "../accounts/sign-out.ts";
 
-/** `POST /api/v1/auth/accounts/logout-all` (api.md): signs this browser out of all its accounts. */
+/** `POST /api/v1/auth/accounts/logout-all`: signs this browser out of all its accounts. */
 export async function action({ context }: ActionFunctionArgs) {
   const { auth, device } = context.session;
   if (auth.status === "anonymous" && !device) throw accountProblem("no_device", context);

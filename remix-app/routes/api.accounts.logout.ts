@@ -3,7 +3,7 @@ import type { SignedOutAnswer } from "../accounts/account-calls.ts";
 import { accountProblem } from "../accounts/answers.ts";
 import { signOutAccount, signOutAll } from "../accounts/sign-out.ts";
 
-/** `POST /api/v1/auth/accounts/logout` (api.md): signs out of the active account; the one used last takes over. */
+/** `POST /api/v1/auth/accounts/logout`: signs out of the active account; the one used last takes over. */
 export async function action({ context }: ActionFunctionArgs) {
   const { auth } = context.session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);

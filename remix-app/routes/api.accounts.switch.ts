@@ -5,7 +5,7 @@ import { lastRoute } from "../accounts/last-route.ts";
 import { switchAccount } from "../accounts/switch-account.ts";
 import { readJson } from "../http/json-body.ts";
 
-/** `POST /api/v1/auth/accounts/switch` (api.md): another of this browser's accounts becomes the active one. */
+/** `POST /api/v1/auth/accounts/switch`: another of this browser's accounts becomes the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, origin, session } = context;
   if (!session.device) throw accountProblem(withoutDevice(context), context);

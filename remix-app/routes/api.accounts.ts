@@ -4,7 +4,7 @@ import { accountProblem } from "../accounts/answers.ts";
 import { problem } from "../http/problem.ts";
 import { getUser } from "../identity/user.ts";
 
-/** `GET /api/v1/auth/accounts` (api.md): the accounts of this browser; for a bearer, which has none, its own alone. */
+/** `GET /api/v1/auth/accounts`: the accounts of this browser; for a bearer, which has none, its own alone. */
 export async function loader({ context }: LoaderFunctionArgs) {
   const { session, requestId } = context;
   const { auth, device, accounts } = session;

@@ -4,7 +4,7 @@ import { readCredits } from "../studio/usage/usage.ts";
 import { readWindowQuery } from "../studio/window-query.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/credits` (api.md): balances, the ledger, and what was used. */
+/** `GET /api/v1/workspaces/{wsId}/ai/credits`: balances, the ledger, and what was used. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

@@ -6,7 +6,7 @@ import { rotationSchema } from "../studio/keys/key-schema.ts";
 import { rotateKey } from "../studio/keys/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate` (api.md). */
+/** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate`. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

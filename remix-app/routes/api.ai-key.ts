@@ -5,7 +5,7 @@ import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/v1/workspaces/{wsId}/ai/keys/{id}` (api.md): ends a key; takes no approval. */
+/** `DELETE /api/v1/workspaces/{wsId}/ai/keys/{id}`: ends a key; takes no approval. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

@@ -10,7 +10,7 @@ import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 const permission = "manage_ai_keys";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/keys` (api.md): a page of keys, without their secrets. */
+/** `GET /api/v1/workspaces/{wsId}/ai/keys`: a page of keys, without their secrets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

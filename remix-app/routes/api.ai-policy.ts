@@ -8,7 +8,7 @@ import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
-/** `GET /api/v1/workspaces/{wsId}/ai/policy` (api.md): the workspace's rules, and what its budgets have spent. */
+/** `GET /api/v1/workspaces/{wsId}/ai/policy`: the workspace's rules, and what its budgets have spent. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

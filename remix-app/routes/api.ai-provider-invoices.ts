@@ -9,7 +9,7 @@ import { recordInvoice } from "../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../studio/studio-reader.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices` (api.md): all that are kept; an app session may. */
+/** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: all that are kept; an app session may. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader = await requireStudioReader(context, { request, workspaceId: params.workspaceId });
   const { limit, cursor } = readPageQuery(request, context);

@@ -4,7 +4,7 @@ import { exactAmounts } from "../studio/exact-amounts.ts";
 import { requireStudioReader } from "../studio/studio-reader.ts";
 import { readWindowQuery } from "../studio/window-query.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to` (api.md); an app session may. */
+/** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to`; an app session may. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader = await requireStudioReader(context, { request, workspaceId: params.workspaceId });
   const query = readWindowQuery(request, context);

@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readRun, runBody } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}` (api.md): one run with its steps. */
+/** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}`: one run with its steps. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

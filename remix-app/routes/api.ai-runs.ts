@@ -5,7 +5,7 @@ import { runFilter } from "../studio/runs/run-schema.ts";
 import { listRuns, runBody } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/runs?…` (api.md): by range, model, feature, status, key, app or request id. */
+/** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: by range, model, feature, status, key, app or request id. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

@@ -5,7 +5,7 @@ import { readUsage, usageDimensions, usageQuery } from "../studio/usage/usage.ts
 import { readWindowQuery } from "../studio/window-query.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to` (api.md); `groupBy` names other dimensions, with commas between. */
+/** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to`; `groupBy` names other dimensions, with commas between. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

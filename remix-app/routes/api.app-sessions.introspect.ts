@@ -7,7 +7,7 @@ import { introspectAppSession } from "../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/introspect` (api.md): what a session is worth now, in RFC 7662's shape. */
+/** `POST /api/v1/auth/app-sessions/introspect`: what a session is worth now, in RFC 7662's shape. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });

@@ -7,7 +7,7 @@ import { refreshAppSession } from "../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/refresh` (api.md): a new token in the place of a session's. */
+/** `POST /api/v1/auth/app-sessions/refresh`: a new token in the place of a session's. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });

@@ -7,7 +7,7 @@ import { revokeAppSession } from "../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/revoke` (api.md): ends a session; a token that is none is no error. */
+/** `POST /api/v1/auth/app-sessions/revoke`: ends a session; a token that is none is no error. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });

@@ -7,7 +7,7 @@ import { exchangeAppToken } from "../satellites/app-tokens.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-token/exchange` (api.md): an external app gets a `ttr_app_` token for the gateway. */
+/** `POST /api/v1/auth/app-token/exchange`: an external app gets a `ttr_app_` token for the gateway. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const exchange = await readJson(request, { schema: exchangeRequest, requestId: context.requestId });

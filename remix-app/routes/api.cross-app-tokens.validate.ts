@@ -7,7 +7,7 @@ import { openAppSessions, previewHandoff, proveHandoff } from "../satellites/han
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/cross-app-tokens/validate` (api.md): an app's server redeems a token, or is told null. */
+/** `POST /api/v1/auth/cross-app-tokens/validate`: an app's server redeems a token, or is told null. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token, preview } = await readJson(request, { schema: validateRequest, requestId: context.requestId });

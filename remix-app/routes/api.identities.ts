@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { type IdentityList, listIdentities } from "../identity/sign-in-methods.ts";
 import { requireUser } from "../identity/user.ts";
 
-/** `GET /api/v1/users/me/identities` (api.md). */
+/** `GET /api/v1/users/me/identities`. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const identities = await listIdentities(context, await requireUser(context, request));
   return Response.json({

@@ -8,7 +8,7 @@ import { beginLink, requireProvider } from "../oauth/begin-oauth.ts";
 import { type LinkBegun, linkRequest } from "../oauth/link-calls.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
 
-/** `POST /api/v1/users/me/identities/link/{provider}` (api.md): where the browser has to go to link an account. */
+/** `POST /api/v1/users/me/identities/link/{provider}`: where the browser has to go to link an account. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);
   const user = await requireFreshUser(context, request);

@@ -6,7 +6,7 @@ import { approvalDecision } from "../login-challenges/challenge-calls.ts";
 import { requirePhone } from "../login-challenges/parties.ts";
 import { answerApproval } from "../mfa/mobile-approval/answer-approval.ts";
 
-/** `POST /api/v1/auth/mfa/mobile/challenges/{id}/approve` (api.md): the phone's answer, at AAL2. */
+/** `POST /api/v1/auth/mfa/mobile/challenges/{id}/approve`: the phone's answer, at AAL2. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { requestId } = context;

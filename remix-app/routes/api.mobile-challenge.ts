@@ -6,8 +6,8 @@ import { requireBrowser } from "../login-challenges/parties.ts";
 import { bindApproval } from "../mfa/mobile-approval/bind-approval.ts";
 
 /**
- * `GET /api/v1/auth/mfa/mobile/challenges/{id}?secret=` (api.md): the asking session's poll. Once it is approved, it is
- * bound to that session and the answer sets the approval's cookie. HEAD only looks.
+ * `GET /api/v1/auth/mfa/mobile/challenges/{id}?secret=`: the asking session's poll. Once it is approved, it is bound to
+ * that session and the answer sets the approval's cookie. HEAD only looks.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const claims = requireBrowser(context);

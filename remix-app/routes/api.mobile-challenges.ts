@@ -5,7 +5,7 @@ import type { ApprovalBegun } from "../login-challenges/challenge-calls.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
 import { requestApproval } from "../mfa/mobile-approval/request-approval.ts";
 
-/** `POST /api/v1/auth/mfa/mobile/challenges` (api.md): a browser that owes its second factor asks for it on a phone. */
+/** `POST /api/v1/auth/mfa/mobile/challenges`: a browser that owes its second factor asks for it on a phone. */
 export async function action({ context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await getUser(context);

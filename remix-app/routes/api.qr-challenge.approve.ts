@@ -6,7 +6,7 @@ import { handoffApproval } from "../login-challenges/challenge-calls.ts";
 import { requirePhone } from "../login-challenges/parties.ts";
 import { decideChallenge } from "../qr-login/decide.ts";
 
-/** `POST /api/v1/auth/qr-login/challenges/{id}/approve` (api.md): the phone of the account that asked. */
+/** `POST /api/v1/auth/qr-login/challenges/{id}/approve`: the phone of the account that asked. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { requestId } = context;

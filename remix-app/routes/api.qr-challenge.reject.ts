@@ -5,7 +5,7 @@ import { handoffRejection } from "../login-challenges/challenge-calls.ts";
 import { requirePhone } from "../login-challenges/parties.ts";
 import { decideChallenge } from "../qr-login/decide.ts";
 
-/** `POST /api/v1/auth/qr-login/challenges/{id}/reject` (api.md): the phone of the account that asked. */
+/** `POST /api/v1/auth/qr-login/challenges/{id}/reject`: the phone of the account that asked. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { secret } = await readJson(request, { schema: handoffRejection, requestId: context.requestId });

@@ -7,8 +7,8 @@ import { requireBrowser } from "../login-challenges/parties.ts";
 import { consumeChallenge } from "../qr-login/consume.ts";
 
 /**
- * `GET /api/v1/auth/qr-login/challenges/{id}?secret=` (api.md): the asking session's poll. The one that finds it approved
- * and is first consumes it, and its answer signs the browser in anew. HEAD only looks.
+ * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The one that finds it approved and is
+ * first consumes it, and its answer signs the browser in anew. HEAD only looks.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const claims = requireBrowser(context);

@@ -5,7 +5,7 @@ import { requireBrowser } from "../login-challenges/parties.ts";
 import { beginHandoff } from "../qr-login/begin-handoff.ts";
 import { challengeLink } from "../qr-login/challenge-link.ts";
 
-/** `POST /api/v1/auth/qr-login/challenges` (api.md): a signed-in browser asks its account's phone for a fresh session. */
+/** `POST /api/v1/auth/qr-login/challenges`: a signed-in browser asks its account's phone for a fresh session. */
 export async function action({ request, context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await requireUser(context, request);

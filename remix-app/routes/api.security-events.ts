@@ -3,7 +3,7 @@ import { listEvents } from "../activity/list-events.ts";
 import { readPageQuery } from "../http/page-query.ts";
 import { requireUser } from "../identity/user.ts";
 
-/** `GET /api/v1/users/me/security-events` (api.md): what happened to the account, newest first. */
+/** `GET /api/v1/users/me/security-events`: what happened to the account, newest first. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { requestId } = context;

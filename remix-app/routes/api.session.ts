@@ -3,7 +3,7 @@ import { problem } from "../http/problem.ts";
 import type { SessionAnswer } from "../identity/session-answer.ts";
 import { getUser } from "../identity/user.ts";
 
-/** `GET /api/v1/auth/session` (api.md): who is signed in, also where a second step is still due. */
+/** `GET /api/v1/auth/session`: who is signed in, also where a second step is still due. */
 export async function loader({ context }: LoaderFunctionArgs) {
   const user = await getUser(context);
   if (!user) {

@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listSessions, type SessionList } from "../identity/account-sessions.ts";
 import { requireUser } from "../identity/user.ts";
 
-/** `GET /api/v1/users/me/sessions` (api.md): where the account is signed in. */
+/** `GET /api/v1/users/me/sessions`: where the account is signed in. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const sessions = await listSessions(context, await requireUser(context, request));
   return Response.json({

@@ -7,7 +7,7 @@ import { finishSignIn } from "../satellites/own/app-user.ts";
 
 export const handle: RouteHandle = { side: "satellite", methods: ["POST"] };
 
-/** `POST /api/auth/verify-app-token` on a satellite (api.md): redeems a token and keeps what it opens in cookies. */
+/** `POST /api/auth/verify-app-token` on a satellite: redeems a token and keeps what it opens in cookies. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const signedIn = await finishSignIn(context, await readJson(request, { schema: verifyRequest, requestId }));

@@ -6,7 +6,7 @@ import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/workspaces/{wsId}` (spec.md): takes a full session, by cookie or Bearer, and never an app session. */
+/** `DELETE /api/workspaces/{wsId}`: takes a full session, by cookie or Bearer, and never an app session. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,

@@ -6,13 +6,13 @@ import { readApiWorkspace, renameApiWorkspace, workspaceChange } from "../worksp
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
-/** `GET /api/v1/workspaces/{wsId}` (api.md); an app session may. */
+/** `GET /api/v1/workspaces/{wsId}`; an app session may. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const caller = await requireCaller(context, request);
   return Response.json(await readApiWorkspace(context, { caller, workspaceId: params.workspaceId }));
 }
 
-/** `PATCH /api/v1/workspaces/{wsId}` (api.md); an app session may. */
+/** `PATCH /api/v1/workspaces/{wsId}`; an app session may. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const caller = await requireCaller(context, request);
   const { name } = await readJson(request, { schema: workspaceChange, requestId: context.requestId });

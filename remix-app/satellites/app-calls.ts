@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { maxHandoffSeconds } from "./limits.ts";
 
-/** What calls about apps and their sessions take and answer (api.md, "Cross-app handoff and app sessions"). */
+/** What calls about apps and their sessions take and answer (docs/satellites.md). */
 
 export const mintRequest = z.strictObject({
   targetApp: z.string(),

@@ -52,7 +52,7 @@ export function continuePath(address: string, state: string | null): string {
   return `/continue?${query}`;
 }
 
-/** Where an app takes a token and finishes the sign-in (api.md, `/verify-token`). */
+/** Where an app takes a token and finishes the sign-in. */
 export function verifyTokenAddress(
   { origin, nextUrl }: AppDestination,
   { token, state }: { token: string; state: string | null },

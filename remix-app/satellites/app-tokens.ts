@@ -22,7 +22,7 @@ interface Pair {
 }
 
 /**
- * Gives an external app an access token for the gateway, of one person in one workspace (api.md, Cross-app handoff).
+ * Gives an external app an access token for the gateway, of one person in one workspace.
  * @throws Response 401 UNAUTHENTICATED where the app did not prove itself, 401 REAUTH_REQUIRED where the token leads
  * nowhere, 403 FORBIDDEN where app, person and workspace do not go together, 400 for scopes that are not to be had
  */

@@ -23,7 +23,7 @@ export type HandoffFacts = z.infer<typeof handoffFacts>;
 
 const type = "mfa-proof+jwt";
 
-/** Signs the required-MFA proof of a handoff, bound to user and target (api.md, Cross-app handoff). */
+/** Signs the required-MFA proof of a handoff, bound to user and target. */
 export function signProof(facts: HandoffFacts, keys: KeyRing): Promise<string> {
   return signToken(facts, { type, keys });
 }

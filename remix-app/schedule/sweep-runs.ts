@@ -1,7 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import type { ScheduledTask } from "./schedule.ts";
 
-/** As often as pg_cron would; a run counts as abandoned after 45 s without a word (design.md, Gateway). */
+/** As often as pg_cron would; a run counts as abandoned after 45 s without a word. */
 const sweepIntervalMs = 15_000;
 const sweepTimeoutMs = 10_000;
 

@@ -21,7 +21,7 @@ export interface Range {
 export const allTime = "all";
 
 export const defaultPreset: RangePreset = "30d";
-/** spec.md, Limits: a usage window. */
+/** Of usage that is asked for at once. */
 export const maxRangeDays = 365;
 
 const dayMs = 24 * 60 * 60 * 1000;

@@ -14,7 +14,7 @@ export interface WindowQuery {
 }
 
 /**
- * Reads `from`, `to`, `limit` and `cursor` (api.md, Conventions).
+ * Reads `from`, `to`, `limit` and `cursor`.
  * @throws Response 400 INVALID_REQUEST
  */
 export function readWindowQuery(request: Request, { requestId }: { requestId: string }): WindowQuery {

@@ -17,8 +17,9 @@ import { pageRows } from "./web/page-rows.ts";
 import type { PageMeasurements } from "./web/pages.ts";
 
 /**
- * `npm run bench`: starts a stack of its own as `npm start` does, measures what design.md promises under Speed, and
- * prints each figure beside its goal. Exit code 0 whatever the figures are: they depend on the machine.
+ * `npm run bench`: starts a stack of its own as `npm start` does, measures what the design promises of speed
+ * (docs/performance.md), and prints each figure beside its goal. Exit code 0 whatever the figures are: they depend on
+ * the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];
 

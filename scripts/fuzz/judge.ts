@@ -20,7 +20,7 @@ const insides: readonly [string, RegExp][] = [
   ["a connection string", /postgres(?:ql)?:\/\//],
 ];
 
-/** api.md: 502 and 504 say that a model's provider failed, which made-up requests may well bring about. */
+/** 502 and 504 say that a model's provider failed, which made-up requests may well bring about. */
 const ofProvider = new Set([502, 504]);
 
 /** Makes a judge that knows secrets: whoever did not send one must not get it either. */

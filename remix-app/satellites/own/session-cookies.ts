@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { IssuedSession } from "./central-client.ts";
 
-/** Host-only and HttpOnly: no script and no sibling host reads them (spec.md, Cookies). */
+/** Host-only and HttpOnly: no script and no sibling host reads them. */
 const appCookie = "platform_app_session";
 const centralCookie = "platform_central_session";
 /**

@@ -15,7 +15,7 @@ import { budgetAmount } from "./budget-amount.ts";
 const budgetScope = z.enum(["workspace", "app", "key"]);
 export type BudgetScope = z.infer<typeof budgetScope>;
 
-/** What changing a budget takes (api.md, Workspaces and AI studio): budgets are of the policy, a key's is of the key. */
+/** What changing a budget takes: budgets are of the policy, a key's is of the key. */
 export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
   workspace: "manage_ai_policy",
   app: "manage_ai_policy",

@@ -8,7 +8,7 @@ const perMinute = z.number().int().min(1).max(1_000_000_000);
 /** One address, or a network as CIDR with no bits set beside its prefix. */
 const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
 
-/** The body that asks for a new key (api.md, Workspaces and AI studio), as parseBudgets reads it. */
+/** The body that asks for a new key, as parseBudgets reads it. */
 export const newKeySchema = z.strictObject({
   name: z.string().trim().min(1).max(100),
   environment: z

@@ -14,7 +14,7 @@ export type ChatField =
 
 export type FieldErrors = Record<string, string>;
 
-/** api.md, Text. */
+/** Of an answer, as the gateway takes them. */
 export const outputTokens = { default: 2_048, max: 32_768 } as const;
 export const maxTemperature = 2;
 

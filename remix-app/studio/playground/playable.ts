@@ -1,4 +1,4 @@
-/** Speech is 24 kHz, mono, 16 bits (api.md, Speech). */
+/** Speech is 24 kHz, mono, 16 bits. */
 const sampleRate = 24_000;
 const bytesPerSample = 2;
 const headerBytes = 44;

@@ -1,7 +1,7 @@
 import type { FieldErrors } from "./chat-form.ts";
 import type { EmbeddingsBody, SpeechBody } from "./request-code.ts";
 
-/** api.md, Speech. */
+/** As the gateway takes them. */
 export const maxSpeechCharacters = 10_000;
 /** About a minute: what a page without scripts can carry in itself. */
 export const maxPlainSpeechCharacters = 1_000;

@@ -11,7 +11,7 @@ const perMinute = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
 const models = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
 
-/** A change of a workspace's AI policy (api.md, Workspaces and AI studio): only what it names changes, null lifts a limit. */
+/** A change of a workspace's AI policy: only what it names changes, null lifts a limit. */
 export const policyChange = z
   .strictObject({
     allowedModels: models.nullable(),

@@ -63,7 +63,7 @@ const name = z
   .max(128)
   .refine((text) => !text.includes("\0"));
 
-/** Which runs are asked for, by query (api.md, `/ai/runs?…`). Ranges are half-open. */
+/** Which runs are asked for, by query. Ranges are half-open. */
 export const runFilter = z.object({
   from: moment.optional(),
   to: moment.optional(),

@@ -81,7 +81,7 @@ export function daysEachOf({ from, to }: { from: string; to: string }): number {
 
 /**
  * A workspace's usage of a range by one dimension, beside the previous range; credits deducted without a run stand
- * beside what runs were billed, each once (spec.md, Run and usage logs).
+ * beside what runs were billed, each once (docs/costs.md, Usage and credits).
  * @throws Response 403, 503 as readStudio
  */
 export async function readOverview(

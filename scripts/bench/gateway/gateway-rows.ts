@@ -5,11 +5,11 @@ import type { GatewayMeasurements, LatencySample, LoadName, ThroughputSample } f
 import type { TargetName } from "./targets.ts";
 
 const [p50, p99] = [0.5, 0.99].map((share) => (curveShares as readonly number[]).indexOf(share));
-/** design.md, Speed: what the throughput's goals are over. */
+/** What the throughput's goals are over (docs/performance.md). */
 const goalWorkspaces = 1_000;
 const notRun = "Portkey did not run: npm run bench -- --peers";
 
-/** What the rounds say of the gateway, beside design.md's goals. */
+/** What the rounds say of the gateway, beside its goals. */
 export function gatewayRows(
   measured: GatewayMeasurements,
   { openLoop: { perSecond }, workspaces, streams: { count } }: Pick<Plan, "openLoop" | "workspaces" | "streams">,

@@ -1,6 +1,6 @@
 import { median } from "../statistics.ts";
 
-/** One figure beside its goal (design.md, Speed). Judged by the median of its samples, one a round. */
+/** One figure beside its goal (docs/performance.md). Judged by the median of its samples, one a round. */
 export type Row = {
   /** Stable, for those who compare files of results. */
   id: string;

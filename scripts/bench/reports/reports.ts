@@ -18,7 +18,7 @@ export type ReportMeasurements = {
   overview: Readings | { missing: string };
 };
 
-/** design.md, Speed: what the goals are over. */
+/** What the goals are over (docs/performance.md). */
 const goalRuns = 1_000_000;
 /** What the loading must leave for what comes after it. */
 const reserveMs = 20_000;
@@ -76,7 +76,7 @@ async function readUsage(
   return { tookMs, rows: usageAnswer.parse(JSON.parse(text)).rows.length, bytes: text.length };
 }
 
-/** What the reports say, beside design.md's goals. */
+/** What the reports say, beside their goals. */
 export function reportRows({ runs, days, usage, overview }: ReportMeasurements): Row[] {
   const over = `${runs.toLocaleString("en")} runs of ${days} days`;
   const unlike =

@@ -2,7 +2,7 @@ import type { Row } from "../report/rows.ts";
 import { median, quantile, spread } from "../statistics.ts";
 import type { PageMeasurements } from "./pages.ts";
 
-/** What the pages say, beside design.md's goals. */
+/** What the pages say, beside their goals. */
 export function pageRows({ page, session, switches, refreshes, signInScriptBytes }: PageMeasurements): Row[] {
   const most = (key: "identityCalls" | "dataCalls") => Math.max(...switches.map((made) => made[key]));
   const count = { unit: "", digits: 0 };

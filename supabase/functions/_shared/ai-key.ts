@@ -1,6 +1,6 @@
 /**
- * Text of the gateway's credentials (api.md, Area B, Credentials):
- * prefix, 12 lookup characters, `_`, 32 random bytes in base64url, 6 checksum characters.
+ * Text of the gateway's credentials: prefix, 12 lookup characters, `_`, 32 random bytes in base64url, 6 checksum
+ * characters.
  */
 const prefixes = { key: "ttr_ai_", app_token: "ttr_app_" } as const;
 

@@ -32,7 +32,7 @@ const claimsSchema = z.object({
   amr: z.array(z.object({ method: z.string(), timestamp: z.number() })).default([]),
 });
 
-/** The claims of a user's access token (identity-contract.md §4), as far as they matter here. */
+/** The claims of a user's access token, as far as they matter here. */
 export type Claims = z.infer<typeof claimsSchema>;
 
 /** What is known of an access token. `unavailable`: nothing could be found out, so nothing is concluded. */

@@ -1,4 +1,4 @@
-/** Request ids and audit labels: 1–128 of `A-Z a-z 0-9 . _ : -` (spec.md, Limits). */
+/** Request ids and audit labels: 1–128 of `A-Z a-z 0-9 . _ : -`. */
 export const labelPattern = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** Whether a text may be a request id or an audit label. */

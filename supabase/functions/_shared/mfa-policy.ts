@@ -1,5 +1,5 @@
 /**
- * The required-MFA rule (spec.md, Required MFA) as the database decides it in 20260923120000_required_mfa_rule.sql.
+ * The required-MFA rule (docs/required-mfa.md) as the database decides it in 20260923120000_required_mfa_rule.sql.
  * mfa-policy-vectors.json drives both; where somebody is let in, the database's word counts.
  */
 export interface RequiredMfaPolicy {

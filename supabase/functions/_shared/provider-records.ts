@@ -19,7 +19,7 @@ const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text
 const usd = z.literal("USD", { error: "Amounts are in USD." }).optional();
 const midnight = /T00:00:00(\.0+)?Z$/;
 
-/** A cost as a provider reports it (api.md, Imports and usage), of a body that parseExactJson read. */
+/** A cost as a provider reports it (docs/costs.md, Importing), of a body that parseExactJson read. */
 export const providerCost = z
   .strictObject({
     provider: label,
@@ -67,7 +67,7 @@ function endsAfterStart({ periodStart, periodEnd }: Period): boolean {
 }
 const periodRule = { path: ["periodEnd"], error: "The period ends before it starts." };
 
-/** A reviewed invoice (api.md, Imports and usage), of a body that parseExactJson read. */
+/** A reviewed invoice (docs/costs.md, Importing), of a body that parseExactJson read. */
 export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule);
 
 const invoiceOfApp = invoiceFields.extend({ appId: z.uuid({ error: "This names no app." }) });

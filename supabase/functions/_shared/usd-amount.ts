@@ -1,4 +1,4 @@
-/** Amounts of money that come in (api.md, Conventions): so many decimals, and so many significant digits. */
+/** Amounts of money that come in: so many decimals, and so many significant digits. */
 export const amountLimits = { decimals: 12, significantDigits: 15, wholeDigits: 12 } as const;
 
 const shape = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?$/;

@@ -3,7 +3,7 @@ import { z } from "zod";
 /** RFC 3339 in UTC with `Z`, to the microsecond, which is as exact as the database keeps it. */
 const exact = /^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$/;
 
-/** A moment (api.md, Conventions). */
+/** A moment. */
 export const utcTime = z.iso
   .datetime({ error: "This is no time in UTC, such as 2026-01-31T12:00:00Z." })
   .regex(exact, { error: "Times are in UTC with Z, to the microsecond at most." });

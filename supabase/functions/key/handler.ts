@@ -2,7 +2,7 @@ import type { Gateway } from "../_gateway/gateway.ts";
 import { createGateway, type Handler } from "../_gateway/http.ts";
 import { readCaller, readLabels } from "../_gateway/labels.ts";
 
-/** `GET /v1/key` (api.md, Credentials): what this credential is, its limits, what it has spent and what is left. */
+/** `GET /v1/key`: what this credential is, its limits, what it has spent and what is left. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createGateway([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway);
 }

@@ -6,7 +6,7 @@ import { readOrAuthenticate } from "../_gateway/read-or-authenticate.ts";
 import { refuseBody } from "../_gateway/refused-body.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 
-/** `GET /v1/usage` (api.md, Imports and usage): what the calling app used, by day, model, feature and execution mode. */
+/** `GET /v1/usage`: what the calling app used, by day, model, feature and execution mode. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createGateway([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway);
 }

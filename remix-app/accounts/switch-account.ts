@@ -71,11 +71,14 @@ export async function switchAccount(
     if (begun.status === "unknown") return { status: "no_device" };
     if (begun.status === "no_account") return { status: "no_account" };
     if (begun.status === "active") return { status: "switched", lastRoute: begun.lastRoute };
+    let outcome: SwitchOutcome | undefined;
     try {
       await writeOutgoing(context, leaving);
-      return await activate(context, { device: device.device, lease, begun });
+      outcome = await activate(context, { device: device.device, lease, begun });
+      return outcome;
     } finally {
-      await giveBack(context, { device: device.device, lease });
+      // What activates an account gives the lease back in the same transaction.
+      if (outcome?.status !== "switched") await giveBack(context, { device: device.device, lease });
     }
   } catch (error) {
     if (!isVaultUnavailable(error)) throw error;

@@ -95,18 +95,20 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     await facts.settle();
     const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = facts;
     const https = origin.startsWith("https:");
-    for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
-      c.header(name, value);
-    }
+    // Hono makes the whole answer anew for each header that is set on it: once, so that the others can be put into it.
     c.header("X-Request-Id", requestId);
-    if (retryAfterSeconds > 0) c.header("Retry-After", String(retryAfterSeconds));
+    const { headers } = c.res;
+    for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
+      headers.set(name, value);
+    }
+    if (retryAfterSeconds > 0) headers.set("Retry-After", String(retryAfterSeconds));
     // A caller who names their own authorization is no browser: no session of one is made, renewed or ended by it.
     const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
-    if (facts.personal || setCookies.length > 0 || !c.res.headers.has("Cache-Control")) {
-      c.header("Cache-Control", "private, no-store");
+    if (facts.personal || setCookies.length > 0 || !headers.has("Cache-Control")) {
+      headers.set("Cache-Control", "private, no-store");
     }
-    for (const cookie of setCookies) c.header("Set-Cookie", cookie, { append: true });
-    if (draining()) c.header("Connection", "close");
+    for (const cookie of setCookies) headers.append("Set-Cookie", cookie);
+    if (draining()) headers.set("Connection", "close");
     const { pathname } = new URL(c.req.url);
     if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
     log(

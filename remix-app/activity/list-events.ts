@@ -15,6 +15,7 @@ const row = z.object({
   details: z.record(z.string(), z.unknown()),
   created_at: z.string(),
 });
+const found = z.array(row);
 
 const activityEvent = z.object({
   id: z.uuid(),
@@ -66,7 +67,7 @@ export async function listEvents(
     throw problem("UNAVAILABLE", { requestId });
   }
   const cursorOf = ({ created_at, id }: z.infer<typeof row>) => writeCursor({ createdAt: created_at, id });
-  const { records, nextCursor } = pageOf(z.array(row).parse(rows), { limit, cursorOf });
+  const { records, nextCursor } = pageOf(found.parse(rows), { limit, cursorOf });
   return {
     events: records.map((event) => ({
       id: event.id,

@@ -26,6 +26,7 @@ export const maxRangeDays = 365;
 
 const dayMs = 24 * 60 * 60 * 1000;
 const date = z.iso.date();
+const presetSchema = z.enum(rangePresets);
 /** Beyond them no day has anything to show, and some no database or clock can reckon with. */
 const years = /^2\d{3}-/;
 const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
@@ -36,7 +37,7 @@ const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
  */
 export function readRange(url: URL, { now }: { now: Date }): Range {
   const [from, to] = [url.searchParams.get("from") ?? "", url.searchParams.get("to") ?? ""];
-  const preset = z.enum(rangePresets).safeParse(url.searchParams.get("range"));
+  const preset = presetSchema.safeParse(url.searchParams.get("range"));
   if (preset.success) return presetRange(preset.data, now);
   if (from === "" && to === "") return presetRange(defaultPreset, now);
   const fault = faultOf(from, to);

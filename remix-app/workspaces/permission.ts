@@ -15,6 +15,7 @@ export const workspacePermissions = [
 
 export type WorkspacePermission = (typeof workspacePermissions)[number];
 
+const anyId = z.uuid();
 const permission = z.enum(workspacePermissions);
 const row = z.object({
   id: z.uuid(),
@@ -50,7 +51,7 @@ export async function getWorkspace(
   { id: userId, data }: User,
   { workspaceId, requestId }: { workspaceId: string; requestId: string },
 ): Promise<WorkspaceAccess | null> {
-  if (!z.uuid().safeParse(workspaceId).success) return null;
+  if (!anyId.safeParse(workspaceId).success) return null;
   const { data: found, error } = await data
     .from("workspaces")
     .select(

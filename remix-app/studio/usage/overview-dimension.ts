@@ -12,7 +12,9 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
   app: "App",
 };
 
+const asked = z.enum(overviewDimensions).catch("day");
+
 /** Reads the dimension off an address; days without one. */
 export function readDimension(url: URL): OverviewDimension {
-  return z.enum(overviewDimensions).catch("day").parse(url.searchParams.get("by"));
+  return asked.parse(url.searchParams.get("by"));
 }

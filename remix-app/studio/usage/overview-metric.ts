@@ -5,6 +5,7 @@ import type { UsageSums } from "./overview.ts";
 /** What the overview's chart can show. */
 const metrics = ["spend", "credits", "requests", "tokens", "failed", "latency"] as const;
 export type Metric = (typeof metrics)[number];
+const metricSchema = z.enum(metrics);
 
 export interface MetricView {
   label: string;
@@ -75,6 +76,6 @@ export function metricsShown({ costVisible }: { costVisible: boolean }): Metric[
 /** Reads the metric off an address; the first that is shown without one. */
 export function readMetric(url: URL, { costVisible }: { costVisible: boolean }): Metric {
   const shown = metricsShown({ costVisible });
-  const asked = z.enum(metrics).safeParse(url.searchParams.get("show"));
+  const asked = metricSchema.safeParse(url.searchParams.get("show"));
   return asked.success && shown.includes(asked.data) ? asked.data : (shown[0] ?? "requests");
 }

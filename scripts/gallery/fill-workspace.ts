@@ -181,12 +181,10 @@ async function keepConversation(
      select created_at, id, workspace_id, $2, $3 from ai.runs where id = $1`,
     [id, JSON.stringify({ messages }), JSON.stringify(answer)],
   );
-  await client.query(
-    `insert into ai.run_steps (run_created_at, run_id, step, type, name, status, latency_ms)
-     select created_at, id, s.step, s.type, s.name, s.status, s.ms from ai.runs,
-       (values (1, 'model', 'demo-chat', 'succeeded', 412), (2, 'tool', 'look_up_weather', 'succeeded', 38)) as s (step, type, name, status, ms)
-     where id = $1`,
-    [id],
-  );
+  const steps = [
+    { step: 1, type: "model", name: "demo-chat", status: "succeeded", latency_ms: 412 },
+    { step: 2, type: "tool", name: "look_up_weather", status: "succeeded", latency_ms: 38 },
+  ];
+  await client.query("update ai.runs set steps = $2 where id = $1", [id, JSON.stringify(steps)]);
   return id;
 }

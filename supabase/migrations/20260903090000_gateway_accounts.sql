@@ -8,13 +8,18 @@ create function ai.round_half_even(amount numeric, scale integer) returns numeri
   parallel safe
 as $$
 declare
-  shifted numeric := amount * ('1e' || scale)::numeric;
+  rounded numeric := round(amount, scale);
+  shifted numeric;
 begin
+  if rounded = amount then
+    return rounded;
+  end if;
+  shifted := amount * ('1e' || scale)::numeric;
   -- round() goes away from zero at a tie; only a tie over an even digit differs.
   if abs(shifted - trunc(shifted)) = 0.5 and mod(trunc(shifted), 2) = 0 then
     return trunc(amount, scale);
   end if;
-  return round(amount, scale);
+  return rounded;
 end
 $$;
 comment on function ai.round_half_even(numeric, integer) is
@@ -32,19 +37,18 @@ $$;
 comment on function ai.usd_to_credits(numeric, numeric) is '1 credit is USD 0.0001 before the plan''s markup.';
 revoke execute on function ai.usd_to_credits(numeric, numeric) from public, anon, authenticated;
 
-create function ai.usage_cost_usd(prices jsonb, usage jsonb) returns numeric
+create function ai.tokens_cost_usd(
+  prices jsonb, input numeric, cached_input numeric, audio_input numeric, output numeric, audio_output numeric
+) returns numeric
   language plpgsql
   immutable
   security invoker
   parallel safe
-  set search_path = ''
 as $$
 declare
-  input numeric := coalesce((usage ->> 'input_tokens')::numeric, 0);
-  cached numeric := least(coalesce((usage ->> 'cached_input_tokens')::numeric, 0), input);
-  audio_input numeric := least(coalesce((usage ->> 'audio_input_tokens')::numeric, 0), input - cached);
-  output numeric := coalesce((usage ->> 'output_tokens')::numeric, 0);
-  audio_output numeric := least(coalesce((usage ->> 'audio_output_tokens')::numeric, 0), output);
+  cached numeric := least(cached_input, input);
+  heard numeric := least(audio_input, input - cached);
+  spoken numeric := least(audio_output, output);
   tier jsonb := prices -> 0;
 begin
   -- Tiers stand in ascending order.
@@ -53,27 +57,50 @@ begin
     tier := prices -> place;
   end loop;
   return (
-    (input - cached - audio_input) * (tier ->> 'input')::numeric
+    (input - cached - heard) * (tier ->> 'input')::numeric
     + cached * coalesce(tier ->> 'cached_input', tier ->> 'input')::numeric
-    + audio_input * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
-    + (output - audio_output) * (tier ->> 'output')::numeric
-    + audio_output * coalesce(tier ->> 'audio_output', tier ->> 'output')::numeric
+    + heard * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
+    + (output - spoken) * (tier ->> 'output')::numeric
+    + spoken * coalesce(tier ->> 'audio_output', tier ->> 'output')::numeric
   ) * 0.000001;
 end
 $$;
-comment on function ai.usage_cost_usd(jsonb, jsonb) is
-  'What usage costs at a route''s prices (tiers, USD per million tokens): exact, with at most twelve decimals. Cached '
+comment on function ai.tokens_cost_usd(jsonb, numeric, numeric, numeric, numeric, numeric) is
+  'What tokens cost at a route''s prices (tiers, USD per million tokens): exact, with at most twelve decimals. Cached '
   'and audio tokens are parts of the input, reasoning and audio tokens parts of the output, as OpenAI counts them.';
+revoke execute on function ai.tokens_cost_usd(jsonb, numeric, numeric, numeric, numeric, numeric)
+  from public, anon, authenticated;
+
+create function ai.usage_cost_usd(prices jsonb, usage jsonb) returns numeric
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select ai.tokens_cost_usd(
+    prices,
+    coalesce((usage ->> 'input_tokens')::numeric, 0),
+    coalesce((usage ->> 'cached_input_tokens')::numeric, 0),
+    coalesce((usage ->> 'audio_input_tokens')::numeric, 0),
+    coalesce((usage ->> 'output_tokens')::numeric, 0),
+    coalesce((usage ->> 'audio_output_tokens')::numeric, 0)
+  )
+$$;
+comment on function ai.usage_cost_usd(jsonb, jsonb) is 'As ai.tokens_cost_usd, of usage as a provider call is told with it.';
 revoke execute on function ai.usage_cost_usd(jsonb, jsonb) from public, anon, authenticated;
+
+-- What is true of a row stands in domains and in triggers of the columns that it is about, as far as it can: a table's
+-- checks are read and prepared anew by every statement, which costs more than changing a balance.
+create domain ai.reserved_credits as numeric(24, 8) check (value >= 0);
+comment on domain ai.reserved_credits is 'Held of a balance.';
 
 create table ai.credit_accounts (
   id uuid primary key default gen_random_uuid(),
   workspace_id uuid unique,
   user_id uuid unique,
   balance numeric(24, 8) not null default 0,
-  reserved numeric(24, 8) not null default 0 check (reserved >= 0),
-  created_at timestamptz not null default now(),
-  check (num_nonnulls(workspace_id, user_id) = 1)
+  reserved ai.reserved_credits not null default 0,
+  created_at timestamptz not null default now()
 ) with (fillfactor = 50);
 comment on table ai.credit_accounts is
   'Balances: of a workspace, or of a person who pays for themselves. No foreign key to either, since accounts and their '
@@ -82,25 +109,56 @@ comment on column ai.credit_accounts.balance is
   'The sum of the account''s ledger. Settling at true cost may take it below zero; a reservation never does.';
 comment on column ai.credit_accounts.reserved is 'Held by runs that have not settled yet.';
 
+create function ai.reject_account() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if tg_op <> 'DELETE' then
+    raise exception 'an account is a workspace''s or a person''s' using errcode = 'check_violation';
+  end if;
+  if exists (select from ai.credit_ledger l where l.account_id = old.id) then
+    raise exception 'an account with entries in the ledger stays' using errcode = 'restrict_violation';
+  end if;
+  return old;
+end
+$$;
+comment on function ai.reject_account() is 'Says no to what no account may be, and to losing one that has been booked on.';
+revoke execute on function ai.reject_account() from public, anon, authenticated;
+create trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
+  for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_account();
+comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
+create trigger stays_with_its_entries before delete on ai.credit_accounts
+  for each row execute function ai.reject_account();
+comment on trigger stays_with_its_entries on ai.credit_accounts is
+  'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
+
 create unique index credit_accounts_owner_idx on ai.credit_accounts (coalesce(workspace_id, user_id));
 
+create domain ai.ledger_kind as text check (value in ('grant', 'purchase', 'usage', 'adjustment', 'refund'));
+comment on domain ai.ledger_kind is 'What changed a balance.';
+
 create table ai.credit_ledger (
-  id bigint generated always as identity primary key,
-  account_id uuid not null references ai.credit_accounts (id) on delete restrict,
-  kind text not null check (kind in ('grant', 'purchase', 'usage', 'adjustment', 'refund')),
+  id bigint generated always as identity,
+  account_id uuid not null,
+  kind ai.ledger_kind not null,
   amount numeric(24, 8) not null,
   balance_after numeric(24, 8) not null,
   run_created_at timestamptz,
   run_id uuid,
   description text,
   created_at timestamptz not null default now(),
-  check (num_nulls(run_created_at, run_id) in (0, 2)),
-  check (kind not in ('usage', 'adjustment') or run_id is not null)
+  primary key (account_id, id),
+  constraint credit_ledger_whole check (
+    (run_id is null) = (run_created_at is null) and (run_id is not null or kind <> 'usage' and kind <> 'adjustment')
+  )
 );
 comment on table ai.credit_ledger is
-  'Every change of every balance, append-only. What is not linked to a run was deducted or given by other means.';
+  'Every change of every balance, append-only. What is not linked to a run was deducted or given by other means. An '
+  'account is never gone: ai.credit_accounts sees to it, since a foreign key would look it up for every entry again.';
 create unique index credit_ledger_one_entry_a_run on ai.credit_ledger (run_id, kind) where run_id is not null;
-create index credit_ledger_account_id_idx on ai.credit_ledger (account_id, id desc);
 
 create function ai.reject_ledger_change() returns trigger
   language plpgsql

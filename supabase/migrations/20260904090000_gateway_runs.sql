@@ -13,7 +13,6 @@ comment on domain ai.run_status is 'How a run stands.';
 create domain ai.usage_source as text
   check (value in ('provider', 'provider_partial', 'estimated_partial', 'unavailable'));
 comment on domain ai.usage_source is 'How a run''s counts came about.';
-
 create table ai.runs (
   id uuid not null,
   created_at timestamptz not null default now(),
@@ -53,6 +52,7 @@ create table ai.runs (
   budget_scopes text[] not null default '{}',
   first_byte_ms integer,
   latency_ms integer,
+  steps jsonb,
   touched_at timestamptz not null default now(),
   settled_at timestamptz,
   swept boolean not null default false,
@@ -74,25 +74,14 @@ comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): what the run is charged at.';
 comment on column ai.runs.route is 'The position of the route that answered and is charged.';
 comment on column ai.runs.output_tokens is 'Includes reasoning and audio tokens, as input_tokens includes cached and audio ones.';
+comment on column ai.runs.steps is
+  'What the run did, in order, and nothing of what was said: [{ step, type, name, status, latency_ms }]. Null while it is '
+  'open, and where it ended without its gateway''s word.';
 comment on column ai.runs.http_status is 'What the client got; 499 when it had gone away.';
 comment on column ai.runs.unmetered_credits is 'What was not billed: an exempt run''s credits, or the reservation of one that ended without any count.';
 comment on column ai.runs.swept is 'Closed by the sweeper, without its gateway''s word; the truth may still come.';
 create index runs_workspace_id_created_at_idx on ai.runs (workspace_id, created_at desc);
 create index runs_open_idx on ai.runs (touched_at) where status = 'running';
-
-create table ai.run_steps (
-  run_created_at timestamptz not null,
-  run_id uuid not null,
-  step smallint not null check (step >= 1),
-  type text not null check (type in ('model', 'tool', 'retry')),
-  name text not null,
-  status text not null check (status in ('succeeded', 'failed', 'aborted')),
-  latency_ms integer not null check (latency_ms >= 0),
-  primary key (run_created_at, run_id, step)
-);
-comment on table ai.run_steps is
-  'What a run did, in order, and nothing of what was said. Only ai.end_runs writes here, beside the run itself; a '
-  'foreign key would look that up in each partition again.';
 
 create table ai.idempotency_keys (
   workspace_id uuid not null references public.workspaces (id) on delete cascade,
@@ -211,8 +200,7 @@ select ai.protect_partition('ai.runs_default');
 select ai.create_run_partitions();
 
 alter table ai.runs enable row level security;
-alter table ai.run_steps enable row level security;
 alter table ai.idempotency_keys enable row level security;
 alter table ai.run_content enable row level security;
-revoke all on ai.runs, ai.run_steps, ai.idempotency_keys, ai.run_content from public, anon, authenticated;
-revoke insert, update, delete, truncate on ai.runs, ai.run_steps, ai.run_content from service_role;
+revoke all on ai.runs, ai.idempotency_keys, ai.run_content from public, anon, authenticated;
+revoke insert, update, delete, truncate on ai.runs, ai.run_content from service_role;

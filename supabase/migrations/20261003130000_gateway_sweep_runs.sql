@@ -10,7 +10,8 @@ as $$
 begin
   perform from ai.runs r
   join jsonb_to_recordset(runs) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
-  order by r.id
+  -- As settlements lock several.
+  order by r.account_id, r.id
   for update of r;
   update ai.runs r
   set

@@ -124,8 +124,7 @@ begin
       select coalesce(jsonb_agg(jsonb_build_object(
         'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
       ) order by s.step), '[]')
-      from ai.run_steps s
-      where s.run_created_at = found_run.created_at and s.run_id = found_run.id
+      from jsonb_to_recordset(found_run.steps) as s (step smallint, type text, name text, status text, latency_ms integer)
     )
   );
 end

@@ -283,7 +283,7 @@ describe("the gateway's role", () => {
         ...["keys", "runs", "runs_default", "credit_accounts", "credit_ledger", "models", "rate_windows"].map(
           (table) => `select from ai.${table}`,
         ),
-        "select ai.end_runs('[]')",
+        "select ai.end_runs('{}')",
         "select ai.sweep_runs()",
         "select ai.grant_credits('workspace', gen_random_uuid(), 1, '')",
         "select * from ai.credential_of('{}')",

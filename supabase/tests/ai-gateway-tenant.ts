@@ -76,8 +76,8 @@ export async function createGatewayTenant({ credits = "1000000" } = {}): Promise
       const [row] = await db.query(
         `select r.id, to_jsonb(r) as run, r.cost_usd::text, r.billed_credits::text, r.reserved_credits::text,
            coalesce((select (-sum(l.amount))::text from ai.credit_ledger l where l.run_id = r.id), '0.00000000') as charged,
-           (select coalesce(jsonb_agg(jsonb_build_object('step', s.step, 'type', s.type, 'name', s.name, 'status', s.status)
-              order by s.step), '[]') from ai.run_steps s where s.run_id = r.id) as steps
+           (select coalesce(jsonb_agg(s.step - 'latency_ms' order by s.place), '[]')
+            from jsonb_array_elements(r.steps) with ordinality as s (step, place)) as steps
          from ai.runs r
          where r.workspace_id = $1 and r.request_id = $2 and r.status <> 'running'`,
         [workspaceId, requestId],

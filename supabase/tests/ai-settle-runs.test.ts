@@ -43,9 +43,7 @@ describe("settling", () => {
       values: [run.run_id],
     });
     expect(entry).toEqual({ kind: "usage", amount: "-0.07380000", balance_after: "99.92620000" });
-    const steps = await db.query("select step, type, name, status, latency_ms from ai.run_steps where run_id = $1", [
-      run.run_id,
-    ]);
+    const { steps } = await one(db, { sql: "select steps from ai.runs where id = $1", values: [run.run_id] });
     expect(steps).toEqual([{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }]);
   });
 

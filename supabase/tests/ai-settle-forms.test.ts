@@ -1,0 +1,259 @@
+import fc from "fast-check";
+import { describe, expect } from "vitest";
+import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
+import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
+import {
+  type Begun,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  openPool,
+  outcome,
+  settle,
+  type Tenant,
+  type TenantOptions,
+} from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+const edges = [0, 1, 99, 100, 101, 1_000, 1_000_000, 2_000_000_000];
+const count = fc.oneof(fc.constantFrom(...edges), fc.nat(3_000_000));
+const usage = fc.record({
+  input_tokens: count,
+  cached_input_tokens: fc.oneof(fc.constant(0), count),
+  audio_input_tokens: fc.oneof(fc.constant(0), count),
+  output_tokens: count,
+  reasoning_tokens: fc.oneof(fc.constant(0), count),
+  audio_output_tokens: fc.oneof(fc.constant(0), count),
+});
+const ended = fc.record({
+  usage,
+  route: fc.constantFrom(1, 2, 9),
+  estimated: fc.boolean(),
+  source: fc.constantFrom("provider", "provider_partial", "estimated_partial"),
+  status: fc.constantFrom("succeeded", "failed", "cancelled"),
+});
+type Ended = typeof ended extends fc.Arbitrary<infer Each> ? Each : never;
+
+/** The outcome in which one provider call stands in the outcome itself; zeros may be left out. */
+function flat(run: Begun, { usage: counts, route, estimated, source, status }: Ended): object {
+  const { calls: _, ...rest } = outcome(run, { usage_source: source, status }) as { calls: unknown };
+  const said = Object.fromEntries(Object.entries(counts).filter(([, tokens]) => tokens !== 0));
+  return { ...rest, route, ...said, ...(estimated ? { estimated } : {}) };
+}
+
+function listed(run: Begun, { usage: counts, route, estimated, source, status }: Ended): object {
+  return outcome(run, { usage: counts, route, estimated, usage_source: source, status });
+}
+
+async function addDearRoute(db: Database, { model }: Tenant): Promise<void> {
+  await db.query(
+    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'dear', 'x')",
+    [model],
+  );
+  await db.query(
+    `insert into ai.model_prices (model_id, provider_id, min_input_tokens, input_usd_per_million,
+       cached_input_usd_per_million, output_usd_per_million)
+     values ($1, 'dear', 0, 10.000001, 0.000003, 10), ($1, 'dear', 100, 20.5, null, 0.333333)`,
+    [model],
+  );
+}
+
+/** Everything that is written of a run but its ids and moments. */
+async function written(db: Database, run: Begun): Promise<unknown> {
+  return one(db, {
+    sql: `select to_jsonb(r) - '{id,created_at,request_id,touched_at,settled_at}'::text[] as run,
+            (select jsonb_agg(jsonb_build_array(l.kind, l.amount::text) order by l.id) from ai.credit_ledger l where l.run_id = r.id) as entries
+          from ai.runs r where r.created_at = $1 and r.id = $2`,
+    values: [run.created_at, run.run_id],
+  });
+}
+
+/** Of the tenant's account: what each entry took and left, in order. */
+async function entries(db: Database, { workspaceId }: Tenant): Promise<{ amount: string; balance_after: string }[]> {
+  return db.query(
+    `select l.amount::text, l.balance_after::text from ai.credit_ledger l join ai.credit_accounts a on a.id = l.account_id
+     where a.workspace_id = $1 order by l.id`,
+    [workspaceId],
+  );
+}
+
+const tenants: [string, TenantOptions, boolean][] = [
+  ["one price", { markup: "1.2" }, false],
+  [
+    "prices of every part",
+    { markup: "1.234567", prices: { input: "0.150001", cachedInput: "0.075003", output: "0.600007" } },
+    false,
+  ],
+  ["two routes, one in tiers", { markup: "0.999999", prices: { input: "1", output: "1" } }, true],
+  ["budgets", { markup: "1.1", key: { monthlyBudgetUsd: "1000000" } }, false],
+];
+
+describe("the ways to say an outcome", () => {
+  test.for(tenants)("write the same to the last digit: %s", { timeout: 60_000 }, async ([, options, dear], { db }) => {
+    const tenant = await createTenant(db, { ...options, credits: "1000000000000" });
+    if (dear) await addDearRoute(db, tenant);
+    const call = () => chatCall(tenant, { providers: ["demo", "dear"] });
+    await fc.assert(
+      fc.asyncProperty(fc.array(ended, { minLength: 1, maxLength: 6 }), async (all) => {
+        const runs: [Begun, Begun][] = [];
+        for (const _ of all) runs.push([await begin(db, call()), await begin(db, call())]);
+        await settle(
+          db,
+          all.map((each, at) => flat(runs[at]?.[0] as Begun, each)),
+        );
+        for (const [at, each] of all.entries()) await settle(db, [listed(runs[at]?.[1] as Begun, each)]);
+        for (const [one, other] of runs) expect(await written(db, one)).toEqual(await written(db, other));
+      }),
+      { numRuns: 15 },
+    );
+    const { balance, ledger, used, runs, reserved, open } = await books(db, tenant);
+    expect({ balance, used, reserved, open }).toEqual({ balance: ledger, used: runs, reserved: "0.00000000", open: 0 });
+  });
+
+  test("cost what exact arithmetic says", { timeout: 60_000 }, async ({ db }) => {
+    // Odd parts in the eighth decimal, so that ties come up.
+    const prices = { input: "0.000005", cachedInput: "0.000003", output: "0.010005" };
+    const tenant = await createTenant(db, { credits: "1000000000000", markup: "1.25", prices });
+    const tier = { min_input_tokens: 0, input: prices.input, cached_input: prices.cachedInput, output: prices.output };
+    await fc.assert(
+      fc.asyncProperty(fc.array(usage, { minLength: 1, maxLength: 6 }), async (all) => {
+        const runs: Begun[] = [];
+        for (const _ of all) runs.push(await begin(db, chatCall(tenant)));
+        const answers = await settle(
+          db,
+          all.map((counts, at) =>
+            flat(runs[at] as Begun, {
+              usage: counts,
+              route: 1,
+              estimated: false,
+              source: "provider",
+              status: "succeeded",
+            }),
+          ),
+        );
+        const billed = new Map(
+          answers.map(({ id, billed_credits }) => [id, formatDecimal(parseDecimal(billed_credits))]),
+        );
+        for (const [at, counts] of all.entries()) {
+          const credits = formatDecimal(usdToCredits(usageCostUsd([tier], counts), "1.25"));
+          expect(billed.get(runs[at]?.run_id ?? "")).toBe(formatDecimal(parseDecimal(credits)));
+        }
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test("in one batch or one by one, entries take and leave the same", { timeout: 60_000 }, async ({ db }) => {
+    const options = { credits: "1000000000000", markup: "1.3", prices: { input: "0.7", output: "0.9" } };
+    const [together, alone] = [await createTenant(db, options), await createTenant(db, options)];
+    await fc.assert(
+      fc.asyncProperty(fc.array(ended, { minLength: 1, maxLength: 12 }), async (all) => {
+        const runs: [Begun, Begun][] = [];
+        for (const _ of all) runs.push([await begin(db, chatCall(together)), await begin(db, chatCall(alone))]);
+        // Booked in the order of their ids, which within a millisecond is chance.
+        const ordered = (side: 0 | 1) =>
+          runs.map((pair) => pair[side]).toSorted((run, other) => (run.run_id < other.run_id ? -1 : 1));
+        await settle(
+          db,
+          ordered(0)
+            .map((run, at) => flat(run, all[at] as Ended))
+            .toReversed(),
+        );
+        for (const [at, run] of ordered(1).entries()) await settle(db, [flat(run, all[at] as Ended)]);
+        expect(await entries(db, together)).toEqual(await entries(db, alone));
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test("an account that is not there leaves its run open, and books the others", async ({ db }) => {
+    const [lost, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
+    const runs = [await begin(db, chatCall(lost)), await begin(db, chatCall(sound))];
+    await db.query("update ai.runs set account_id = gen_random_uuid() where id = $1", [runs[0]?.run_id]);
+    const settled = await settle(
+      db,
+      runs.map((run) => outcome(run)),
+    );
+    expect(settled.map(({ id }) => id)).toEqual([runs[1]?.run_id]);
+    expect(await settle(db, [outcome(runs[0] as Begun)])).toEqual([]);
+    expect(await books(db, sound)).toMatchObject({ balance: "99.93850000", open: 0 });
+  });
+});
+
+describe("accounts", () => {
+  test("belong to a workspace or a person, and stay once they were booked on", async ({ db }) => {
+    const { workspaceId } = await createTenant(db, { credits: "100" });
+    const attempts = [
+      "insert into ai.credit_accounts (workspace_id, user_id) values (gen_random_uuid(), gen_random_uuid())",
+      "insert into ai.credit_accounts default values",
+      `update ai.credit_accounts set user_id = gen_random_uuid() where workspace_id = '${workspaceId}'`,
+      `update ai.credit_accounts set reserved = -1 where workspace_id = '${workspaceId}'`,
+      `delete from ai.credit_accounts where workspace_id = '${workspaceId}'`,
+      "insert into ai.credit_ledger (account_id, kind, amount, balance_after) values (gen_random_uuid(), 'usage', 1, 1)",
+      "insert into ai.credit_ledger (account_id, kind, amount, balance_after) values (gen_random_uuid(), 'gift', 1, 1)",
+    ];
+    for (const sql of attempts) {
+      await db.query("savepoint attempt");
+      await expect(db.query(sql)).rejects.toMatchObject({ code: expect.stringMatching(/^23(514|001)$/) });
+      await db.query("rollback to savepoint attempt");
+    }
+    await db.query("insert into ai.credit_accounts (workspace_id) values (gen_random_uuid())");
+  });
+});
+
+describe("many connections", () => {
+  test("that say the same outcomes in their own order and form book each once", { timeout: 60_000 }, async () => {
+    const { db, close } = openPool(12);
+    try {
+      const payers = await Promise.all(
+        Array.from({ length: 5 }, (_, n) =>
+          createTenant(db, { credits: "1000", ...(n % 2 ? { key: { monthlyBudgetUsd: "100" } } : {}) }),
+        ),
+      );
+      const key = () => ({ idempotency_key: crypto.randomUUID(), fingerprint: "ab".repeat(32) });
+      const runs = await Promise.all(
+        payers.flatMap((tenant) =>
+          Array.from({ length: 8 }, (_, n) => begin(db, chatCall(tenant, n % 4 === 0 ? key() : {}))),
+        ),
+      );
+      const told: Ended = {
+        usage: {
+          input_tokens: 13,
+          cached_input_tokens: 0,
+          audio_input_tokens: 0,
+          output_tokens: 7,
+          reasoning_tokens: 0,
+          audio_output_tokens: 0,
+        },
+        route: 1,
+        estimated: false,
+        source: "provider",
+        status: "succeeded",
+      };
+      const answers = await Promise.all(
+        Array.from({ length: 24 }, (_, n) => {
+          const form = n % 2 ? flat : listed;
+          const shuffled = runs.toSorted(() => Math.random() - 0.5).slice(0, n < 12 ? runs.length : 7);
+          return settle(
+            db,
+            shuffled.map((run) => form(run, told)),
+          );
+        }),
+      );
+      expect(answers.flat()).toHaveLength(runs.length);
+      for (const tenant of payers) {
+        expect(await books(db, tenant)).toEqual({
+          balance: "999.50800000",
+          reserved: "0.00000000",
+          ledger: "999.50800000",
+          used: "0.49200000",
+          runs: "0.49200000",
+          open: 0,
+        });
+      }
+    } finally {
+      await close();
+    }
+  });
+});

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { batchSize, createSettlements, type Outcome } from "./settlements.ts";
+import { batchSize, createSettlements, maxUnderWay, type Outcome } from "./settlements.ts";
 
 function outcome(id: string): Outcome {
   return {
@@ -65,6 +65,58 @@ describe("settlements", () => {
     await Promise.resolve();
     expect(batches.map((batch) => batch.length)).toEqual([batchSize]);
     await Promise.all(kept);
+  });
+
+  test(`are written by ${maxUnderWay} statements at once; what comes meanwhile waits, and goes together`, async () => {
+    const batches: string[][] = [];
+    const answers: (() => void)[] = [];
+    const kept: Promise<unknown>[] = [];
+    const settlements = createSettlements({
+      settle(outcomes) {
+        batches.push(outcomes.map(({ id }) => id));
+        return new Promise<void>((resolve) => answers.push(resolve));
+      },
+      waitUntil: (work) => kept.push(work),
+      report: (error) => {
+        throw error;
+      },
+    });
+    const addFull = () => {
+      for (let n = 0; n < batchSize; n++) settlements.add(outcome(`${batches.length}-${n}`));
+    };
+    for (let n = 0; n < maxUnderWay; n++) addFull();
+    settlements.add(outcome("due"));
+    await new Promise((resolve) => setTimeout(resolve, 120));
+    settlements.add(outcome("later"));
+    expect(batches).toHaveLength(maxUnderWay);
+    const flushed = settlements.flush();
+    answers.shift()?.();
+    await expect.poll(() => batches.at(maxUnderWay)).toEqual(["due", "later"]);
+    for (const answer of answers) answer();
+    await flushed;
+    await Promise.all(kept);
+    expect(batches).toHaveLength(maxUnderWay + 1);
+  });
+
+  test("a batch that waits to be tried again holds up no other", async () => {
+    const batches: string[][] = [];
+    const kept: Promise<unknown>[] = [];
+    let refused = 0;
+    const settlements = createSettlements({
+      async settle(outcomes) {
+        if (outcomes.some(({ id }) => id.startsWith("refused")) && refused++ < 2 * maxUnderWay) throw new Error("down");
+        batches.push(outcomes.map(({ id }) => id));
+      },
+      waitUntil: (work) => kept.push(work),
+      report: (error) => {
+        throw error;
+      },
+    });
+    for (let n = 0; n < maxUnderWay * batchSize; n++) settlements.add(outcome(`refused-${n}`));
+    settlements.add(outcome("sound"));
+    await Promise.all(kept);
+    expect(batches.map(([first]) => first)).toEqual(["sound", expect.any(String), expect.any(String)]);
+    expect(refused).toBe(3 * maxUnderWay);
   });
 
   test("are tried again when the database is away", async () => {

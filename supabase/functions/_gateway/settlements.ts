@@ -1,7 +1,7 @@
 import type { TokenCounts } from "../_shared/money.ts";
 import type { Step } from "./steps.ts";
 
-/** How a run ended, as `ai.settle_runs` takes it. */
+/** How a run ended. */
 export type Outcome = {
   created_at: string;
   id: string;
@@ -33,55 +33,99 @@ export type Settlements = {
 /** design.md, Gateway: batches of at most 50 ms or 100 runs. */
 const batchWindowMs = 50;
 export const batchSize = 100;
+/** Statements under way at once: more would only take connections and processors from those who wait for an admission. */
+export const maxUnderWay = 2;
 /** After the last the sweeper has the run. */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 
+/** An outcome as `ai.settle_runs` takes it. */
+export type ToldOutcome = Omit<Outcome, "calls" | "key_unused"> &
+  Partial<
+    Pick<Outcome, "calls" | "key_unused"> & Outcome["calls"][number]["usage"] & { route: number; estimated: true }
+  >;
+
+/** Says what can be said shortly: reading it costs the database as much as booking it. */
+function tellOutcome({ calls, key_unused, ...outcome }: Outcome): ToldOutcome {
+  const said: ToldOutcome = key_unused ? { ...outcome, key_unused } : outcome;
+  const [call, ...others] = calls;
+  if (!call) return said;
+  if (others.length > 0) return { ...said, calls };
+  const counts = Object.fromEntries(Object.entries(call.usage).filter(([, tokens]) => tokens !== 0));
+  return { ...said, route: call.route, ...counts, ...(call.estimated ? { estimated: true } : {}) };
+}
+
+type Batch = { outcomes: Outcome[]; finish: () => void };
+
 /**
- * Settles runs in batches, behind the answers. Safe to do late and to repeat: an open run is durable with its
- * reservation, and settling it again changes nothing.
+ * Settles runs in batches, behind the answers; those whose time comes while others are being written wait and grow. Safe
+ * to do late and to repeat: an open run is durable with its reservation, and settling it again changes nothing.
  */
 export function createSettlements(options: {
-  settle: (outcomes: readonly Outcome[]) => Promise<void>;
+  settle: (outcomes: readonly ToldOutcome[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
   report: (error: unknown) => void;
 }): Settlements {
-  let batch: Outcome[] = [];
+  let gathering: Batch | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let finishBatch: () => void = () => {};
+  const due: Batch[] = [];
+  let underWay = 0;
   const writing = new Set<Promise<void>>();
   const coming = new Set<Promise<unknown>>();
 
   function add(outcome: Outcome): void {
-    if (batch.length === 0) {
-      // One promise a batch keeps the isolate alive until it is written.
-      options.waitUntil(new Promise<void>((resolve) => (finishBatch = resolve)));
-      timer = setTimeout(send, batchWindowMs);
+    const last = due.at(-1);
+    if (last && last.outcomes.length < batchSize) {
+      last.outcomes.push(outcome);
+      return;
     }
-    batch.push(outcome);
-    if (batch.length >= batchSize) send();
+    gathering ??= startBatch();
+    gathering.outcomes.push(outcome);
+    if (gathering.outcomes.length >= batchSize) send();
+  }
+
+  function startBatch(): Batch {
+    const batch: Batch = { outcomes: [], finish: () => {} };
+    // One promise a batch keeps the isolate alive until it is written.
+    options.waitUntil(new Promise<void>((resolve) => (batch.finish = resolve)));
+    timer = setTimeout(send, batchWindowMs);
+    return batch;
   }
 
   function send(): void {
-    if (batch.length === 0) return;
+    if (!gathering) return;
     clearTimeout(timer);
-    const outcomes = batch.toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    const finish = finishBatch;
-    batch = [];
-    const work = write(outcomes).finally(() => {
-      writing.delete(work);
-      finish();
-    });
-    writing.add(work);
+    due.push(gathering);
+    gathering = undefined;
+    next();
   }
 
+  function next(): void {
+    while (underWay < maxUnderWay) {
+      const batch = due.shift();
+      if (!batch) return;
+      const outcomes = batch.outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+      const work = write(outcomes).finally(() => {
+        writing.delete(work);
+        batch.finish();
+      });
+      writing.add(work);
+    }
+  }
+
+  /** Whoever waits to try again is not under way, and holds up nobody. */
   async function write(outcomes: readonly Outcome[]): Promise<void> {
+    const told = outcomes.map(tellOutcome);
     for (const delayMs of [...retryDelaysMs, undefined]) {
+      underWay += 1;
       try {
-        return await options.settle(outcomes);
+        return await options.settle(told);
       } catch (error) {
         if (delayMs === undefined) return options.report(error);
-        await new Promise((resolve) => setTimeout(resolve, delayMs));
+      } finally {
+        underWay -= 1;
+        next();
       }
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
   }
 
@@ -94,7 +138,7 @@ export function createSettlements(options: {
     async flush() {
       await Promise.allSettled(coming);
       send();
-      await Promise.all(writing);
+      while (writing.size > 0) await Promise.all(writing);
     },
   };
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Env } from "../env.server.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { serviceData } from "../identity/service-client.ts";
 import type { StoredSession } from "../identity/session-cookie.ts";
 import { type AccountKeys, openAccountKeys } from "./account-keys.ts";
 import type { Device } from "./device-cookie.ts";
@@ -70,7 +70,7 @@ export interface Vault {
 /** Opens the vault of a process. Its keys are derived once. */
 export async function openVault(env: Env): Promise<Vault> {
   const keys = await openAccountKeys(env);
-  const database = createServiceClient(env).schema("private");
+  const database = serviceData(env).schema("private");
 
   const call: Vault["call"] = async (name, { args, schema }) => {
     const { data, error } = await database.rpc(name, args);

@@ -3,19 +3,21 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "./service-client.ts";
+import { serviceData } from "./service-client.ts";
 import type { User } from "./user.ts";
 
-const row = z.object({
-  id: z.uuid(),
-  created_at: z.coerce.date(),
-  last_seen_at: z.coerce.date(),
-  ip: z.string().nullable(),
-  user_agent: z.string().nullable(),
-  device: z.string().nullable(),
-  method: z.string().nullable(),
-  aal: z.string().nullable(),
-});
+const rows = z.array(
+  z.object({
+    id: z.uuid(),
+    created_at: z.coerce.date(),
+    last_seen_at: z.coerce.date(),
+    ip: z.string().nullable(),
+    user_agent: z.string().nullable(),
+    device: z.string().nullable(),
+    method: z.string().nullable(),
+    aal: z.string().nullable(),
+  }),
+);
 
 const listed = z.object({
   id: z.uuid(),
@@ -45,12 +47,11 @@ export interface AccountSession extends z.output<typeof listed> {
  * @throws Response 503 UNAVAILABLE where the database did not answer
  */
 export async function listSessions(context: AppLoadContext, user: User): Promise<AccountSession[]> {
-  const { data, error } = await createServiceClient(context.env)
+  const { data, error } = await serviceData(context.env)
     .schema("private")
     .rpc("account_sessions", { subject_id: user.id });
   if (error) throw unavailable(context, error.code);
-  return z
-    .array(row)
+  return rows
     .parse(data)
     .map((session) => ({
       id: session.id,
@@ -77,7 +78,7 @@ export async function endSession(
 ): Promise<boolean> {
   if (!z.uuid().safeParse(sessionId).success) return false;
   const ended = (await listSessions(context, user)).find(({ id }) => id === sessionId);
-  const { data, error } = await createServiceClient(context.env)
+  const { data, error } = await serviceData(context.env)
     .schema("private")
     .rpc("end_account_session", { subject_id: user.id, target_id: sessionId });
   if (error) throw unavailable(context, error.code);

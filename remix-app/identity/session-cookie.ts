@@ -53,10 +53,21 @@ export function sessionCookieAttributes({ domain, secure }: SessionCookieScope):
   return { path: "/", httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds, ...(domain ? { domain } : {}) };
 }
 
+/** What a request's cookies were read as, as long as they are the same. */
+const readings = new WeakMap<CookieJar, { value: string; session: StoredSession | null }>();
+
 /** Reads the session from the request's cookies. Null where there is none, or it is not whole. */
 export async function readSessionCookie(jar: CookieJar, { name }: SessionCookieScope): Promise<StoredSession | null> {
-  const value = await combineChunks(name, (chunk) => jar.get(chunk));
-  const [, text] = encoded.exec(value ?? "") ?? [];
+  const value = (await combineChunks(name, (chunk) => jar.get(chunk))) ?? "";
+  const known = readings.get(jar);
+  if (known?.value === value) return known.session;
+  const session = sessionOf(value);
+  readings.set(jar, { value, session });
+  return session;
+}
+
+function sessionOf(value: string): StoredSession | null {
+  const [, text] = encoded.exec(value) ?? [];
   if (text === undefined) return null;
   try {
     // Node's own decoder: the one of @supabase/ssr goes from character to character, which is the cost of a small page.

@@ -39,17 +39,23 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
   if (state.status === "over" && auth.via === "cookie") session.clear();
   if (state.status !== "alive") return null;
   const { facts } = state;
+  const { accessToken, claims } = auth;
+  let data: SupabaseClient | undefined;
   return {
-    id: auth.claims.sub,
+    id: claims.sub,
     email: facts.user.email ?? "",
     displayName: facts.user.displayName,
     avatarUrl: facts.user.avatarUrl,
-    sessionId: auth.claims.session_id,
+    sessionId: claims.session_id,
     aal: facts.aal,
-    provenAt: provenAt(auth.claims.amr, { enrolled: facts.hasVerifiedFactor }),
+    provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
     mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaFactsOf(facts),
     infrastructureAdmin: facts.infrastructureAdmin,
-    data: createDataClient(env, auth.accessToken),
+    // Many a page asks nothing of it, and to make one takes longer than to read a session.
+    get data() {
+      data ??= createDataClient(env, accessToken);
+      return data;
+    },
   };
 }
 

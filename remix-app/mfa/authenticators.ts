@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { serviceData } from "../identity/service-client.ts";
 
 export const defaultName = "Authenticator app";
 
@@ -29,7 +29,7 @@ export type Authenticator = z.infer<typeof authenticator>;
  */
 export async function listAuthenticators({ env, session, requestId }: AppLoadContext): Promise<Authenticator[]> {
   if (session.auth.status !== "authenticated") return [];
-  const { data, error } = await createServiceClient(env)
+  const { data, error } = await serviceData(env)
     .schema("private")
     .rpc("account_authenticators", { subject_id: session.auth.claims.sub });
   const found = authenticators.safeParse(data);

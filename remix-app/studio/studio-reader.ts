@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { serviceData } from "../identity/service-client.ts";
 import { type AppCaller, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -40,6 +40,15 @@ const refusal = z.union([
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);
 
+const answers = new WeakMap<z.ZodType, z.ZodType>();
+
+/** What a function answers: a refusal, or what it was asked for. Made once: a schema compiles itself when it first parses. */
+function orRefusal(schema: z.ZodType): z.ZodType {
+  const known = answers.get(schema) ?? z.union([refusal, schema]);
+  answers.set(schema, known);
+  return known;
+}
+
 /**
  * Calls a function of the database that reads for a member or for an app session.
  * @param options.name of the function of schema ai; the one for app sessions is called after it
@@ -50,7 +59,7 @@ export async function readStudio<Schema extends z.ZodType>(
   { reader, name, args, schema }: { reader: StudioReader; name: string; args: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
   const { requestId } = context;
-  const answer = z.union([refusal, schema]);
+  const answer = orRefusal(schema);
   const read =
     reader.kind === "app"
       ? await callAsApp(context, {
@@ -80,7 +89,7 @@ async function readAsMember<Schema extends z.ZodType>(
     schema: Schema;
   },
 ): Promise<z.output<Schema>> {
-  const { data, error } = await createServiceClient(env)
+  const { data, error } = await serviceData(env)
     .schema("ai")
     .rpc(name, { member_id: userId, workspace: workspaceId, ...args });
   const answer = schema.safeParse(data);

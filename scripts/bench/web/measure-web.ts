@@ -13,10 +13,11 @@ type Given = { stack: Stack; stackFile: string; plan: Plan; progress: Progress; 
 type Sessions = typeof import("../../test/keep-session.ts");
 
 /** Measures pages on a web server of the bench's own. */
-export async function measureWebPages({ stack, stackFile, plan, progress }: Given): Promise<PageMeasurements> {
+export async function measureWebPages(given: Given & { client: pg.Client }): Promise<PageMeasurements> {
+  const { stack, client, plan, progress } = given;
   progress.begin("pages");
-  return withTracedWeb({ stack, stackFile }, ({ web, expired, keepSession }) =>
-    measurePages({ stack, web, readings: plan.pages.readings, keepSession, expired }),
+  return withTracedWeb(given, ({ web, expired, keepSession }) =>
+    measurePages({ stack, client, web, readings: plan.pages.readings, keepSession, expired }),
   );
 }
 

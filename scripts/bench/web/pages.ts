@@ -1,15 +1,19 @@
 import { gzipSync } from "node:zlib";
 import { createClient } from "@supabase/supabase-js";
-import { openBrowser } from "../../../remix-app/testing/browser.ts";
+import type pg from "pg";
+import { type Browser, openBrowser } from "../../../remix-app/testing/browser.ts";
+import { loadRuns } from "../../load/load-runs.ts";
+import { createLoadTenant } from "../../load/load-tenant.ts";
 import type { keepSession as keep, expired as pastItsTime } from "../../test/keep-session.ts";
 import type { Stack } from "../../test/stack.ts";
 import { type Readings, timeReads } from "./readings.ts";
-import { isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
+import { busyMs, isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
 
 export type PageMeasurements = {
-  page: Readings;
+  /** Signed-in pages, by a name that stays. */
+  pages: { id: string; name: string; readings: Readings }[];
   session: Readings;
-  switches: { identityCalls: number; dataCalls: number; tookMs: number }[];
+  switches: { identityCalls: number; dataCalls: number; tookMs: number; ownMs: number; navigations: number }[];
   refreshes: { requests: number; answered: number; calls: number };
   signInScriptBytes: number;
 };
@@ -17,23 +21,42 @@ export type PageMeasurements = {
 const password = "correct horse battery staple";
 const expiredRequests = 20;
 const switches = 6;
+/** What the studio's overview shows. */
+const shown = { runs: 2_000, days: 30 };
+/** Readings of a page before those that count: V8 compiles it by and by. */
+const leastWarmUp = 400;
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 
 /** What people wait for on our pages, and what we ask of the backend for it. */
 export async function measurePages(options: {
   stack: Stack;
+  /** As the database's owner. */
+  client: pg.Client;
   web: TracedWeb;
   readings: number;
   keepSession: typeof keep;
   expired: typeof pastItsTime;
 }): Promise<PageMeasurements> {
-  const { stack, web, readings, keepSession, expired } = options;
+  const { stack, client, web, readings, keepSession, expired } = options;
   const [ada, bob] = await Promise.all([createPerson(stack), createPerson(stack)]);
-  const cookie = await keepSession(await signIn(stack, ada));
-  const warmUp = 2 * readings;
+  const demo = stack.users.find(({ role }) => role === "user");
+  if (!demo) throw new Error("The stack has no demo user.");
+  const tenant = await createLoadTenant(client);
+  await loadRuns(client, { tenant, ...shown });
+  const cookie = await keepSession(await signIn(stack, demo));
+  const read = (path: string) =>
+    timeReads(web, { path, cookie, readings, warmUp: Math.max(leastWarmUp, 2 * readings) });
   return {
-    page: await timeReads(web, { path: "/workspaces", cookie, readings, warmUp }),
-    session: await timeReads(web, { path: "/api/v1/auth/session", cookie, readings, warmUp }),
+    pages: [
+      { id: "page", name: "workspaces", readings: await read("/workspaces") },
+      { id: "security-page", name: "security settings", readings: await read("/settings/security") },
+      {
+        id: "overview-page",
+        name: "studio overview",
+        readings: await read(`/workspaces/${tenant.workspaceId}/ai?range=${shown.days}d`),
+      },
+    ],
+    session: await read("/api/v1/auth/session"),
     switches: await countSwitches(web, { cookie: await keepSession(await signIn(stack, ada)), ada, bob }),
     refreshes: await countRefreshes(web, await keepSession(await expired(await signIn(stack, ada)))),
     signInScriptBytes: await weighScripts(web.url, "/login"),
@@ -69,14 +92,26 @@ async function countSwitches(
   for (let index = 0; index < switches; index += 1) {
     await takeCalls();
     const startedAt = performance.now();
-    const accountId = index % 2 === 0 ? ada.id : bob.id;
-    const { status } = await browser.postJson("/api/v1/auth/accounts/switch", { accountId });
+    const { status } = await browser.postJson("/api/v1/auth/accounts/switch", { accountId: ada.id });
     const tookMs = performance.now() - startedAt;
     if (status !== 200) throw new Error(`A switch of accounts was answered with ${status}.`);
     const calls = await takeCalls();
     const identityCalls = calls.filter(toIdentity).length;
-    made.push({ identityCalls, dataCalls: calls.length - identityCalls, tookMs });
+    const dataCalls = calls.length - identityCalls;
+    // And back, by the form that the menu has.
+    const navigations = await navigationsOf(browser, { accountId: bob.id });
+    made.push({ identityCalls, dataCalls, tookMs, ownMs: tookMs - busyMs(calls), navigations });
   }
+  return made;
+}
+
+/** Switches by the form that a page has, as far as a page. @returns how many addresses the browser is sent to */
+async function navigationsOf(browser: Browser, form: { accountId: string }): Promise<number> {
+  const most = 5;
+  let answer = await browser.post("/accounts", form);
+  let made = 0;
+  for (; answer.location !== null && made < most; made += 1) answer = await browser.get(answer.location);
+  if (answer.status !== 200) throw new Error(`A switch of accounts led to ${answer.status}.`);
   return made;
 }
 

@@ -17,6 +17,12 @@ export type Readings = {
 
 const rounds = 3;
 
+/** What each round of readings brought. */
+export function roundsOf(readings: readonly number[]): number[][] {
+  const inRound = Math.ceil(readings.length / rounds);
+  return Array.from({ length: rounds }, (_, round) => readings.slice(round * inRound, (round + 1) * inRound));
+}
+
 /**
  * Reads a page again and again on one connection, to the last byte, once warm.
  * @param given.warmUp readings before those that count: V8 compiles meanwhile, on threads of the same process

@@ -1,5 +1,5 @@
 import { Link, useLocation } from "@remix-run/react";
-import { ChevronDown } from "lucide-react";
+import { ChevronDown } from "./icons.tsx";
 
 export interface Section {
   to: string;
@@ -41,7 +41,7 @@ export function SectionNav({ label, sections, nested = false }: SectionNavProps)
         <summary className="flex min-h-10 cursor-pointer list-none items-center gap-2 rounded-card px-3">
           <span className="text-muted">{label}</span>
           <span className="min-w-0 flex-1 truncate font-medium">{current.label}</span>
-          <ChevronDown aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-180" />
+          <ChevronDown className="size-4 shrink-0 text-muted group-open:rotate-180" />
         </summary>
         <div className="border-line border-t p-1.5">{links}</div>
       </details>

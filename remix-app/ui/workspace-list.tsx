@@ -1,5 +1,5 @@
 import { Link } from "@remix-run/react";
-import { ChevronRight } from "lucide-react";
+import { ChevronRight } from "./icons.tsx";
 
 export interface WorkspaceListItem {
   id: string;
@@ -42,7 +42,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
             <span className="hidden shrink-0 rounded-full border border-line px-2 py-0.5 text-muted text-small capitalize sm:block">
               {planId}
             </span>
-            <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />
+            <ChevronRight className="size-4 shrink-0 text-muted" />
           </Link>
         </li>
       ))}

@@ -1,7 +1,8 @@
-import { Link, NavLink, useNavigation, useRouteLoaderData } from "@remix-run/react";
+import { useNavigation, useRouteLoaderData } from "@remix-run/react";
 import type { ReactNode } from "react";
 import type { loader as rootLoader } from "../root.tsx";
 import { AccountMenu } from "./account-menu.tsx";
+import { Link, SectionLink } from "./link.tsx";
 import { Mark } from "./mark.tsx";
 
 export interface AppPageProps {
@@ -40,14 +41,13 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
           </Link>
           <nav aria-label="Sections" className="flex flex-1 gap-1">
             {sections.map(({ to, label }) => (
-              <NavLink
+              <SectionLink
                 key={to}
                 to={to}
-                end={to === "/"}
                 className="rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:text-ink aria-[current=page]:underline aria-[current=page]:decoration-2 aria-[current=page]:decoration-accent aria-[current=page]:underline-offset-8"
               >
                 {label}
-              </NavLink>
+              </SectionLink>
             ))}
           </nav>
           <AccountMenu user={user} accounts={root?.accounts ?? []} theme={root?.theme ?? "system"} />

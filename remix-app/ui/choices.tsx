@@ -1,5 +1,6 @@
-import { Link, useLocation } from "@remix-run/react";
+import { useLocation } from "@remix-run/react";
 import { searchWith } from "../studio/range.ts";
+import { Link } from "./link.tsx";
 
 export const choiceClass =
   "inline-flex min-h-8 items-center rounded-button border border-line bg-surface px-2.5 font-medium text-muted hover:text-ink aria-[current=true]:border-accent aria-[current=true]:bg-accent-soft aria-[current=true]:text-ink";

@@ -1,8 +1,9 @@
-import { Form, Link, useLocation } from "@remix-run/react";
+import { Form, useLocation } from "@remix-run/react";
 import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
 import { Button } from "./button.tsx";
 import { choiceClass } from "./choices.tsx";
 import { Field } from "./field.tsx";
+import { Link } from "./link.tsx";
 
 const presets: { preset: RangePreset; label: string }[] = [
   { preset: "7d", label: "7 days" },

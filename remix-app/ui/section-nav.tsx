@@ -1,5 +1,6 @@
-import { Link, useLocation } from "@remix-run/react";
+import { useLocation } from "@remix-run/react";
 import { ChevronDown } from "./icons.tsx";
+import { Link } from "./link.tsx";
 
 export interface Section {
   to: string;

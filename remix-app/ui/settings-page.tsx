@@ -1,6 +1,6 @@
-import { NavLink } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { AppPage, type AppPageProps } from "./app-page.tsx";
+import { SectionLink } from "./link.tsx";
 
 const sections = [
   { to: "/settings/profile", label: "Profile" },
@@ -16,12 +16,12 @@ export function SettingsPage({ children, ...page }: AppPageProps & { children: R
           <ul className="-mb-px flex flex-wrap gap-x-2 lg:mb-0 lg:flex-col lg:gap-y-1">
             {sections.map(({ to, label }) => (
               <li key={to}>
-                <NavLink
+                <SectionLink
                   to={to}
                   className="block border-transparent border-b-2 px-2 py-2 font-medium text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:text-ink lg:rounded-button lg:border-b-0 lg:px-3 lg:aria-[current=page]:bg-sunken"
                 >
                   {label}
-                </NavLink>
+                </SectionLink>
               </li>
             ))}
           </ul>

@@ -1,5 +1,5 @@
-import { Link } from "@remix-run/react";
 import { ChevronRight } from "./icons.tsx";
+import { Link } from "./link.tsx";
 
 export interface WorkspaceListItem {
   id: string;

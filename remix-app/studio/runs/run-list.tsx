@@ -1,5 +1,5 @@
-import { Link } from "@remix-run/react";
 import { DataTable } from "../../ui/data-table.tsx";
+import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { formatCount, formatMs } from "../format-amount.ts";

@@ -1,6 +1,6 @@
-import { Link } from "@remix-run/react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { ChangeText } from "../../ui/figures.tsx";
+import { Link } from "../../ui/link.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { formatCount, formatMs } from "../format-amount.ts";
 import { type Range, rangeDays } from "../range.ts";

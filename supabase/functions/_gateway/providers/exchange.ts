@@ -99,8 +99,9 @@ function readerOf(response: http.IncomingMessage): () => Promise<Uint8Array | un
     wake?.();
     wake = undefined;
   };
-  response.on("data", (bytes: Uint8Array) => {
-    come.push(bytes);
+  response.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
+    // A Buffer's own slices copy nothing, and its searches take longer.
+    come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     held += bytes.byteLength;
     if (held > mostHeld) response.pause();
     tell();

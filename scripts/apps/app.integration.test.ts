@@ -12,6 +12,7 @@ async function app(line: string[], env: Partial<NodeJS.ProcessEnv> = {}) {
     NODE_ENV: "production",
     PATH: process.env.PATH,
     GATEHOUSE_STACK: process.env.GATEHOUSE_STACK,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
     ...env,
   };
   try {

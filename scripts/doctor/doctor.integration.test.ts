@@ -17,9 +17,9 @@ const directory = mkdtempSync(path.join(tmpdir(), "doctor-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 async function doctor(args: string[]) {
-  const { PATH = "", GATEHOUSE_STACK = "", NODE_ENV } = process.env;
+  const { PATH = "", GATEHOUSE_STACK = "", NODE_ENV, NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, ["scripts/doctor.ts", ...args], {
-    env: { PATH, GATEHOUSE_STACK, NODE_ENV },
+    env: { PATH, GATEHOUSE_STACK, NODE_ENV, NODE_COMPILE_CACHE },
   });
   const exit = new Promise<number | null>((resolve) => child.once("exit", resolve));
   const [said, complained, code] = await Promise.all([text(child.stdout), text(child.stderr), exit]);

@@ -3,6 +3,8 @@ import { defineConfig } from "playwright/test";
 import { findChromium } from "./e2e/chromium.ts";
 import { readStack } from "./scripts/test/stack.ts";
 
+const ownStack = "bot-challenge.spec.ts";
+
 /**
  * Browser tests against the running stack that GATEHOUSE_STACK names. Traces cost a third of their time: ask for one by
  * `--trace on` where a failure needs it.
@@ -21,6 +23,11 @@ export default defineConfig({
   timeout: 60_000,
   expect: { timeout: 10_000 },
   reporter: [["list"]],
+  // Playwright leaves what needs workers of another kind to the end, where one would have nothing to do meanwhile.
+  projects: [
+    { name: "bot challenge", testMatch: ownStack },
+    { name: "browser", testIgnore: ownStack },
+  ],
   use: {
     baseURL: readStack().base,
     launchOptions: await findChromium(),

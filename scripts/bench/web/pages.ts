@@ -24,7 +24,7 @@ const switches = 6;
 /** What the studio's overview shows. */
 const shown = { runs: 2_000, days: 30 };
 /** Readings of a page before those that count: V8 compiles it by and by. */
-const leastWarmUp = 400;
+const leastWarmUp = 250;
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 
 /** What people wait for on our pages, and what we ask of the backend for it. */

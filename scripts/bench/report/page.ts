@@ -19,6 +19,11 @@ svg{display:block;width:100%;height:auto}svg text{fill:var(--muted);font-size:12
 .line.gatehouse{stroke:var(--gatehouse)}.line.bare{stroke:var(--bare);stroke-dasharray:6 4}.line.portkey{stroke:var(--portkey);stroke-dasharray:2 3}
 .band.gatehouse,.bar.gatehouse{fill:var(--gatehouse)}.band.bare,.bar.bare{fill:var(--bare)}.band.portkey,.bar.portkey{fill:var(--portkey)}
 .legend{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;margin:0 0 .5rem;padding:0;font-size:.875rem}
+td.met,td.missed,td.not-measured{white-space:nowrap}
+@media(max-width:40rem){.goals thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.goals tr{display:flex;flex-wrap:wrap;gap:0 1.25rem;padding:.5rem 0;border-top:1px solid var(--line)}.goals tr:first-child{border-top:0}
+.goals th{flex:0 0 100%}.goals th,.goals td{border:0;padding:0}.goals td:empty{display:none}
+.goals td[data-label]::before{content:attr(data-label) " ";color:var(--muted)}}
 .legend svg{display:inline-block;width:1.75rem;height:.6rem;margin-right:.4rem}details{margin-top:.5rem;font-size:.875rem}summary{cursor:pointer}
 `;
 
@@ -43,7 +48,7 @@ export function renderPage(options: {
 <p class="muted">Commit ${escapeHtml(commit)}${changed ? ", with changes" : ""}. ${escapeHtml(where.join(" · "))}</p>
 <p>${count("met")} goals met, ${count("missed")} missed, ${count("not measured")} not measured. Medians of the rounds, with the lowest and the highest.</p>
 ${complaints.map((complaint) => `<p class="missed">${escapeHtml(complaint)}</p>`).join("\n")}
-<section aria-labelledby="goals"><h2 id="goals">Goals</h2><div class="scroll" role="region" aria-label="Table of goals" tabindex="0"><table>
+<section aria-labelledby="goals"><h2 id="goals">Goals</h2><div class="scroll" role="region" aria-label="Table of goals" tabindex="0"><table class="goals">
 <thead><tr><th scope="col">What</th><th scope="col">Goal</th><th scope="col">Measured</th><th scope="col">Verdict</th></tr></thead>
 <tbody>${rows.map(goalLine).join("\n")}</tbody></table></div></section>
 <div class="figures">${figures.map(figureSection).join("\n")}</div>
@@ -56,8 +61,8 @@ function goalLine(row: Row): string {
   const text = noteText(row);
   const note = text ? `<div class="note">${escapeHtml(text)}</div>` : "";
   return (
-    `<tr><th scope="row">${escapeHtml(row.what)}${note}</th><td>${escapeHtml(goalText(row))}</td>` +
-    `<td>${escapeHtml(figureText(row))}</td><td class="${verdict.replace(" ", "-")}">${verdict}</td></tr>`
+    `<tr><th scope="row">${escapeHtml(row.what)}${note}</th><td data-label="Goal">${escapeHtml(goalText(row))}</td>` +
+    `<td data-label="Measured">${escapeHtml(figureText(row))}</td><td class="${verdict.replace(" ", "-")}">${verdict}</td></tr>`
   );
 }
 

@@ -19,7 +19,8 @@ export default defineConfig({
   ),
   fullyParallel: true,
   forbidOnly: true,
-  workers: 2,
+  // They wait for pages, mails and floors of time more than they work.
+  workers: 3,
   timeout: 60_000,
   expect: { timeout: 10_000 },
   reporter: [["list"]],

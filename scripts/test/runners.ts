@@ -42,7 +42,7 @@ function run(command: string, args: string[], { env = process.env, label }: RunO
 
 /** A check that passes or fails as a whole. */
 export async function runCheck(command: string, args: string[]): Promise<Counts> {
-  return (await run(command, args)) === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+  return (await run(command, args, { label: command })) === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
 }
 
 /** A Vitest project. A skipped test counts as a failure, and so does a run that fails apart from any test. */

@@ -36,14 +36,23 @@ create type ai.caller as (
   key_requests_per_minute integer,
   key_tokens_per_minute bigint,
   last_used_at timestamptz,
-  plan ai.plans,
-  policy ai.workspace_policies,
+  plan_id text,
+  payer text,
+  markup numeric(9, 6),
+  initial_credits numeric(24, 8),
+  workspace_requests_per_minute integer,
+  workspace_tokens_per_minute bigint,
+  workspace_models text[],
+  denied_models text[],
+  cost_visible boolean,
+  capture boolean,
   actor_is_member boolean,
   budgets text[]
 );
 comment on type ai.caller is
-  'Who calls, by their credential alone: a key, an app''s token for a person, or a person''s own session. refused says why '
-  'it is good for nothing here.';
+  'Who calls, by their credential alone: a key, an app''s token for a person, or a person''s own session; and what plan '
+  'and policy of the workspace say together. refused says why it is good for nothing here. Of a key, actor_is_member is '
+  'asked where members pay for themselves.';
 
 create function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
   language plpgsql
@@ -69,48 +78,83 @@ comment on function ai.session_caller(jsonb, uuid) is
   'Trusts the claims: granted to nobody.';
 revoke execute on function ai.session_caller(jsonb, uuid) from public, anon, authenticated;
 
+create function ai.budgets_of(workspace uuid, lineage uuid, app uuid) returns text[]
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return array(
+    select b.scope
+    from ai.budgets b
+    where b.workspace_id = workspace and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
+  );
+end
+$$;
+comment on function ai.budgets_of(uuid, uuid, uuid) is 'The scopes of the budgets that hold for a key''s lineage, an app and a workspace.';
+revoke execute on function ai.budgets_of(uuid, uuid, uuid) from public, anon, authenticated;
+
 create function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
   language plpgsql
   stable
   security invoker
 as $$
 declare
-  caller ai.caller;
+  key ai.keys;
+  plan_id text;
+  plan ai.plans;
+  policy ai.workspace_policies;
+  is_member boolean;
+  budgets text[];
+  refused text;
 begin
-  select
-    'key',
-    case
-      -- No address told, no address allowed.
-      when k.allowed_addresses is not null and not coalesce(address <<= any (k.allowed_addresses), false)
-        then 'insufficient_scope'
-      -- A bound key stands for its app.
-      when k.external_app_id is not null and not ai.app_may_act_in(k.external_app_id, k.workspace_id) then 'app_not_allowed'
-    end,
-    k.id, k.lineage_id, k.workspace_id, k.created_by, k.external_app_id, null, k.allowed_models, k.requests_per_minute,
-    k.tokens_per_minute, k.last_used_at, p, w,
-    exists (
-      select from public.workspace_members m where m.workspace_id = k.workspace_id and m.user_id = k.created_by
-    ),
-    array(
-      select b.scope
-      from ai.budgets b
-      where b.workspace_id = k.workspace_id
-        and b.subject_id = case b.scope when 'key' then k.lineage_id when 'app' then k.external_app_id else k.workspace_id end
-    )
-  into caller
+  -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
+  select k.* into key
   from ai.keys k
-  join public.workspaces s on s.id = k.workspace_id and s.deleted_at is null
-  left join ai.plans p on p.id = s.plan_id
-  left join ai.workspace_policies w on w.workspace_id = k.workspace_id
   where k.secret_hash = key_caller.secret_hash
     and k.revoked_at is null
     and (k.expires_at is null or k.expires_at > now());
-  return caller;
+  if not found then
+    return null;
+  end if;
+  select s.plan_id into plan_id from public.workspaces s where s.id = key.workspace_id and s.deleted_at is null;
+  if not found then
+    return null;
+  end if;
+  select p.* into plan from ai.plans p where p.id = plan_id;
+  select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
+  if plan.payer = 'member' then
+    perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
+    is_member := found;
+  end if;
+  -- Few workspaces have any.
+  perform from ai.budgets b where b.workspace_id = key.workspace_id;
+  if found then
+    budgets := ai.budgets_of(key.workspace_id, key.lineage_id, key.external_app_id);
+  end if;
+  if num_nonnulls(key.allowed_addresses, key.external_app_id) > 0 then
+    refused := case
+      -- No address told, no address allowed.
+      when key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false)
+        then 'insufficient_scope'
+      -- A bound key stands for its app.
+      when key.external_app_id is not null and not ai.app_may_act_in(key.external_app_id, key.workspace_id)
+        then 'app_not_allowed'
+    end;
+  end if;
+  return row(
+    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, null,
+    key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
+    plan.id, plan.payer, plan.markup, plan.initial_credits,
+    least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
+    policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
+    coalesce(policy.content_capture, false), is_member, budgets
+  )::ai.caller;
 end
 $$;
 comment on function ai.key_caller(bytea, inet) is
   'Whose key it is by the SHA-256 of its text, and what holds for it; nulls where it is unknown, revoked, expired or of a '
-  'deleted workspace. A statement of its own, since it is what nearly every call asks.';
+  'deleted workspace. It is what nearly every call asks.';
 revoke execute on function ai.key_caller(bytea, inet) from public, anon, authenticated;
 
 create function ai.person_caller(call jsonb) returns ai.caller
@@ -137,21 +181,22 @@ begin
 
   caller.source := call -> 'credential' ->> 'source';
   select
-    p, w, private.is_member(caller.actor_id, caller.workspace_id),
-    array(
-      select b.scope
-      from ai.budgets b
-      where b.workspace_id = caller.workspace_id
-        and b.subject_id = case b.scope when 'app' then caller.app_id when 'workspace' then caller.workspace_id end
-    )
-  into caller.plan, caller.policy, caller.actor_is_member, caller.budgets
+    p.id, p.payer, p.markup, p.initial_credits,
+    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
+    w.allowed_models, w.denied_models, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false)
+  into
+    caller.plan_id, caller.payer, caller.markup, caller.initial_credits,
+    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
+    caller.workspace_models, caller.denied_models, caller.cost_visible, caller.capture
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
   where s.id = caller.workspace_id and s.deleted_at is null;
-  if not found and caller.source = 'app_token' then
-    return null;
+  if not found then
+    return case caller.source when 'session' then caller end;
   end if;
+  caller.actor_is_member := private.is_member(caller.actor_id, caller.workspace_id);
+  caller.budgets := ai.budgets_of(caller.workspace_id, null, caller.app_id);
   return caller;
 end
 $$;
@@ -175,7 +220,9 @@ begin
     else
       return null;
   end case;
-  if caller.refused is null then
+  if caller.refused is null
+    and (caller.source = 'app_token' or call ->> 'workspace' is distinct from caller.workspace_id::text)
+  then
     caller.refused := case
       when call ->> 'workspace' <> caller.workspace_id::text then 'workspace_mismatch'
       when caller.source = 'app_token' and call ->> 'workspace' is null then 'workspace_header_required'
@@ -311,63 +358,80 @@ comment on function ai.dearest_usd is
   'reach; with audio in the input, or with nothing but audio in the output.';
 revoke execute on function ai.dearest_usd from public, anon, authenticated;
 
+create type ai.minute as (admitted boolean, started_at timestamptz, requests_left bigint, tokens_left bigint);
+comment on type ai.minute is
+  'Whether a subject''s minute had room for a call, and what it has left of what is limited; null for what is not.';
+
 create function ai.take_rate(
-  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1,
-  out admitted boolean, out limits jsonb
-)
+  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
+) returns ai.minute
   language plpgsql
   volatile
   security invoker
-  set search_path = ''
 as $$
 declare
-  minute timestamptz := date_trunc('minute', now());
-  used record;
+  current_minute timestamptz := date_trunc('minute', now());
+  request_room integer;
+  token_room bigint;
+  taken ai.minute;
 begin
-  admitted := true;
   if request_limit is null and token_limit is null then
-    return;
+    taken.admitted := true;
+    return taken;
+  end if;
+
+  -- Nearly always the minute is under way and has room, which fewer operators say: each costs at every statement.
+  request_room := coalesce(request_limit, 2147483647) - take_rate.requests;
+  token_room := coalesce(token_limit, 9223372036854775807) - take_rate.tokens;
+  update ai.rate_windows w
+  set requests = w.requests + take_rate.requests, tokens = w.tokens + take_rate.tokens
+  where w.scope = take_rate.scope
+    and w.subject_id = subject
+    and w.window_start >= current_minute
+    and w.requests <= request_room
+    and w.tokens <= token_room
+  returning true, w.window_start, request_limit - w.requests, token_limit - w.tokens into taken;
+  if found then
+    return taken;
   end if;
 
   for attempt in 1..2 loop
     -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
     update ai.rate_windows w
     set
-      requests = case when w.window_start < minute then 0 else w.requests end + take_rate.requests,
-      tokens = case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens,
-      window_start = greatest(w.window_start, minute)
+      requests = case when w.window_start < current_minute then 0 else w.requests end + take_rate.requests,
+      tokens = case when w.window_start < current_minute then 0 else w.tokens end + take_rate.tokens,
+      window_start = greatest(w.window_start, current_minute)
     where w.scope = take_rate.scope
       and w.subject_id = subject
       and (
         request_limit is null
-        or case when w.window_start < minute then 0 else w.requests end + take_rate.requests <= request_limit
+        or case when w.window_start < current_minute then 0 else w.requests end + take_rate.requests <= request_limit
       )
       and (
         token_limit is null
-        or case when w.window_start < minute then 0 else w.tokens end + take_rate.tokens <= token_limit
+        or case when w.window_start < current_minute then 0 else w.tokens end + take_rate.tokens <= token_limit
       )
-    returning w.requests, w.tokens, w.window_start into used;
-    admitted := found;
-    exit when admitted or attempt = 2;
+    returning true, w.window_start, request_limit - w.requests, token_limit - w.tokens into taken;
+    if found then
+      return taken;
+    end if;
+    exit when attempt = 2;
     -- No room, or no row: of many first calls at once one makes it, and all of them find room in it.
     insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
-    values (take_rate.scope, subject, minute, 0, 0)
+    values (take_rate.scope, subject, current_minute, 0, 0)
     on conflict do nothing;
   end loop;
 
-  if not admitted then
-    select w.requests, w.tokens, greatest(w.window_start, minute) as window_start into used
-    from ai.rate_windows w
-    where w.scope = take_rate.scope and w.subject_id = subject;
-  end if;
-  limits := jsonb_strip_nulls(jsonb_build_object(
-    'limit_requests', request_limit,
+  select
+    false, greatest(w.window_start, current_minute),
     -- greatest() takes no notice of nulls.
-    'remaining_requests', case when request_limit is not null then greatest(request_limit - used.requests, 0) end,
-    'limit_tokens', token_limit,
-    'remaining_tokens', case when token_limit is not null then greatest(token_limit - used.tokens, 0) end,
-    'reset_seconds', greatest(ceil(extract(epoch from used.window_start + interval '1 minute' - now())), 1)
-  ));
+    case when request_limit is not null then greatest(request_limit - w.requests, 0) end,
+    case when token_limit is not null then greatest(token_limit - w.tokens, 0) end
+  into taken
+  from ai.rate_windows w
+  where w.scope = take_rate.scope and w.subject_id = subject;
+  return taken;
 end
 $$;
 comment on function ai.take_rate is
@@ -375,11 +439,39 @@ comment on function ai.take_rate is
   'request that goes on counts no second time.';
 revoke execute on function ai.take_rate from public, anon, authenticated;
 
+create function ai.told_limits(
+  key_requests integer, key_tokens bigint, of_key ai.minute,
+  workspace_requests integer, workspace_tokens bigint, of_workspace ai.minute
+) returns json
+  language sql
+  stable
+  security invoker
+  parallel safe
+as $$
+  -- Whichever has less left of a kind speaks for it.
+  select json_strip_nulls(json_build_object(
+    'limit_requests', case
+      when (of_key).requests_left <= (of_workspace).requests_left or (of_workspace).requests_left is null then key_requests
+      else workspace_requests
+    end,
+    'remaining_requests', least((of_key).requests_left, (of_workspace).requests_left),
+    'limit_tokens', case
+      when (of_key).tokens_left <= (of_workspace).tokens_left or (of_workspace).tokens_left is null then key_tokens
+      else workspace_tokens
+    end,
+    'remaining_tokens', least((of_key).tokens_left, (of_workspace).tokens_left),
+    'reset_seconds', case when coalesce((of_key).started_at, (of_workspace).started_at) is not null then greatest(
+      ceil(extract(epoch from coalesce((of_key).started_at, (of_workspace).started_at) + interval '1 minute' - now())), 1
+    ) end
+  ))
+$$;
+comment on function ai.told_limits is 'What the rate headers tell of the minutes of a key and of a workspace, as far as they are limited.';
+revoke execute on function ai.told_limits from public, anon, authenticated;
+
 create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
   language plpgsql
   volatile
   security invoker
-  set search_path = ''
 as $$
 declare
   month date := date_trunc('month', now() at time zone 'UTC')::date;
@@ -432,17 +524,16 @@ comment on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) is
   'Gives back what budgets hold for a call that is refused after all.';
 revoke execute on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) from public, anon, authenticated;
 
-create function ai.reserve_credits(plan ai.plans, owner_id uuid, credits numeric) returns uuid
+create function ai.reserve_credits(payer text, owner_id uuid, initial_credits numeric, credits numeric) returns uuid
   language plpgsql
   volatile
   security invoker
-  set search_path = ''
 as $$
 declare
   account uuid;
 begin
   for attempt in 1..2 loop
-    if plan.payer = 'workspace' then
+    if payer = 'workspace' then
       update ai.credit_accounts a set reserved = a.reserved + credits
       where a.workspace_id = owner_id and a.balance - a.reserved >= credits
       returning a.id into account;
@@ -453,45 +544,15 @@ begin
     end if;
     exit when account is not null or attempt = 2;
     -- Not enough, or no account: of many first calls at once one opens it, and all of them try it.
-    perform ai.open_credit_account(plan.payer, owner_id, plan.initial_credits);
+    perform ai.open_credit_account(payer, owner_id, initial_credits);
   end loop;
   return account;
 end
 $$;
-comment on function ai.reserve_credits(ai.plans, uuid, numeric) is
+comment on function ai.reserve_credits(text, uuid, numeric, numeric) is
   'Holds credits of the payer''s account and returns it; null where the balance does not cover them. Who never paid '
   'before gets an account with the plan''s credits first.';
-revoke execute on function ai.reserve_credits(ai.plans, uuid, numeric) from public, anon, authenticated;
-
-create function ai.tighter_limits(one jsonb, other jsonb) returns jsonb
-  language plpgsql
-  immutable
-  security invoker
-  parallel safe
-  set search_path = ''
-as $$
-declare
-  tighter jsonb := coalesce(one, '{}');
-  kind text;
-begin
-  if one is null or one = '{}' then
-    return coalesce(other, '{}');
-  end if;
-  -- Whichever has less left of a kind speaks for it.
-  foreach kind in array array['requests', 'tokens'] loop
-    if other ? ('limit_' || kind)
-      and not coalesce((one -> ('remaining_' || kind))::numeric <= (other -> ('remaining_' || kind))::numeric, false) then
-      tighter := tighter || jsonb_build_object(
-        'limit_' || kind, other -> ('limit_' || kind),
-        'remaining_' || kind, other -> ('remaining_' || kind)
-      );
-    end if;
-  end loop;
-  return tighter;
-end
-$$;
-comment on function ai.tighter_limits(jsonb, jsonb) is 'What the rate headers tell where two windows hold.';
-revoke execute on function ai.tighter_limits(jsonb, jsonb) from public, anon, authenticated;
+revoke execute on function ai.reserve_credits(text, uuid, numeric, numeric) from public, anon, authenticated;
 
 create function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
   language sql

@@ -149,3 +149,101 @@ $$;
 comment on function ai.dearest_offered_usd(ai.model_offers, bigint, bigint) is
   'The dearest that a call of text can get, as ai.dearest_usd has it.';
 revoke execute on function ai.dearest_offered_usd(ai.model_offers, bigint, bigint) from public, anon, authenticated;
+
+create type ai.offered as (
+  refusal jsonb,
+  model_id text,
+  voice text,
+  routes jsonb,
+  output_tokens bigint,
+  dearest_usd numeric(24, 12)
+);
+comment on type ai.offered is 'A model at its routes and prices, and the dearest that the call can get there; or why not.';
+
+create function ai.catalogued_offer(call jsonb, caller ai.caller, input_tokens bigint, output_tokens bigint) returns ai.offered
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  wanted text := call ->> 'model';
+  audio boolean := coalesce((call ->> 'audio')::boolean, false);
+  model ai.models;
+  offer record;
+  offered ai.offered;
+begin
+  if wanted is null then
+    select m.id into wanted from ai.models m where m.kind = call ->> 'kind' and m.is_default;
+  end if;
+  select m.* into model
+  from ai.usable_models(
+    caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
+  ) m
+  where m.id = wanted and m.kind = call ->> 'kind';
+  if not found then
+    offered.refusal := ai.refusal('model_not_found');
+    return offered;
+  end if;
+  if call ->> 'voice' is not null and not coalesce(call ->> 'voice' = any (model.voices), false) then
+    offered.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
+    return offered;
+  end if;
+  if model.kind = 'speech' then
+    output_tokens := least(output_tokens, model.output_limit);
+  end if;
+
+  select o.* into offer
+  from ai.offers(wanted, call -> 'providers', input_tokens, output_tokens, audio, model.kind = 'speech') o;
+  offered.refusal := case
+    when offer.routes is null then ai.refusal('service_unavailable')
+    when audio and not offer.hears then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+    when offer.dearest_usd is null then ai.refusal('service_unavailable')
+  end;
+  offered.model_id := model.id;
+  offered.voice := coalesce(call ->> 'voice', model.voices[1]);
+  offered.routes := offer.routes;
+  offered.output_tokens := output_tokens;
+  offered.dearest_usd := offer.dearest_usd;
+  return offered;
+end
+$$;
+comment on function ai.catalogued_offer(jsonb, ai.caller, bigint, bigint) is
+  'What a caller gets a model for, of whatever kind, by the catalogue itself; and the one that says why they get none.';
+revoke execute on function ai.catalogued_offer(jsonb, ai.caller, bigint, bigint) from public, anon, authenticated;
+
+create function ai.offer_for(call jsonb, caller ai.caller, input_tokens bigint, output_tokens bigint) returns ai.offered
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  offer ai.model_offers;
+  offered ai.offered;
+begin
+  select o.* into offer
+  from ai.model_offers o
+  where o.model_id = call ->> 'model' and o.holds_from <= now() and o.holds_until > now();
+  -- Text in and text out, by lists that all say yes: as nearly all calls are.
+  if offer.kind = call ->> 'kind'
+    and offer.kind <> 'speech'
+    and caller.plan_id = any (offer.plans)
+    and call ->> 'voice' is null
+    and not coalesce((call ->> 'audio')::boolean, false)
+    and (caller.workspace_models is null or offer.model_id = any (caller.workspace_models))
+    and not offer.model_id = any (coalesce(caller.denied_models, '{}'))
+    and (caller.key_models is null or offer.model_id = any (caller.key_models))
+    and call -> 'providers' @> offer.providers
+  then
+    offered.dearest_usd := ai.dearest_offered_usd(offer, input_tokens, output_tokens);
+    if offered.dearest_usd is not null then
+      offered.model_id := offer.model_id;
+      offered.routes := offer.routes;
+      return offered;
+    end if;
+  end if;
+  return ai.catalogued_offer(call, caller, input_tokens, output_tokens);
+end
+$$;
+comment on function ai.offer_for(jsonb, ai.caller, bigint, bigint) is
+  'What a caller gets the model of a call for: by what is prepared, and by the catalogue where that does not plainly say yes.';
+revoke execute on function ai.offer_for(jsonb, ai.caller, bigint, bigint) from public, anon, authenticated;

@@ -7,13 +7,17 @@ create function ai.new_run_id(call jsonb) returns uuid
   security invoker
 as $$
   select case
-    when call ? 'run_tail' then (left(ai.run_id(now())::text, 19) || (call ->> 'run_tail'))::uuid
+    when call ? 'run_tail' then (
+      lpad(to_hex(floor(extract(epoch from now()) * 1000)::bigint), 12, '0')
+        || to_hex(28672 + floor(random() * 4096)::integer)
+        || (call ->> 'run_tail')
+    )::uuid
     else ai.run_id(now())
   end
 $$;
 comment on function ai.new_run_id(jsonb) is
-  'The id of a run that begins now. Of its random part the gateway may choose the end, by which it finds the run of a '
-  'begin whose answer never came.';
+  'The id of a run that begins now, as ai.run_id makes them. Of its random part the gateway may choose the end, by which '
+  'it finds the run of a begin whose answer never came.';
 revoke execute on function ai.new_run_id(jsonb) from public, anon, authenticated;
 
 create function ai.note_begin(call jsonb) returns void
@@ -43,7 +47,30 @@ comment on function ai.begin_in_time() is
   'gateway waits for 1.5 s).';
 revoke execute on function ai.begin_in_time() from public, anon, authenticated;
 
-create function ai.admit(call jsonb, caller ai.caller) returns jsonb
+create function ai.refuse(
+  refused text, caller ai.caller, of_key ai.minute, of_workspace ai.minute, held text[], amount_usd numeric
+) returns json
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  if held <> '{}' then
+    perform ai.release_budgets(held, caller.lineage_id, caller.app_id, caller.workspace_id, amount_usd);
+  end if;
+  return ai.refusal(refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object(
+    'limits', ai.told_limits(
+      caller.key_requests_per_minute, caller.key_tokens_per_minute, of_key,
+      caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute, of_workspace
+    )
+  ) end);
+end
+$$;
+comment on function ai.refuse(text, ai.caller, ai.minute, ai.minute, text[], numeric) is
+  'Refuses a call after it was counted, and gives back what budgets hold for it.';
+revoke execute on function ai.refuse(text, ai.caller, ai.minute, ai.minute, text[], numeric) from public, anon, authenticated;
+
+create function ai.admit(call jsonb, caller ai.caller) returns json
   language plpgsql
   volatile
   security invoker
@@ -51,21 +78,17 @@ as $$
 declare
   principal uuid;
   exempt boolean;
-  wanted text := call ->> 'model';
-  model ai.models;
-  audio boolean := coalesce((call ->> 'audio')::boolean, false);
-  offer record;
-  input_tokens bigint := ai.reserved_input_tokens(call);
-  output_tokens bigint := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
-  dearest_usd numeric(24, 12);
-  dearest_credits numeric(24, 8);
-  rate record;
-  limits jsonb := '{}';
+  input_tokens bigint;
+  output_tokens bigint;
+  offer ai.offered;
+  dearest_credits numeric(24, 8) := 0;
+  has_idempotency_key boolean := call ->> 'idempotency_key' is not null;
+  of_key ai.minute;
+  of_workspace ai.minute;
   earlier ai.idempotency_keys;
   held text[] := '{}';
-  refused text;
   account uuid;
-  new_run_id uuid := ai.new_run_id(call);
+  new_run_id uuid;
 begin
   if caller.source is null then
     return ai.refusal('invalid_api_key');
@@ -76,49 +99,28 @@ begin
   principal := coalesce(caller.lineage_id, caller.app_id, caller.actor_id);
   -- Whoever calls as a registered app pays no credits: its tokens, and keys that are bound to it.
   exempt := caller.app_id is not null;
-  if call ->> 'kind' = 'speech' and caller.source = 'app_token' and not 'tts:use' = any (caller.scopes) then
+  if caller.source = 'app_token' and call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes) then
     return ai.refusal('insufficient_scope');
   end if;
-  if caller.plan is null then
+  if caller.plan_id is null then
     return ai.refusal('service_unavailable');
   end if;
-  if (caller.plan).payer = 'member' and not caller.actor_is_member then
+  if caller.payer = 'member' and not caller.actor_is_member then
     return ai.refusal('insufficient_scope');
   end if;
 
-  if wanted is null then
-    select m.id into wanted from ai.models m where m.kind = call ->> 'kind' and m.is_default;
+  input_tokens := ai.reserved_input_tokens(call);
+  output_tokens := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
+  offer := ai.offer_for(call, caller, input_tokens, output_tokens);
+  if offer.refusal is not null then
+    return offer.refusal;
   end if;
-  select m.* into model
-  from ai.usable_models(
-    caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
-  ) m
-  where m.id = wanted and m.kind = call ->> 'kind';
-  if not found then
-    return ai.refusal('model_not_found');
-  end if;
-  if call ->> 'voice' is not null and not coalesce(call ->> 'voice' = any (model.voices), false) then
-    return ai.refusal('invalid_request', '{"param": "voice"}');
-  end if;
-  if model.kind = 'speech' then
-    output_tokens := least(output_tokens, model.output_limit);
+  output_tokens := coalesce(offer.output_tokens, output_tokens);
+  if not exempt then
+    dearest_credits := ai.usd_to_credits(offer.dearest_usd, caller.markup);
   end if;
 
-  select o.* into offer
-  from ai.offers(wanted, call -> 'providers', input_tokens, output_tokens, audio, model.kind = 'speech') o;
-  if offer.routes is null then
-    return ai.refusal('service_unavailable');
-  end if;
-  if audio and not offer.hears then
-    return ai.refusal('unsupported_parameter', '{"param": "messages"}');
-  end if;
-  if offer.dearest_usd is null then
-    return ai.refusal('service_unavailable');
-  end if;
-  dearest_usd := offer.dearest_usd;
-  dearest_credits := case when exempt then 0 else ai.usd_to_credits(dearest_usd, (caller.plan).markup) end;
-
-  if call ->> 'idempotency_key' is not null then
+  if has_idempotency_key then
     perform pg_advisory_xact_lock(
       hashtextextended(concat_ws(' ', caller.workspace_id, principal, call ->> 'idempotency_key'), 0)
     );
@@ -128,15 +130,16 @@ begin
     update ai.keys k set last_used_at = now()
     where k.id = caller.key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
   end if;
-  if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
-    rate := ai.take_rate('key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, input_tokens + output_tokens);
-    limits := coalesce(rate.limits, limits);
-    if not rate.admitted then
-      return ai.refusal('rate_limit_exceeded', jsonb_build_object('limits', limits));
+  if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0 then
+    of_key := ai.take_rate(
+      'key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, input_tokens + output_tokens
+    );
+    if not of_key.admitted then
+      return ai.refuse('rate_limit_exceeded', caller, of_key, null, held, null);
     end if;
   end if;
 
-  if call ->> 'idempotency_key' is not null then
+  if has_idempotency_key then
     select i.* into earlier
     from ai.idempotency_keys i
     where i.workspace_id = caller.workspace_id
@@ -150,47 +153,43 @@ begin
 
   -- key, app, workspace: the order of the locks.
   if 'key' = any (caller.budgets) then
-    if ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, dearest_usd) then
-      held := held || 'key'::text;
-    else
-      refused := 'budget_exceeded';
+    if not ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, offer.dearest_usd) then
+      return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
     end if;
+    held := held || 'key'::text;
   end if;
-  if refused is null and 'app' = any (caller.budgets) then
-    if ai.reserve_budget('app', caller.app_id, caller.workspace_id, dearest_usd) then
-      held := held || 'app'::text;
-    else
-      refused := 'budget_exceeded';
+  if 'app' = any (caller.budgets) then
+    if not ai.reserve_budget('app', caller.app_id, caller.workspace_id, offer.dearest_usd) then
+      return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
     end if;
+    held := held || 'app'::text;
   end if;
-  if refused is null then
-    rate := ai.take_rate(
-      'workspace', caller.workspace_id,
-      least((caller.plan).requests_per_minute, (caller.policy).requests_per_minute),
-      least((caller.plan).tokens_per_minute, (caller.policy).tokens_per_minute),
+  if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
+    of_workspace := ai.take_rate(
+      'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
       input_tokens + output_tokens
     );
-    limits := ai.tighter_limits(limits, rate.limits);
-    refused := case when not rate.admitted then 'rate_limit_exceeded' end;
-  end if;
-  if refused is null and 'workspace' = any (caller.budgets) then
-    if ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, dearest_usd) then
-      held := held || 'workspace'::text;
-    else
-      refused := 'budget_exceeded';
+    if not of_workspace.admitted then
+      return ai.refuse('rate_limit_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
     end if;
   end if;
-  if refused is null and not exempt then
-    account := ai.reserve_credits(
-      caller.plan, case (caller.plan).payer when 'member' then caller.actor_id else caller.workspace_id end, dearest_credits
-    );
-    refused := case when account is null then 'insufficient_credits' end;
+  if 'workspace' = any (caller.budgets) then
+    if not ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, offer.dearest_usd) then
+      return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+    end if;
+    held := held || 'workspace'::text;
   end if;
-  if refused is not null then
-    perform ai.release_budgets(held, caller.lineage_id, caller.app_id, caller.workspace_id, dearest_usd);
-    return ai.refusal(refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object('limits', limits) end);
+  if not exempt then
+    account := ai.reserve_credits(
+      caller.payer, case caller.payer when 'member' then caller.actor_id else caller.workspace_id end,
+      caller.initial_credits, dearest_credits
+    );
+    if account is null then
+      return ai.refuse('insufficient_credits', caller, of_key, of_workspace, held, offer.dearest_usd);
+    end if;
   end if;
 
+  new_run_id := ai.new_run_id(call);
   insert into ai.runs (
     id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
     entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
@@ -198,10 +197,10 @@ begin
   values (
     new_run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
     case caller.source when 'key' then 'background' else 'interactive' end, call ->> 'feature', call ->> 'request_id',
-    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), model.id, offer.routes,
-    (caller.plan).markup, exempt, account, dearest_usd, dearest_credits, held
+    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), offer.model_id,
+    offer.routes, caller.markup, exempt, account, offer.dearest_usd, dearest_credits, held
   );
-  if call ->> 'idempotency_key' is not null then
+  if has_idempotency_key then
     insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
     values (
       caller.workspace_id, principal, call ->> 'idempotency_key', decode(call ->> 'fingerprint', 'hex'), now(), new_run_id
@@ -211,29 +210,33 @@ begin
       expires_at = excluded.expires_at;
   end if;
 
-  return jsonb_build_object(
+  return json_build_object(
     'run_id', new_run_id,
     'created_at', now(),
     'workspace_id', caller.workspace_id,
-    'model', model.id,
-    'voice', coalesce(call ->> 'voice', model.voices[1]),
+    'model', offer.model_id,
+    'voice', offer.voice,
     'routes', offer.routes,
-    'markup', (caller.plan).markup::text,
+    'markup', caller.markup::text,
     'exempt', exempt,
-    'reserved_usd', dearest_usd::text,
+    'reserved_usd', offer.dearest_usd::text,
     'reserved_credits', dearest_credits::text,
-    'cost_visible', exempt or coalesce((caller.policy).provider_cost_visible, true),
-    'capture', coalesce((caller.policy).content_capture, false),
-    'limits', limits
+    'cost_visible', exempt or caller.cost_visible,
+    'capture', caller.capture,
+    'limits', ai.told_limits(
+      caller.key_requests_per_minute, caller.key_tokens_per_minute, of_key,
+      caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute, of_workspace
+    )
   );
 end
 $$;
 comment on function ai.admit(jsonb, ai.caller) is
-  'Decides about a call of a caller who was just found. For the definers below; trusts the caller: granted to nobody.';
+  'Decides about a call of a caller who was just found. For the definers below; trusts the caller: granted to nobody. '
+  'Made of statements on one table by its key: what starts one of many joins would cost more than what it does.';
 revoke execute on function ai.admit(jsonb, ai.caller) from public, anon, authenticated;
 
 -- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
-create function ai.begin_run(call jsonb) returns jsonb
+create function ai.begin_run(call jsonb) returns json
   language plpgsql
   volatile
   security definer
@@ -248,7 +251,7 @@ create function ai.begin_run(call jsonb) returns jsonb
   set lock_timeout = '1s'
 as $$
 declare
-  answer jsonb;
+  answer json;
 begin
   perform ai.note_begin(call);
   answer := ai.admit(call, ai.credential_of(call));
@@ -338,7 +341,7 @@ begin
   end if;
   select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by m.id), '[]') into listed
   from ai.usable_models(
-    caller.workspace_id, (caller.plan).id, (caller.policy).allowed_models, (caller.policy).denied_models, caller.key_models
+    caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
   cross join lateral (
     select ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) as routes

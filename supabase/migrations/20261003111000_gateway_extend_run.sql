@@ -16,7 +16,7 @@ declare
   step_usd numeric(24, 12);
   total_credits numeric(24, 8);
   bounds record;
-  rate record;
+  rate ai.minute;
   scope text;
   held text[] := '{}';
   refused text;
@@ -51,7 +51,9 @@ begin
 
   rate := ai.take_rate('key', run.key_lineage_id, null, bounds.key_tokens, input_tokens + output_tokens, 0);
   if not rate.admitted then
-    return ai.refusal('rate_limit_exceeded', jsonb_build_object('limits', rate.limits));
+    return ai.refusal('rate_limit_exceeded', jsonb_build_object(
+      'limits', ai.told_limits(null, bounds.key_tokens, rate, null, null, null)
+    ));
   end if;
 
   -- key, app, workspace: the order of the locks, as in begin_run.
@@ -80,7 +82,10 @@ begin
   if refused is not null then
     perform ai.release_budgets(held, run.key_lineage_id, run.app_id, run.workspace_id, step_usd);
     return ai.refusal(
-      refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object('limits', rate.limits) end
+      refused,
+      case when refused = 'rate_limit_exceeded' then jsonb_build_object(
+        'limits', ai.told_limits(null, null, null, null, bounds.workspace_tokens, rate)
+      ) end
     );
   end if;
 

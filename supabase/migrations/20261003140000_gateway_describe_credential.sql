@@ -89,7 +89,7 @@ begin
     return ai.refusal(caller.refused);
   end if;
   exempt := caller.app_id is not null;
-  cost_visible := exempt or coalesce((caller.policy).provider_cost_visible, true);
+  cost_visible := exempt or caller.cost_visible;
 
   return jsonb_build_object(
     'source', caller.source,
@@ -127,8 +127,8 @@ begin
         ai.minute_left('key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute),
         ai.minute_left(
           'workspace', caller.workspace_id,
-          least((caller.plan).requests_per_minute, (caller.policy).requests_per_minute),
-          least((caller.plan).tokens_per_minute, (caller.policy).tokens_per_minute)
+          caller.workspace_requests_per_minute,
+          caller.workspace_tokens_per_minute
         )
       )) as l
       where l.value <> 'null'
@@ -138,19 +138,19 @@ begin
     -- What an app's calls do not pay of is no business of theirs, and a key's holder need not be the member who pays.
     'credits', (
       select jsonb_build_object(
-        'payer', (caller.plan).payer,
+        'payer', caller.payer,
         'remaining', trim_scale(coalesce(
           (
             select a.balance - a.reserved from ai.credit_accounts a
-            where case (caller.plan).payer
+            where case caller.payer
               when 'workspace' then a.workspace_id = caller.workspace_id
               else a.user_id = caller.actor_id
             end
           ),
-          (caller.plan).initial_credits
+          caller.initial_credits
         ))
       )
-      where not exempt and ((caller.plan).payer = 'workspace' or caller.source = 'session')
+      where not exempt and (caller.payer = 'workspace' or caller.source = 'session')
     )
   );
 end

@@ -90,17 +90,14 @@ declare
   caller ai.caller;
 begin
   foreach caller in array callers loop
-    continue when caller.source is null or caller.refused is not null or caller.plan is null;
+    continue when caller.source is null or caller.refused is not null or caller.plan_id is null;
     if caller.key_id is not null and (caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute') then
       locks.keys := array_append(locks.keys, caller.key_id);
     end if;
     if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
       locks.key_minutes := array_append(locks.key_minutes, caller.lineage_id);
     end if;
-    if num_nonnulls(
-      (caller.plan).requests_per_minute, (caller.policy).requests_per_minute,
-      (caller.plan).tokens_per_minute, (caller.policy).tokens_per_minute
-    ) > 0 then
+    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
       locks.workspace_minutes := array_append(locks.workspace_minutes, caller.workspace_id);
     end if;
     if 'key' = any (caller.budgets) then
@@ -115,9 +112,9 @@ begin
     if cardinality(caller.budgets) > 0 then
       locks.budget_workspaces := array_append(locks.budget_workspaces, caller.workspace_id);
     end if;
-    if caller.app_id is null and ((caller.plan).payer = 'workspace' or caller.actor_is_member) then
+    if caller.app_id is null and (caller.payer = 'workspace' or caller.actor_is_member) then
       locks.payers := array_append(
-        locks.payers, case (caller.plan).payer when 'member' then caller.actor_id else caller.workspace_id end
+        locks.payers, case caller.payer when 'member' then caller.actor_id else caller.workspace_id end
       );
     end if;
   end loop;
@@ -137,14 +134,14 @@ declare
 begin
   for payer in
     select distinct
-      (c.plan).payer as kind,
-      case (c.plan).payer when 'member' then c.actor_id else c.workspace_id end as id,
-      (c.plan).initial_credits
+      c.payer as kind,
+      case c.payer when 'member' then c.actor_id else c.workspace_id end as id,
+      c.initial_credits
     from unnest(callers) as c
     where c.source is not null
       and c.refused is null
       and c.app_id is null
-      and ((c.plan).payer = 'workspace' or c.actor_is_member)
+      and (c.payer = 'workspace' or c.actor_is_member)
     order by 2
   loop
     perform ai.open_credit_account(payer.kind, payer.id, payer.initial_credits);

@@ -1,5 +1,5 @@
+import { KeyRound } from "lucide-react";
 import { Button } from "../ui/button.tsx";
-import { KeyRound } from "../ui/icons.tsx";
 import { useNonce } from "../ui/nonce.ts";
 import scriptUrl from "./browser/sign-in.ts?worker&url";
 
@@ -21,7 +21,7 @@ export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { retu
         aria-describedby="passkey-note"
         className="w-full"
       >
-        <KeyRound className="size-4" />
+        <KeyRound aria-hidden="true" className="size-4" />
         Sign in with a passkey
       </Button>
       <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-center text-muted text-small">

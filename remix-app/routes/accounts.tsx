@@ -6,6 +6,7 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { ChevronRight } from "lucide-react";
 import { z } from "zod";
 import { accountProblem, entryPath, withoutDevice } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
@@ -22,7 +23,6 @@ import { AccountChoices } from "../ui/account-choices.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
-import { ChevronRight } from "../ui/icons.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
@@ -114,7 +114,7 @@ export default function AccountsPage() {
       )}
       <details className="group border-line border-t pt-4">
         <summary className="flex min-h-10 cursor-pointer items-center gap-1.5 rounded-button font-medium text-accent">
-          <ChevronRight className="size-4 group-open:rotate-90" />
+          <ChevronRight aria-hidden="true" className="size-4 group-open:rotate-90" />
           Sign out
         </summary>
         <ul className="space-y-2 pt-2">

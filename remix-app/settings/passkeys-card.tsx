@@ -1,3 +1,4 @@
+import { KeyRound } from "lucide-react";
 import { maxPasskeys } from "../passkeys/limits.ts";
 import type { PasskeysOverview } from "../passkeys/overview.ts";
 import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
@@ -5,7 +6,6 @@ import type { Passkey } from "../passkeys/passkeys.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";
-import { KeyRound } from "../ui/icons.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
@@ -60,7 +60,7 @@ function PasskeyItem({ passkey: { id, name, createdAt, lastUsedAt } }: { passkey
   const address = `/settings/security/passkeys/${id}`;
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3">
-      <KeyRound className="size-5 shrink-0 text-muted" />
+      <KeyRound aria-hidden="true" className="size-5 shrink-0 text-muted" />
       <div className="min-w-40 flex-1">
         <p className="break-words font-medium">{name}</p>
         <p className="text-muted text-small">

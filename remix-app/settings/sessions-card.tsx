@@ -1,4 +1,5 @@
 import { Form } from "@remix-run/react";
+import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
 import type { AccountSession } from "../identity/account-sessions.ts";
 import { detour } from "../identity/detour.ts";
@@ -6,7 +7,6 @@ import { securityPath } from "../mfa/security-path.ts";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";
-import { Monitor, Smartphone } from "../ui/icons.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
@@ -63,7 +63,7 @@ function SessionLine({ session }: { session: AccountSession }) {
   const how = [method && methodLabel(method), aal === "aal1" ? null : "second step"].filter(Boolean).join(" + ");
   return (
     <li className="flex items-start gap-3 py-3 first:pt-0 last:pb-0">
-      <Icon className="mt-0.5 size-4 shrink-0 text-muted" />
+      <Icon aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-muted" />
       <div className="min-w-0 flex-1">
         <p className="flex flex-wrap items-baseline gap-x-2">
           <span className="font-medium">{device}</span>

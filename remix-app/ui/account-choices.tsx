@@ -1,6 +1,6 @@
 import { Form } from "@remix-run/react";
+import { Check } from "lucide-react";
 import { detour } from "../identity/detour.ts";
-import { Check } from "./icons.tsx";
 
 /** An account of this browser, as its lists show it. */
 export interface ListedAccount {
@@ -55,7 +55,7 @@ export function AccountChoices({
 export function ActiveMark() {
   return (
     <>
-      <Check className="size-4 shrink-0 text-accent" />
+      <Check aria-hidden="true" className="size-4 shrink-0 text-accent" />
       <span className="sr-only">Active</span>
     </>
   );

@@ -1,6 +1,6 @@
 import { Form, useLocation } from "@remix-run/react";
+import { ChevronDown, Plus } from "lucide-react";
 import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
-import { ChevronDown, Plus } from "./icons.tsx";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -32,7 +32,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
         <Initial account={user} />
         <span className="hidden max-w-48 truncate font-medium sm:block">{user.displayName ?? user.email}</span>
         <span className="sr-only">Account menu</span>
-        <ChevronDown className="size-4 shrink-0 text-muted" />
+        <ChevronDown aria-hidden="true" className="size-4 shrink-0 text-muted" />
       </button>
       <div
         id={menuId}
@@ -54,7 +54,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           </ul>
           <a href="/add-account" className={item}>
             <span className="grid size-7 shrink-0 place-items-center">
-              <Plus className="size-4" />
+              <Plus aria-hidden="true" className="size-4" />
             </span>
             Add another account
           </a>

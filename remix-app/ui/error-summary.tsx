@@ -1,6 +1,6 @@
 import { useActionData } from "@remix-run/react";
+import { CircleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { CircleAlert } from "./icons.tsx";
 
 export interface FieldError {
   fieldId: string;
@@ -29,7 +29,7 @@ export function ErrorSummary({ id, form, fields }: { id: string; form: string[] 
       autoFocus
       className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3 outline-accent outline-offset-2 focus:outline-2"
     >
-      <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" />
+      <CircleAlert aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-bad" />
       <ul className="min-w-0 space-y-1">
         {formErrors.map((message) => (
           <li key={message}>{message}</li>

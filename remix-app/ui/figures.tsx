@@ -1,6 +1,6 @@
+import { ArrowDown, ArrowUp, Minus } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Change } from "../studio/usage/change.ts";
-import { ArrowDown, ArrowUp, Minus } from "./icons.tsx";
 
 export interface Figure {
   label: string;
@@ -42,7 +42,7 @@ export function ChangeText({ change: { direction, text } }: { change: Change }) 
   const Arrow = arrows[direction];
   return (
     <span className="inline-flex items-center gap-1" title="Against the previous range">
-      <Arrow className="size-3 shrink-0" />
+      <Arrow aria-hidden="true" className="size-3 shrink-0" />
       {text}
       <span className="sr-only">{text === "new" ? ": nothing in" : ` ${words[direction]}`} the previous range</span>
     </span>

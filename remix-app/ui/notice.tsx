@@ -1,5 +1,5 @@
+import { CircleCheck, Info, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
-import { CircleCheck, Info, TriangleAlert } from "./icons.tsx";
 
 const tones = {
   info: { look: "bg-accent-soft", icon: "text-accent", Icon: Info },
@@ -12,7 +12,7 @@ export function Notice({ tone = "info", children }: { tone?: keyof typeof tones;
   const { look, icon, Icon } = tones[tone];
   return (
     <div role="status" className={`flex gap-2.5 rounded-card p-3 ${look}`}>
-      <Icon className={`mt-0.5 size-4 shrink-0 ${icon}`} />
+      <Icon aria-hidden="true" className={`mt-0.5 size-4 shrink-0 ${icon}`} />
       <div className="min-w-0 max-w-prose">{children}</div>
     </div>
   );

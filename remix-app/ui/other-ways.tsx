@@ -1,7 +1,7 @@
 import { Form } from "@remix-run/react";
+import { ChevronRight } from "lucide-react";
 import type { ReactNode } from "react";
 import { Button } from "./button.tsx";
-import { ChevronRight } from "./icons.tsx";
 
 export interface OtherWay {
   to: string;
@@ -15,7 +15,7 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
     <div className="space-y-4 border-line border-t pt-6">
       <details className="group">
         <summary className="flex min-h-10 cursor-pointer items-center gap-1.5 rounded-button font-medium text-accent">
-          <ChevronRight className="size-4 group-open:rotate-90" />
+          <ChevronRight aria-hidden="true" className="size-4 group-open:rotate-90" />
           Try another way
         </summary>
         <div className="space-y-3 pt-2">
@@ -30,7 +30,7 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
                     <span className="block font-medium">{label}</span>
                     <span className="block text-muted">{hint}</span>
                   </span>
-                  <ChevronRight className="size-4 shrink-0 text-muted" />
+                  <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />
                 </a>
               </li>
             ))}

@@ -1,5 +1,5 @@
+import { KeyRound } from "lucide-react";
 import type { ReactNode } from "react";
-import { KeyRound } from "./icons.tsx";
 
 /** Our own plain drawings, of one colour, 24 units wide. */
 const drawings: Record<string, ReactNode> = {
@@ -24,7 +24,7 @@ const drawings: Record<string, ReactNode> = {
 /** A provider's sign, beside its name. */
 export function ProviderIcon({ provider }: { provider: string }) {
   const drawing = drawings[provider];
-  if (!drawing) return <KeyRound className="size-4 shrink-0" />;
+  if (!drawing) return <KeyRound aria-hidden="true" className="size-4 shrink-0" />;
   return (
     <svg aria-hidden="true" viewBox="0 0 24 24" className="size-4 shrink-0" fill="currentColor">
       {drawing}

@@ -1,5 +1,5 @@
 import { useLocation } from "@remix-run/react";
-import { ChevronDown } from "./icons.tsx";
+import { ChevronDown } from "lucide-react";
 import { Link } from "./link.tsx";
 
 export interface Section {
@@ -42,7 +42,7 @@ export function SectionNav({ label, sections, nested = false }: SectionNavProps)
         <summary className="flex min-h-10 cursor-pointer list-none items-center gap-2 rounded-card px-3">
           <span className="text-muted">{label}</span>
           <span className="min-w-0 flex-1 truncate font-medium">{current.label}</span>
-          <ChevronDown className="size-4 shrink-0 text-muted group-open:rotate-180" />
+          <ChevronDown aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-180" />
         </summary>
         <div className="border-line border-t p-1.5">{links}</div>
       </details>

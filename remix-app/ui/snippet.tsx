@@ -1,5 +1,5 @@
+import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
-import { Check, Copy } from "./icons.tsx";
 
 const confirmationMs = 2_000;
 
@@ -38,7 +38,7 @@ function CopyButton({ label, text }: { label: string; text: string }) {
       }}
       className={`inline-flex h-7 cursor-pointer items-center gap-1.5 rounded-button px-2 font-medium text-muted text-small hover:bg-surface hover:text-ink ${usable ? "" : "invisible"}`}
     >
-      <Icon className="size-3.5" />
+      <Icon aria-hidden="true" className="size-3.5" />
       <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
       <span className="sr-only"> {label}</span>
     </button>

@@ -1,5 +1,5 @@
 import { Form, useLocation } from "@remix-run/react";
-import { Monitor, Moon, Sun } from "./icons.tsx";
+import { Monitor, Moon, Sun } from "lucide-react";
 import type { Theme } from "./theme.ts";
 
 const choices = [
@@ -27,7 +27,7 @@ export function ThemeSwitch({ current }: { current: Theme }) {
             title={label}
             className="grid size-7 cursor-pointer place-items-center rounded-full text-muted hover:text-ink aria-pressed:bg-sunken aria-pressed:text-ink"
           >
-            <Icon className="size-4" />
+            <Icon aria-hidden="true" className="size-4" />
           </button>
         ))}
       </fieldset>

@@ -1,4 +1,4 @@
-import { ChevronRight } from "./icons.tsx";
+import { ChevronRight } from "lucide-react";
 import { Link } from "./link.tsx";
 
 export interface WorkspaceListItem {
@@ -42,7 +42,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
             <span className="hidden shrink-0 rounded-full border border-line px-2 py-0.5 text-muted text-small capitalize sm:block">
               {planId}
             </span>
-            <ChevronRight className="size-4 shrink-0 text-muted" />
+            <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />
           </Link>
         </li>
       ))}

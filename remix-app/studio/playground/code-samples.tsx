@@ -1,4 +1,4 @@
-import { ChevronRight } from "../../ui/icons.tsx";
+import { ChevronRight } from "lucide-react";
 import { Snippet } from "../../ui/snippet.tsx";
 import type { CodeSample } from "./request-code.ts";
 
@@ -15,7 +15,7 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
       {samples.map(({ label, code }) => (
         <details key={label} name="playground-code" className="group border-line not-last:border-b">
           <summary className="flex cursor-pointer items-center gap-1.5 rounded-button py-2 font-medium">
-            <ChevronRight className="size-4 shrink-0 text-muted group-open:rotate-90" />
+            <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-90" />
             {label}
           </summary>
           <div className="pb-3">

@@ -1,4 +1,4 @@
-import { CircleAlert } from "../../ui/icons.tsx";
+import { CircleAlert } from "lucide-react";
 import type { Failure } from "./failure.ts";
 
 /** Why there is no answer, and what to quote. */
@@ -6,7 +6,7 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
   if (!failure) return null;
   return (
     <div role="alert" className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3">
-      <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" />
+      <CircleAlert aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-bad" />
       <div className="min-w-0 space-y-1">
         <p>{failure.sentence}</p>
         {failure.requestId ? (

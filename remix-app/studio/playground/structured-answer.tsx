@@ -1,4 +1,4 @@
-import { CircleCheck, TriangleAlert } from "../../ui/icons.tsx";
+import { CircleCheck, TriangleAlert } from "lucide-react";
 
 /**
  * An answer that was to be JSON, and whether it is what was asked for.
@@ -14,7 +14,7 @@ export function StructuredAnswer({ text, schemaValid }: { text: string; schemaVa
         {value === undefined ? text : JSON.stringify(value, null, 2)}
       </pre>
       <p className={`flex items-center gap-1.5 text-small ${verdict.good ? "text-good" : "text-warn"}`}>
-        <Icon className="size-4 shrink-0" />
+        <Icon aria-hidden="true" className="size-4 shrink-0" />
         {verdict.words}
       </p>
     </>

@@ -12,7 +12,7 @@ const count = z.number().int().min(0);
 const amount = z.number();
 const moment = z.iso.datetime({ offset: true });
 
-/** Native response metadata (spec.md, Text request rules). */
+/** Native response metadata. */
 const platform = z.object({
   run_id: z.uuid(),
   trace_id: z.string().regex(/^[0-9a-f]{32}$/),
@@ -125,7 +125,7 @@ export const credential = z.object({
 });
 
 const window = { from: moment, to: moment };
-/** spec.md, Usage report row. */
+/** A row of the usage report. */
 export const usageReport = z.object({
   currency: z.literal("USD"),
   source: z.literal("platform_ai_metering"),

@@ -1,7 +1,7 @@
 import { GatewayError } from "./errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
-/** Bodies may be this large (api.md, Conventions), in bytes. */
+/** Bodies may be this large, in bytes. */
 export const bodyLimits = {
   text: 8 * 1024 * 1024,
   embeddings: 1024 * 1024,

@@ -9,7 +9,7 @@ export type AddressOptions = {
 };
 
 /**
- * The caller's address. As the trusted proxies in front have it (api.md, Conventions): of `X-Forwarded-For` the entry
+ * The caller's address. As the trusted proxies in front have it: of `X-Forwarded-For` the entry
  * that the outermost of them added, never one further out, which anybody can write. Of a call that our own web server
  * passes on, what that server says; of one that only claims to be such, nothing.
  * @returns undefined where it is not to be had

@@ -1,4 +1,4 @@
-/** The gateway's closed list of errors (api.md, Errors on `ai`): status, OpenAI's type, and what people are told. */
+/** The gateway's closed list of errors: status, OpenAI's type, and what people are told. */
 const catalogue = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_json: [400, "invalid_request_error", "The body is not valid JSON."],

@@ -11,7 +11,7 @@ export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
 const challenge = { "www-authenticate": "Bearer" };
 
 /**
- * Serves routes in the gateway's manner (api.md, Conventions): 404, then 405 with `Allow`; OPTIONS is 204 and says
+ * Serves routes in the gateway's manner: 404, then 405 with `Allow`; OPTIONS is 204 and says
  * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
  * @param gateway is told of defects, which are answered as `internal_error`, and of how each call was answered
  */

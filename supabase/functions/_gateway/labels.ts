@@ -3,7 +3,7 @@ import type { Caller } from "./database.ts";
 import { GatewayError } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 
-/** What a call's headers say about it, checked (api.md, Text). None of it says who calls. */
+/** What a call's headers say about it, checked. None of it says who calls. */
 export type CallLabels = { operation?: string; entityId?: string; idempotencyKey?: string };
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -3,7 +3,7 @@ import type { Run } from "./database.ts";
 /** Counts of a run so far, as `ai.touch_runs` takes them. */
 export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };
 
-/** design.md, Gateway: long calls say every 15 s that they live; the sweeper closes what is silent for 45 s. */
+/** Long calls say every 15 s that they live; the sweeper closes what is silent for 45 s. */
 const touchIntervalMs = 15_000;
 
 export type OpenRuns = {

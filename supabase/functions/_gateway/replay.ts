@@ -1,7 +1,7 @@
 import type { Asked, Surface } from "./surface.ts";
 
 /**
- * Answers a call as the earlier one with its idempotency key was answered (api.md, Text): the JSON as it was kept, or a
+ * Answers a call as the earlier one with its idempotency key was answered: the JSON as it was kept, or a
  * stream that says it at once.
  */
 export function replayAnswer<Request extends Asked>(surface: Surface<Request>, asked: Request, kept: string): Response {

@@ -153,7 +153,7 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   });
 }
 
-/** spec.md, Events: what a run's counts are called. */
+/** What a run's counts are called. */
 function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageSource {
   if (calls.length === 0) return "unavailable";
   if (calls.some(({ basis }) => basis === "guess")) {
@@ -162,7 +162,7 @@ function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageS
   return use && calls.every(({ basis }) => basis === "final") ? "provider" : "provider_partial";
 }
 
-/** Native response metadata (spec.md, Text request rules): what the database will settle, to the last digit. */
+/** Native response metadata: what the database will settle, to the last digit. */
 function platformMetadata(
   run: Run,
   end: { calls: readonly CallUse[]; source: UsageSource; steps: Step[]; latencyMs: number; schemaValid?: boolean },

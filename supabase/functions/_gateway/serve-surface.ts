@@ -12,7 +12,7 @@ import type { Asked, Surface } from "./surface.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "./usage.ts";
 
 /**
- * Serves a surface (api.md, Text): credential's syntax, body, schema, admission with its reservation, provider,
+ * Serves a surface: credential's syntax, body, schema, admission with its reservation, provider,
  * settlement.
  */
 export function serveSurface<Request extends Asked>(gateway: Gateway, surface: Surface<Request>): Handler {

@@ -18,7 +18,7 @@ export type Outcome = {
   key_unused: boolean;
 };
 
-/** spec.md, Events: how a run's counts came about. */
+/** How a run's counts came about. */
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
 
 export type Settlements = {
@@ -30,7 +30,7 @@ export type Settlements = {
   flush: () => Promise<void>;
 };
 
-/** design.md, Gateway: batches of at most 50 ms or 100 runs. */
+/** Batches are of at most 50 ms or 100 runs. */
 const batchWindowMs = 50;
 export const batchSize = 100;
 /** Statements under way at once: more would only take connections and processors from those who wait for an admission. */

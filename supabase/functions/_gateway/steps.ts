@@ -1,4 +1,4 @@
-/** One entry of `platform.steps` (spec.md, Text request rules), and nothing more. */
+/** One entry of `platform.steps`, and nothing more. */
 export type Step = {
   step: number;
   type: "model" | "tool" | "retry";

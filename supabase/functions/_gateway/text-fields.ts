@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Limits of spec.md and api.md, Text. */
+/** Limits of what a text asks for. */
 export const outputLimits = { default: 2_048, max: 32_768 } as const;
 const maxSchemaCharacters = 100_000;
 

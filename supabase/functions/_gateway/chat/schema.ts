@@ -129,7 +129,7 @@ export const chatSchema = z.strictObject({
 
 export type ChatRequest = z.infer<typeof chatSchema>;
 
-/** Known to OpenAI and not offered here (api.md, Text): their own code, so that clients can tell. */
+/** Known to OpenAI and not offered here: their own code, so that clients can tell. */
 export const unsupportedFields: ReadonlySet<string> = new Set([
   "audio",
   "background",

@@ -7,7 +7,7 @@ import { endUser, modelName } from "../text-fields.ts";
 import { readCompletionUsage } from "../usage.ts";
 
 const maxInputs = 2_048;
-/** What the reservation takes for one token (design.md, Gateway). */
+/** What the reservation takes for one token. */
 const reservedBytesPerToken = 3;
 
 const token = z.number().int().min(0).max(0xffffffff);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { errorSchema } from "../error-schema.ts";
 
-/** What imports answer (api.md, Imports and usage). */
+/** What imports answer. */
 export const costReceipt = z.object({
   accepted: z.literal(true),
   externalRunId: z.string(),

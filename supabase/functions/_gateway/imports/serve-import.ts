@@ -16,7 +16,7 @@ type Import<Imported> = {
 };
 
 /**
- * Serves an import of api.md: credential's syntax, body as it arrives, credential and app, JSON, schema, then one
+ * Serves an import: credential's syntax, body as it arrives, credential and app, JSON, schema, then one
  * statement. Nothing is executed, reserved or debited.
  */
 export function serveImport<Imported>(gateway: Gateway, { limitBytes, read, store }: Import<Imported>): Handler {

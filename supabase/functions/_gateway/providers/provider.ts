@@ -6,7 +6,7 @@ import { startTimeLimit } from "../time-limit.ts";
 import { post } from "./exchange.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
-/** design.md, Gateway: time limits of a provider call, in milliseconds. */
+/** Time limits of a provider call, in milliseconds. */
 export type TimeLimits = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number };
 export const defaultTimeLimits = { connectMs: 5_000, firstByteMs: 60_000, idleMs: 30_000 } as const;
 

@@ -137,7 +137,7 @@ export const responsesSchema = z.strictObject({
 
 export type ResponsesRequest = z.infer<typeof responsesSchema>;
 
-/** Known to OpenAI and not offered here (api.md, Text): their own code, so that clients can tell. */
+/** Known to OpenAI and not offered here: their own code, so that clients can tell. */
 export const unsupportedFields: ReadonlySet<string> = new Set([
   "background",
   "context_management",

@@ -5,7 +5,7 @@ import type { CallUse } from "../run.ts";
 import { guessTokens, readGeminiUsage, type UsageBound } from "../usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
-/** 24 kHz, mono, 16 bits: what speech is here (api.md, Speech). */
+/** 24 kHz, mono, 16 bits: what speech is here. */
 export const pcmFormat = { sampleRate: 24_000, bytesPerSample: 2, channels: 1 } as const;
 const bytesPerSecond = pcmFormat.sampleRate * pcmFormat.bytesPerSample * pcmFormat.channels;
 /** More than Gemini's output limit holds. */

@@ -17,7 +17,7 @@ const maxHeldBytes = 96 * 1024 * 1024;
 const heldBytesPerCharacter = 4_000;
 let heldBytes = 0;
 
-/** `POST /v1/audio/speech` (api.md, Speech). */
+/** `POST /v1/audio/speech`. */
 export const speechSurface: Surface<Speech> = {
   feature: "speech",
   kind: "speech",

@@ -9,7 +9,7 @@ export type SaidTexts = readonly (string | null)[];
 export type AnswerCheck = (said: SaidTexts) => boolean | undefined;
 
 /**
- * Prepares the check of a structured answer (api.md, Text).
+ * Prepares the check of a structured answer.
  * @returns undefined for a schema that is not strict and cannot be checked: it is the provider's to understand
  * @throws GatewayError `unsupported_schema` for a strict one
  */

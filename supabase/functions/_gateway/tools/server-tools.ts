@@ -2,7 +2,7 @@ import { calculator } from "./calculator.ts";
 import { currentTime } from "./current-time.ts";
 import type { ToolContext } from "./server-tool.ts";
 
-/** The gateway's own tools (spec.md, Text request rules). There are no others. */
+/** The gateway's own tools. There are no others. */
 const tools = { calculator, current_time: currentTime } as const;
 
 export type ServerToolName = keyof typeof tools;

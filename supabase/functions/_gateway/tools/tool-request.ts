@@ -6,7 +6,7 @@ const maxSteps = z.number().int().min(1).max(8);
 const defaultMaxSteps = 4;
 const toolName = z.string().max(64);
 
-/** How a request asks for server tools (api.md, Text), beside `tools`, where a text names one. */
+/** How a request asks for server tools, beside `tools`, where a text names one. */
 export const toolLoopFields = {
   max_steps: maxSteps.optional(),
   platform: z.strictObject({ max_steps: maxSteps.optional(), tools: z.array(toolName).max(128).optional() }).optional(),

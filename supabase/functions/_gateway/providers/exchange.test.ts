@@ -1,52 +1,126 @@
 import { execFile } from "node:child_process";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type RequestListener } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
+import { postOf } from "./exchange.ts";
+import { postByFetch } from "./fetch-exchange.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
 const deno = path.join(root, "node_modules/deno/deno");
+/** What the platform's runtime and this project's own say that they are. */
+const hosted = "Deno/2.1.4 (variant; SupabaseEdgeRuntime/1.74.0)";
+const local = "Deno/2.9.6";
 
-/** What the functions' own runtime makes of calls one after another: each answer, or why there is none. */
-async function postInDeno(url: string, calls: number): Promise<string[]> {
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+async function addressOf(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+/** A provider that does as told on each connection once the request is there. */
+async function provider(act: (socket: Socket) => void): Promise<string> {
+  const server = createTcpServer((socket) => {
+    closers.push(() => socket.destroy());
+    socket.on("error", () => {}).once("data", () => act(socket));
+  });
+  return addressOf(server);
+}
+
+/** A provider that answers as told. */
+async function httpProvider(answer: RequestListener, onConnection: () => void): Promise<string> {
+  const server = createServer(answer).on("connection", onConnection);
+  closers.push(() => server.closeAllConnections());
+  return addressOf(server);
+}
+
+/**
+ * What Deno makes of calls one after another: each answer with what came of it, or that there is none. A call that is
+ * not over after `abandonMs` is given up.
+ */
+async function postInDeno(userAgent: string, url: string, calls: number, abandonMs = 2_000): Promise<string[]> {
   const program = `
-    const { post } = await import(${JSON.stringify(path.join(import.meta.dirname, "exchange.ts"))});
+    const { postOf } = await import(${JSON.stringify(path.join(import.meta.dirname, "exchange.ts"))});
+    const post = postOf(${JSON.stringify(userAgent)});
     for (let call = 0; call < ${calls}; call++) {
+      let said = "";
+      let timer;
       try {
-        const { read } = await post(${JSON.stringify(url)}, {}, "{}").answer;
-        let text = "";
-        for (let bytes = await read(); bytes; bytes = await read()) text += new TextDecoder().decode(bytes);
-        console.log(text);
+        const { answer, abandon } = post(${JSON.stringify(url)}, {}, "{}");
+        timer = setTimeout(abandon, ${abandonMs});
+        const { status, read } = await answer;
+        said = status + ":";
+        for (let bytes = await read(); bytes; bytes = await read()) said += new TextDecoder().decode(bytes);
       } catch (error) {
-        console.log(error.code);
+        said += "!" + (error.code === "ECONNREFUSED" ? "refused" : "");
       }
+      clearTimeout(timer);
+      console.log(said);
     }
     Deno.exit(0);`;
-  const { stdout } = await promisify(execFile)(deno, ["eval", program], { cwd: root });
+  const { stdout } = await promisify(execFile)(deno, ["eval", program], { cwd: root, timeout: 20_000 });
   return stdout.trim().split("\n");
 }
 
-test("a request is sent once, even where the connection that it reuses is reset under it", async () => {
-  const asked: number[] = [];
-  let connections = 0;
-  const server = createServer((request, response) => {
-    asked.push(connections);
-    request.resume().once("end", () => {
-      if (asked.length === 2) request.socket.resetAndDestroy();
-      else response.end(`answer ${asked.length}`);
-    });
-  }).on("connection", () => {
-    connections += 1;
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  try {
-    const { port } = server.address() as AddressInfo;
-    expect(await postInDeno(`http://127.0.0.1:${port}/`, 3)).toEqual(["answer 1", "ECONNRESET", "answer 3"]);
+test("a runtime whose Node client cannot be relied on asks by fetch", () => {
+  for (const old of [hosted, "Deno/2.5.6", "Deno/1.45.2", "", "Bun/1.3"]) expect(postOf(old)).toBe(postByFetch);
+  for (const good of [local, "Deno/2.10.0", "Deno/3.0.0", "Node.js/24"]) expect(postOf(good)).not.toBe(postByFetch);
+});
+
+describe.each([
+  ["fetch", hosted],
+  ["Node's client", local],
+])("by %s", (_, userAgent) => {
+  test("a request is sent once, even where the connection that it reuses is reset under it", async () => {
+    const asked: number[] = [];
+    let connections = 0;
+    const url = await httpProvider(
+      (request, response) => {
+        asked.push(connections);
+        request.resume().once("end", () => {
+          if (asked.length === 2) request.socket.resetAndDestroy();
+          else response.end(`answer ${asked.length}`);
+        });
+      },
+      () => {
+        connections += 1;
+      },
+    );
+    expect(await postInDeno(userAgent, url, 3)).toEqual(["200:answer 1", "!", "200:answer 3"]);
     // The one that failed was on the first connection, too.
     expect(asked).toEqual([1, 1, 2]);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
+  });
+
+  test.each<[string, string, (socket: Socket) => void]>([
+    ["closes without an answer", "!", (socket) => socket.end()],
+    ["cuts a body of a known length", "200:half!", (socket) => socket.end(head("content-length: 100", "half"))],
+    ["cuts a body in chunks", "200:half!", (socket) => socket.end(head("transfer-encoding: chunked", "4\r\nhalf\r\n"))],
+    ["answers until it closes", "200:whole", (socket) => socket.end(head("connection: close", "whole"))],
+    ["says nothing", "!", () => {}],
+    ["stalls in a body", "200:half!", (socket) => socket.write(head("content-length: 100", "half"))],
+    [
+      "answers a redirect",
+      "307:",
+      (socket) => socket.end("HTTP/1.1 307 X\r\nlocation: /\r\ncontent-length: 0\r\n\r\n"),
+    ],
+    ["has no content", "204:", (socket) => socket.end("HTTP/1.1 204 No Content\r\n\r\n")],
+  ])("a provider that %s is over", async (_what, said, act) => {
+    expect(await postInDeno(userAgent, await provider(act), 1, 300)).toEqual([said]);
+  });
+
+  test("a connection that is refused is told from one that is lost", async () => {
+    const url = await provider(() => {});
+    closers.pop()?.();
+    expect(await postInDeno(userAgent, url, 1)).toEqual(["!refused"]);
+  });
 });
+
+function head(header: string, body: string): string {
+  return `HTTP/1.1 200 OK\r\n${header}\r\n\r\n${body}`;
+}

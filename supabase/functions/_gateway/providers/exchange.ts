@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import * as http from "node:http";
 import * as https from "node:https";
+import { postByFetch } from "./fetch-exchange.ts";
 
 /** A connection that nobody has used for longer is not used again, in milliseconds: what is between may have dropped it. */
 const idleConnectionMs = 30_000;
@@ -34,11 +35,25 @@ export type Answer = {
 /** A request on its way, and what becomes of it. */
 export type Exchange = { answer: Promise<Answer>; abandon: () => void };
 
+/** Posts a body. It follows no redirect, and sends nothing twice. */
+type Post = (url: string, headers: Record<string, string>, body: string) => Exchange;
+
 /**
- * Posts a body. Node's client, since `fetch` takes twice as long, and leaves each call to be found by a full collection.
- * It follows no redirect, and sends nothing twice.
+ * How a runtime posts best: by Node's client, since `fetch` takes twice as long, and leaves each call to be found by a
+ * full collection. But where Deno's is old, as in the platform's runtime (2.1), an answer that is cut rejects a promise
+ * that nobody can catch, which ends the isolate with all of its calls; and neither that nor giving it up ends a reading.
+ * @param userAgent as `navigator` has it
  */
-export function post(url: string, headers: Record<string, string>, body: string): Exchange {
+export function postOf(userAgent: string): Post {
+  const [, major = 0, minor = 0] = /^Deno\/(\d+)\.(\d+)/.exec(userAgent)?.map(Number) ?? [];
+  const isWhole = major > 2 || (major === 2 && minor >= 8) || userAgent.startsWith("Node.js/");
+  return isWhole ? postByNode : postByFetch;
+}
+
+/** As postOf has it for this runtime. */
+export const post: Post = postOf(navigator.userAgent);
+
+function postByNode(url: string, headers: Record<string, string>, body: string): Exchange {
   const { protocol, hostname, port, path } = partsOf(url);
   const { request, agent } = schemes[protocol === "http:" ? "http:" : "https:"];
   const length = String(Buffer.byteLength(body));

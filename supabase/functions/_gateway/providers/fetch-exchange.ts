@@ -20,7 +20,10 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
       contentType: response.headers.get("content-type") ?? "",
       async read() {
         const reading = await reader?.read(new Uint8Array(pieceBytes));
-        return reading?.done ? undefined : reading?.value;
+        if (reading && !reading.done) return reading.value;
+        // A reader that is cancelled says that this was the end.
+        ending.signal.throwIfAborted();
+        return undefined;
       },
     };
   }, refuse);

@@ -119,6 +119,38 @@ describe("settlements", () => {
     expect(refused).toBe(3 * maxUnderWay);
   });
 
+  test(`those that are tried again are written by ${maxUnderWay} statements at once, too, and by themselves`, async () => {
+    const batches: string[][] = [];
+    const kept: Promise<unknown>[] = [];
+    let down = true;
+    let underWay = 0;
+    let most = 0;
+    const settlements = createSettlements({
+      async settle(outcomes) {
+        if (down) throw new Error("down");
+        most = Math.max(most, ++underWay);
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        underWay -= 1;
+        batches.push(outcomes.map(({ id }) => id));
+      },
+      waitUntil: (work) => kept.push(work),
+      report: (error) => {
+        throw error;
+      },
+    });
+    for (let n = 0; n < 3 * maxUnderWay * batchSize; n++) settlements.add(outcome(`tried-${n}`));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    down = false;
+    // By then those that were tried wait for their turn.
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    settlements.add(outcome("new"));
+    await settlements.flush();
+    await Promise.all(kept);
+    expect(most).toBe(maxUnderWay);
+    expect(batches.flat()).toHaveLength(3 * maxUnderWay * batchSize + 1);
+    expect(batches.filter((batch) => batch.includes("new"))).toEqual([["new"]]);
+  });
+
   test("are tried again when the database is away", async () => {
     const { settlements, batches, kept } = collect(2);
     settlements.add(outcome("a"));

@@ -54,7 +54,8 @@ function tellOutcome({ calls, key_unused, ...outcome }: Outcome): ToldOutcome {
   return { ...said, route: call.route, ...counts, ...(call.estimated ? { estimated: true } : {}) };
 }
 
-type Batch = { outcomes: Outcome[]; finish: () => void };
+/** Outcomes that are told together, and how often in vain. */
+type Batch = { outcomes: Outcome[]; failures: number; written: Promise<void>; finish: () => void };
 
 /**
  * Settles runs in batches, behind the answers; those whose time comes while others are being written wait and grow. Safe
@@ -74,7 +75,8 @@ export function createSettlements(options: {
 
   function add(outcome: Outcome): void {
     const last = due.at(-1);
-    if (last && last.outcomes.length < batchSize) {
+    // What was tried stays by itself: whoever came later should have all of their tries.
+    if (last && last.failures === 0 && last.outcomes.length < batchSize) {
       last.outcomes.push(outcome);
       return;
     }
@@ -84,16 +86,18 @@ export function createSettlements(options: {
   }
 
   function startBatch(): Batch {
-    const batch: Batch = { outcomes: [], finish: () => {} };
+    let finish = () => {};
+    const written = new Promise<void>((resolve) => (finish = resolve));
     // One promise a batch keeps the isolate alive until it is written.
-    options.waitUntil(new Promise<void>((resolve) => (batch.finish = resolve)));
+    options.waitUntil(written);
     timer = setTimeout(send, batchWindowMs);
-    return batch;
+    return { outcomes: [], failures: 0, written, finish };
   }
 
   function send(): void {
     if (!gathering) return;
     clearTimeout(timer);
+    writing.add(gathering.written);
     due.push(gathering);
     gathering = undefined;
     next();
@@ -103,30 +107,35 @@ export function createSettlements(options: {
     while (underWay < maxUnderWay) {
       const batch = due.shift();
       if (!batch) return;
-      const outcomes = batch.outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1));
-      const work = write(outcomes).finally(() => {
-        writing.delete(work);
-        batch.finish();
+      underWay += 1;
+      void write(batch).finally(() => {
+        underWay -= 1;
+        next();
       });
-      writing.add(work);
     }
   }
 
   /** Whoever waits to try again is not under way, and holds up nobody. */
-  async function write(outcomes: readonly Outcome[]): Promise<void> {
-    const told = outcomes.map(tellOutcome);
-    for (const delayMs of [...retryDelaysMs, undefined]) {
-      underWay += 1;
-      try {
-        return await options.settle(told);
-      } catch (error) {
-        if (delayMs === undefined) return options.report(error);
-      } finally {
-        underWay -= 1;
-        next();
+  async function write(batch: Batch): Promise<void> {
+    const outcomes = batch.outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    try {
+      await options.settle(outcomes.map(tellOutcome));
+    } catch (error) {
+      const delayMs = retryDelaysMs[batch.failures];
+      batch.failures += 1;
+      if (delayMs !== undefined) {
+        setTimeout(tryAgain, delayMs, batch);
+        return;
       }
-      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      options.report(error);
     }
+    writing.delete(batch.written);
+    batch.finish();
+  }
+
+  function tryAgain(batch: Batch): void {
+    due.unshift(batch);
+    next();
   }
 
   return {

@@ -362,6 +362,25 @@ create type ai.minute as (admitted boolean, started_at timestamptz, requests_lef
 comment on type ai.minute is
   'Whether a subject''s minute had room for a call, and what it has left of what is limited; null for what is not.';
 
+create function ai.full_minute(scope text, subject uuid, request_limit integer, token_limit bigint) returns ai.minute
+  language sql
+  stable
+  security invoker
+as $$
+  select row(
+    false,
+    -- greatest() takes no notice of nulls.
+    greatest(w.window_start, date_trunc('minute', now())),
+    case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
+    case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end
+  )::ai.minute
+  from (select) as asked
+  left join ai.rate_windows w on w.scope = full_minute.scope and w.subject_id = subject
+$$;
+comment on function ai.full_minute(text, uuid, integer, bigint) is
+  'What is left of a minute that has no room for a call: a refusal also where the minute was cleared away just now.';
+revoke execute on function ai.full_minute(text, uuid, integer, bigint) from public, anon, authenticated;
+
 create function ai.take_rate(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
 ) returns ai.minute
@@ -423,15 +442,7 @@ begin
     on conflict do nothing;
   end loop;
 
-  select
-    false, greatest(w.window_start, current_minute),
-    -- greatest() takes no notice of nulls.
-    case when request_limit is not null then greatest(request_limit - w.requests, 0) end,
-    case when token_limit is not null then greatest(token_limit - w.tokens, 0) end
-  into taken
-  from ai.rate_windows w
-  where w.scope = take_rate.scope and w.subject_id = subject;
-  return taken;
+  return ai.full_minute(take_rate.scope, subject, request_limit, token_limit);
 end
 $$;
 comment on function ai.take_rate is

@@ -293,7 +293,7 @@ begin
   select
     array_agg(c.credits order by p.at),
     array_agg(
-      -- Whichever has less left of a kind speaks for it, as in ai.tighter_limits.
+      -- Whichever has less left of a kind speaks for it, as in ai.told_limits.
       json_strip_nulls(json_build_object(
         'limit_requests', case
           when c.key_requests_left <= c.workspace_requests_left or c.workspace_requests is null then c.key_requests

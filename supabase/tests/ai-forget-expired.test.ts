@@ -56,6 +56,11 @@ describe("clearing away", () => {
     expect(await count(db, "ai.idempotency_keys where workspace_id = $1", [tenant.workspaceId])).toBe(1);
   });
 
+  test("makes no room: a minute that is gone before a refusal is told of it refuses all the same", async ({ db }) => {
+    const told = await one(db, { sql: "select * from ai.full_minute('key', gen_random_uuid(), 3, 200)", values: [] });
+    expect(told).toEqual({ admitted: false, started_at: expect.any(Date), requests_left: "3", tokens_left: "200" });
+  });
+
   test("while 40 call with one expired key and one limit, admits no second call of the key and none beyond the limit", async () => {
     const { db, close } = openPool(16);
     try {

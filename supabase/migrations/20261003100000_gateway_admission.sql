@@ -370,12 +370,13 @@ as $$
   select row(
     false,
     -- greatest() takes no notice of nulls.
-    greatest(w.window_start, date_trunc('minute', now())),
+    greatest(w.window_start, m.minute),
     case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
     case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end
   )::ai.minute
-  from (select) as asked
-  left join ai.rate_windows w on w.scope = full_minute.scope and w.subject_id = subject
+  from (select date_trunc('minute', now()) as minute) as m
+  left join ai.rate_windows w
+    on w.scope = full_minute.scope and w.subject_id = subject and w.window_start >= m.minute
 $$;
 comment on function ai.full_minute(text, uuid, integer, bigint) is
   'What is left of a minute that has no room for a call: a refusal also where the minute was cleared away just now.';

@@ -148,6 +148,18 @@ describe("rate limits", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
+  test("a refusal in a new minute tells nothing of the one before", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
+    await begin(db, chatCall(tenant));
+    await db.query("update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = $1", [
+      tenant.keyId,
+    ]);
+    expect(await begin(db, chatCall(tenant, { output_limit: 400 }))).toMatchObject({
+      refused: "rate_limit_exceeded",
+      limits: { remaining_requests: 3, remaining_tokens: 400 },
+    });
+  });
+
   test("of 50 calls of a session that are the first of all at once, none is refused where there is room", async () => {
     const { db, close } = openPool(25);
     try {

@@ -151,9 +151,10 @@ describe("rate limits", () => {
   test("a refusal in a new minute tells nothing of the one before", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
     await begin(db, chatCall(tenant));
-    await db.query("update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = $1", [
-      tenant.keyId,
-    ]);
+    await db.query(
+      "update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = $1",
+      [tenant.keyId],
+    );
     expect(await begin(db, chatCall(tenant, { output_limit: 400 }))).toMatchObject({
       refused: "rate_limit_exceeded",
       limits: { remaining_requests: 3, remaining_tokens: 400 },

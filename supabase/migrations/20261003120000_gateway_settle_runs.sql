@@ -215,7 +215,6 @@ begin
   loop
     -- Said twice in one batch: once is enough.
     continue when run.id = last_id;
-    last_id := run.id;
     -- Open runs; and those the sweeper closed, if this is the provider's own word come late.
     if run.open then
       continue when untouched_since is not null and run.touched_at >= untouched_since;
@@ -257,6 +256,7 @@ begin
         cost_usd := cost_usd + least(guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
       end if;
     end if;
+    last_id := run.id;
     credits := ai.usd_to_credits(cost_usd, run.markup);
     billed := case when run.exempt then 0 else credits end;
     unmetered := case

@@ -87,6 +87,16 @@ describe("the sweeper", () => {
     });
   });
 
+  test.for(["before", "after"])("a guess in one batch %s the truth does not hide it", async (place, { db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const run = await begin(db, chatCall(tenant));
+    await abandon(db, run, 60);
+    await sweep(db);
+    const said = [outcome(run, { estimated: true, usage_source: "provider_partial" }), outcome(run)];
+    expect(await settle(db, place === "before" ? said : said.toReversed())).toMatchObject([{ kind: "adjustment" }]);
+    expect(await runRow(db, run)).toMatchObject({ usage_source: "provider", billed_credits: "0.06150000" });
+  });
+
   test("closes what others left although one run cannot be booked", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     for (const tenant of [broken, sound]) await abandon(db, await begin(db, chatCall(tenant)), 60);

@@ -62,7 +62,8 @@ begin
   ))
   into abandoned
   from (
-    select * from ai.runs r where r.status = 'running' and r.touched_at < cutoff order by r.touched_at limit 500
+    -- Drawn, and not the oldest first: those that cannot be booked stay open, and would hold up all others.
+    select * from ai.runs r where r.status = 'running' and r.touched_at < cutoff order by random() limit 500
   ) as r;
   if abandoned is null then
     return 0;

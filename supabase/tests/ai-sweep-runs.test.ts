@@ -106,6 +106,24 @@ describe("the sweeper", () => {
     expect(await books(db, broken)).toMatchObject({ open: 1 });
   });
 
+  test("comes to every run, however many that are older cannot be booked", async ({ db }) => {
+    const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
+    const [first, young] = [await begin(db, chatCall(broken)), await begin(db, chatCall(sound))];
+    await abandon(db, first, 600);
+    await abandon(db, young, 60);
+    await db.query(
+      `insert into ai.runs
+        select (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid()))).*
+        from ai.runs r cross join generate_series(1, 500)
+        where r.created_at = $1 and r.id = $2`,
+      [first.created_at, first.run_id],
+    );
+    await forgetReservation(db, broken);
+    // One that is left out of 501 is next time, as surely as anything.
+    for (let sweeps = 0; sweeps < 3 && (await runRow(db, young)).status === "running"; sweeps += 1) await sweep(db);
+    expect(await books(db, sound)).toMatchObject({ reserved: "0.00000000", open: 0 });
+  });
+
   test("ends the run's idempotency key as used", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint: "ab".repeat(32) });

@@ -22,7 +22,7 @@ export interface Traffic {
 }
 
 /** How many of each make traffic for two cores, about 20 calls a second. */
-export const crowd = { browsers: 5, people: 3, visitors: 2, phones: 8, payers: 5, partners: 2 } as const;
+export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2 } as const;
 
 /** Starts everybody. They stop when `ended` falls. */
 export function startTraffic({

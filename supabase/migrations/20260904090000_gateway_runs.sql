@@ -13,6 +13,7 @@ comment on domain ai.run_status is 'How a run stands.';
 create domain ai.usage_source as text
   check (value in ('provider', 'provider_partial', 'estimated_partial', 'unavailable'));
 comment on domain ai.usage_source is 'How a run''s counts came about.';
+
 create table ai.runs (
   id uuid not null,
   created_at timestamptz not null default now(),

@@ -1,3 +1,4 @@
+import { createBag } from "../_shared/bag.ts";
 import type { Run } from "./database.ts";
 
 /** Counts of a run so far, as `ai.touch_runs` takes them. */
@@ -16,21 +17,21 @@ export function createOpenRuns(options: {
   touch: (counts: readonly object[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
 }): OpenRuns {
-  const open = new Map<Run, () => CountsSoFar>();
+  const open = createBag<{ run: Run; read: () => CountsSoFar }>();
   let timer: ReturnType<typeof setInterval> | undefined;
 
   function tick(): void {
-    const counts = [...open].map(([run, read]) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
+    const counts = open.items().map(({ run, read }) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
     // A touch that fails is made up for by the next one.
     options.waitUntil(options.touch(counts).catch(() => {}));
   }
 
   return {
-    track(run, counts) {
-      open.set(run, counts);
+    track(run, read) {
+      const entry = open.add({ run, read });
       timer ??= setInterval(tick, touchIntervalMs);
       return () => {
-        open.delete(run);
+        open.remove(entry);
         if (open.size > 0) return;
         clearInterval(timer);
         timer = undefined;

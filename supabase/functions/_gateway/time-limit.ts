@@ -1,3 +1,5 @@
+import { createBag, type InBag } from "../_shared/bag.ts";
+
 /** A limit that was set for something to happen. */
 export type TimeLimit = {
   /** Sets it anew, in milliseconds from now; never, if infinite. */
@@ -8,8 +10,8 @@ export type TimeLimit = {
 /** How late a limit may fall, in milliseconds. */
 const precisionMs = 25;
 
-type Watched = { fallsAt: number; fall: () => void };
-const watched = new Set<Watched>();
+type Limit = { fallsAt: number; fall: () => void; watched?: InBag<Limit> };
+const watched = createBag<Limit>();
 let looking = false;
 
 /**
@@ -17,23 +19,29 @@ let looking = false;
  * share one timer, since a call has several that hardly ever fall, and a timer for each takes as long as reading its body.
  */
 export function startTimeLimit(limitMs: number, fall: () => void): TimeLimit {
-  const limit: Watched = { fallsAt: Number.POSITIVE_INFINITY, fall };
+  const limit: Limit = { fallsAt: Number.POSITIVE_INFINITY, fall };
   function restart(ms: number): void {
     limit.fallsAt = performance.now() + ms;
-    watched.add(limit);
+    limit.watched ??= watched.add(limit);
     if (!looking) setTimeout(look, precisionMs);
     looking = true;
   }
   restart(limitMs);
-  return { restart, end: () => void watched.delete(limit) };
+  return { restart, end: () => forget(limit) };
+}
+
+function forget(limit: Limit): void {
+  if (limit.watched) watched.remove(limit.watched);
+  limit.watched = undefined;
 }
 
 function look(): void {
   const now = performance.now();
   try {
-    for (const limit of watched) {
-      if (limit.fallsAt > now) continue;
-      watched.delete(limit);
+    for (const limit of watched.items()) {
+      // One that fell before it may have ended it.
+      if (limit.fallsAt > now || !limit.watched) continue;
+      forget(limit);
       limit.fall();
     }
   } finally {

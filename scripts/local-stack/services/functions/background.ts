@@ -1,3 +1,5 @@
+import { createBag } from "../../../../supabase/functions/_shared/bag.ts";
+
 export type BackgroundTasks = {
   /** Keeps the process alive for work that goes on after the answer. */
   waitUntil: (work: Promise<unknown>) => void;
@@ -7,13 +9,13 @@ export type BackgroundTasks = {
 
 /** The work that functions have handed to `EdgeRuntime.waitUntil`. A failure is reported, and harms nothing else. */
 export function createBackgroundTasks(report: (error: unknown) => void): BackgroundTasks {
-  const running = new Set<Promise<unknown>>();
+  const running = createBag<Promise<unknown>>();
   return {
     waitUntil(work) {
       const task = Promise.resolve(work)
         .catch(report)
-        .finally(() => running.delete(task));
-      running.add(task);
+        .finally(() => running.remove(entry));
+      const entry = running.add(task);
     },
     async drain(limitMs) {
       let timer: ReturnType<typeof setTimeout> | undefined;
@@ -24,7 +26,7 @@ export function createBackgroundTasks(report: (error: unknown) => void): Backgro
           resolve();
         }, limitMs);
       });
-      while (running.size > 0 && !expired) await Promise.race([Promise.all(running), limit]);
+      while (running.size > 0 && !expired) await Promise.race([Promise.all(running.items()), limit]);
       clearTimeout(timer);
       return running.size;
     },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorBody, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/errors.ts";
+import { errorBody, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/http/errors.ts";
 import { gatewayRefusals, refuseForGateway } from "./gateway-refusal.ts";
 
 test.for(Object.keys(gatewayRefusals) as (keyof typeof gatewayRefusals)[])(

@@ -1,7 +1,7 @@
 import { type ProblemCode, problems as problemCodes } from "../../remix-app/http/problem.ts";
 import { problemSchema } from "../../remix-app/http/problem-schema.ts";
-import { errorSchema } from "../../supabase/functions/_gateway/error-schema.ts";
-import { type ErrorCode, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/errors.ts";
+import { errorSchema } from "../../supabase/functions/_gateway/http/error-schema.ts";
+import { type ErrorCode, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/http/errors.ts";
 import type { ErrorStyle } from "./document.ts";
 
 /** RFC 9457 problems of the web server. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { chatAnswer, embeddingsAnswer } from "../../supabase/functions/_gateway/answers.ts";
+import { chatAnswer, embeddingsAnswer } from "../../supabase/functions/_gateway/answer-schemas.ts";
 import { chatSchema } from "../../supabase/functions/_gateway/chat/schema.ts";
 import { embeddingsSchema } from "../../supabase/functions/_gateway/embeddings/surface.ts";
 import { gatewayOperations } from "../../supabase/functions/_gateway/operations.ts";

@@ -2,9 +2,9 @@ import pg from "pg";
 import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
 import { createAdmissions } from "./admissions.ts";
-import type { Credential } from "./credentials.ts";
-import { GatewayError } from "./errors.ts";
-import { admitted, isRefusal, rateLimits, refusalError } from "./refusals.ts";
+import type { Credential } from "./admission/credentials.ts";
+import { GatewayError } from "./http/errors.ts";
+import { admitted, isRefusal, rateLimits, refusalError } from "./admission/refusals.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */

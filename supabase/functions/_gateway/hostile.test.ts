@@ -4,11 +4,11 @@ import { createAssembly } from "./chat/assembly.ts";
 import { createChatReader } from "./chat/events.ts";
 import { readChat } from "./chat/request.ts";
 import { createStepReader as createChatStep } from "./chat/tool-events.ts";
-import { GatewayError } from "./errors.ts";
+import { GatewayError } from "./http/errors.ts";
 import { createResponsesReader } from "./responses/events.ts";
 import { readResponses } from "./responses/request.ts";
 import { createStepReader as createResponseStep } from "./responses/tool-events.ts";
-import type { StreamReader } from "./stream-reader.ts";
+import type { StreamReader } from "./answers/stream-reader.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

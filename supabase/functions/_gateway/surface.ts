@@ -4,9 +4,9 @@ import type { ModelKind, RunRoute } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
-import type { StreamReader } from "./stream-reader.ts";
+import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
-import type { UsageBound } from "./usage.ts";
+import type { UsageBound } from "./runs/usage.ts";
 
 /** What every call asks, as far as admission and metering need to know. */
 export type Asked = {

@@ -1,5 +1,5 @@
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http.ts";
+import { createGateway } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 import { speechSurface } from "../_gateway/speech/surface.ts";
 

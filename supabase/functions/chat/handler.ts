@@ -1,6 +1,6 @@
 import { chatSurface } from "../_gateway/chat/surface.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http.ts";
+import { createGateway } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** `/v1/chat/*`. */

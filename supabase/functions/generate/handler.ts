@@ -1,6 +1,6 @@
 import type { Gateway } from "../_gateway/gateway.ts";
 import { generateSurface } from "../_gateway/generate/surface.ts";
-import { createGateway } from "../_gateway/http.ts";
+import { createGateway } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** RFC 9745 and RFC 8288: since when this endpoint is deprecated, and what takes its place. */

@@ -1,6 +1,6 @@
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway, type Handler } from "../_gateway/http.ts";
-import { readCaller, readLabels } from "../_gateway/labels.ts";
+import { createGateway, type Handler } from "../_gateway/http/router.ts";
+import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 
 /** `GET /v1/key`: what this credential is, its limits, what it has spent and what is left. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {

@@ -1,7 +1,7 @@
-import { GatewayError } from "../_gateway/errors.ts";
+import { GatewayError } from "../_gateway/http/errors.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway, type Handler } from "../_gateway/http.ts";
-import { readCaller, readLabels } from "../_gateway/labels.ts";
+import { createGateway, type Handler } from "../_gateway/http/router.ts";
+import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 
 /** What the catalogue can have for an id at all: no text beyond reaches the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;

@@ -1,6 +1,6 @@
-import { bodyLimits } from "../_gateway/body.ts";
+import { bodyLimits } from "../_gateway/http/body.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http.ts";
+import { createGateway } from "../_gateway/http/router.ts";
 import { readCost, readCosts, storeCost, storeCosts } from "../_gateway/imports/costs.ts";
 import { serveImport } from "../_gateway/imports/serve-import.ts";
 

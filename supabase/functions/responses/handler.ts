@@ -1,5 +1,5 @@
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http.ts";
+import { createGateway } from "../_gateway/http/router.ts";
 import { responsesSurface } from "../_gateway/responses/surface.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 

@@ -1,9 +1,9 @@
 import type { z } from "zod";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway, type Handler } from "../_gateway/http.ts";
-import { readCaller, readLabels } from "../_gateway/labels.ts";
-import { readOrAuthenticate } from "../_gateway/read-or-authenticate.ts";
-import { refuseBody } from "../_gateway/refused-body.ts";
+import { createGateway, type Handler } from "../_gateway/http/router.ts";
+import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
+import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
+import { refuseBody } from "../_gateway/http/refused-body.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 
 /** `GET /v1/usage`: what the calling app used, by day, model, feature and execution mode. */

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createBodyReader } from "../../../../supabase/functions/_gateway/body.ts";
+import { createBodyReader } from "../../../../supabase/functions/_gateway/http/body.ts";
 import type { FunctionHandler } from "./deno-api.ts";
 import { createListener } from "./listener.ts";
 

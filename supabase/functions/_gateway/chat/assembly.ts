@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { StreamedAnswer } from "../stream-reader.ts";
+import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { saidInChat } from "./said.ts";
 
 const text = z.string().nullish().catch(undefined);

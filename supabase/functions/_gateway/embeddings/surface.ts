@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { answerCall } from "../answer-call.ts";
-import { bodyLimits } from "../body.ts";
-import { refuseBody } from "../refused-body.ts";
+import { answerCall } from "../answers/answer-call.ts";
+import { bodyLimits } from "../http/body.ts";
+import { refuseBody } from "../http/refused-body.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
-import { readCompletionUsage } from "../usage.ts";
+import { readCompletionUsage } from "../runs/usage.ts";
 
 const maxInputs = 2_048;
 /** What the reservation takes for one token. */

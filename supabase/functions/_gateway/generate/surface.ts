@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { askProvider, endWhole, readAnswer, settleFailure, wholeResponse } from "../answer-call.ts";
-import { bodyLimits } from "../body.ts";
+import { askProvider, endWhole, readAnswer, settleFailure, wholeResponse } from "../answers/answer-call.ts";
+import { bodyLimits } from "../http/body.ts";
 import { chatFormat } from "../chat/answer.ts";
 import { type Chat, chatProviderRequest } from "../chat/request.ts";
-import { platformHeaders } from "../platform-headers.ts";
-import { refuseBody } from "../refused-body.ts";
+import { platformHeaders } from "../answers/platform-headers.ts";
+import { refuseBody } from "../http/refused-body.ts";
 import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";
 

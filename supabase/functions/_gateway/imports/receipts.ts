@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { errorSchema } from "../error-schema.ts";
+import { errorSchema } from "../http/error-schema.ts";
 
 /** What imports answer. */
 export const costReceipt = z.object({

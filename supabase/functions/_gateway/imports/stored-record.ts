@@ -1,5 +1,5 @@
 import type { StoredRecord } from "../database.ts";
-import { GatewayError, isErrorCode } from "../errors.ts";
+import { GatewayError, isErrorCode } from "../http/errors.ts";
 
 /** What became of a record. @throws GatewayError where the database refused it */
 export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredRecord["outcome"]> {

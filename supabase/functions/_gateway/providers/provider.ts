@@ -1,7 +1,7 @@
 import type { RunRoute } from "../database.ts";
 import type { Provider } from "../environment.ts";
-import { type ErrorCode, GatewayError } from "../errors.ts";
-import type { CallUse, OpenRun } from "../run.ts";
+import { type ErrorCode, GatewayError } from "../http/errors.ts";
+import type { CallUse, OpenRun } from "../runs/run.ts";
 import { startTimeLimit } from "../time-limit.ts";
 import { post } from "./exchange.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { createStreamReader, type Reading, type StreamReader } from "../stream-reader.ts";
-import { readResponseUsage, type UsageBound } from "../usage.ts";
+import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import { readResponseUsage, type UsageBound } from "../runs/usage.ts";
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({

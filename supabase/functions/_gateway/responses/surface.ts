@@ -1,5 +1,5 @@
-import { answerCall } from "../answer-call.ts";
-import { bodyLimits } from "../body.ts";
+import { answerCall } from "../answers/answer-call.ts";
+import { bodyLimits } from "../http/body.ts";
 import type { Surface } from "../surface.ts";
 import { answerWithTools } from "../tools/tool-loop.ts";
 import { responsesFormat } from "./answer.ts";

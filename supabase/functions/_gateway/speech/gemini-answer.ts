@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import type { CallUse } from "../run.ts";
-import { guessTokens, readGeminiUsage, type UsageBound } from "../usage.ts";
+import type { CallUse } from "../runs/run.ts";
+import { guessTokens, readGeminiUsage, type UsageBound } from "../runs/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
 /** 24 kHz, mono, 16 bits: what speech is here. */

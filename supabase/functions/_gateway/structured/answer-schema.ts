@@ -1,4 +1,4 @@
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../http/errors.ts";
 import { UnsupportedSchema } from "./check.ts";
 import { compileSchema } from "./json-schema.ts";
 

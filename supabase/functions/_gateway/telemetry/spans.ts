@@ -1,4 +1,4 @@
-import { hex } from "../credentials.ts";
+import { hex } from "../admission/credentials.ts";
 import type { EndedRun, TracedStep } from "./ended-run.ts";
 
 type Value = string | number | boolean | undefined;

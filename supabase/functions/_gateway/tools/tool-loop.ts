@@ -7,16 +7,16 @@ import {
   settleFailure,
   streamedResponse,
   wholeResponse,
-} from "../answer-call.ts";
+} from "../answers/answer-call.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { ClientLeft } from "../providers/provider.ts";
-import { relayStream, type StreamStep } from "../relay.ts";
-import type { CallUse } from "../run.ts";
-import type { StreamReader } from "../stream-reader.ts";
+import { relayStream, type StreamStep } from "../answers/relay.ts";
+import type { CallUse } from "../runs/run.ts";
+import type { StreamReader } from "../answers/stream-reader.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
-import { boundUsage, guessInputTokens, ImplausibleUsage, type UsageBound } from "../usage.ts";
-import { withPlatform } from "../whole-answer.ts";
+import { boundUsage, guessInputTokens, ImplausibleUsage, type UsageBound } from "../runs/usage.ts";
+import { withPlatform } from "../answers/whole-answer.ts";
 import { runTool } from "./server-tools.ts";
 import type { ServerTools } from "./tool-request.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../http/errors.ts";
 import { isServerTool, type ServerToolName } from "./server-tools.ts";
 
 const maxSteps = z.number().int().min(1).max(8);

@@ -1,5 +1,5 @@
-import type { Run } from "./database.ts";
-import type { Gateway } from "./gateway.ts";
+import type { Run } from "../database.ts";
+import type { Gateway } from "../gateway.ts";
 
 /** A call of a server tool: what the model sent, and what it was told. */
 export type ToolUse = { name: string; arguments: string; result: string };

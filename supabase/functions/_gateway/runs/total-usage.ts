@@ -1,4 +1,4 @@
-import type { TokenCounts } from "../_shared/money.ts";
+import type { TokenCounts } from "../../_shared/money.ts";
 
 /** What a surface calls the counts of its usage. */
 type UsageNames = { input: string; output: string };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Run } from "./database.ts";
+import type { Run } from "../database.ts";
 import { createOpenRuns } from "./open-runs.ts";
 
 beforeEach(() => {

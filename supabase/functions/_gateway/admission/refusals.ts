@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { GatewayError, isErrorCode } from "./errors.ts";
+import { GatewayError, isErrorCode } from "../http/errors.ts";
 
 /** What is left of the limits of a minute, as the database tells it. */
 export const rateLimits = z.object({

@@ -1,10 +1,10 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { createChatReader } from "./chat/events.ts";
-import { callProvider } from "./providers/provider.ts";
+import { createChatReader } from "../chat/events.ts";
+import { callProvider } from "../providers/provider.ts";
 import { relayStream } from "./relay.ts";
-import type { OpenRun, RunEnd } from "./run.ts";
+import type { OpenRun, RunEnd } from "../runs/run.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {

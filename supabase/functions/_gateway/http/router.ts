@@ -1,6 +1,6 @@
-import { isLabel, newRequestId } from "../_shared/labels.ts";
+import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import { errorBody, GatewayError } from "./errors.ts";
-import type { Gateway } from "./gateway.ts";
+import type { Gateway } from "../gateway.ts";
 
 /** A call on its way: the request, its id, its URL's path, and what the path's pattern captured. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };

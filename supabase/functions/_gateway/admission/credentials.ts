@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { type AiCredentialKind, aiCredentialKind } from "../_shared/ai-key.ts";
-import type { Claims, ClaimsVerifier } from "../_shared/claims.ts";
-import { GatewayError } from "./errors.ts";
+import { type AiCredentialKind, aiCredentialKind } from "../../_shared/ai-key.ts";
+import type { Claims, ClaimsVerifier } from "../../_shared/claims.ts";
+import { GatewayError } from "../http/errors.ts";
 
 /**
  * What the database is told of a credential: where it comes from and the SHA-256 of its text, in hex; or, of a person's

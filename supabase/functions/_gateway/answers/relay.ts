@@ -1,6 +1,6 @@
-import { errorBody, GatewayError } from "./errors.ts";
-import { ClientLeft, type ProviderAnswer, ProviderFailure } from "./providers/provider.ts";
-import type { CallUse, OpenRun, RunEnd } from "./run.ts";
+import { errorBody, GatewayError } from "../http/errors.ts";
+import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import type { CallUse, OpenRun, RunEnd } from "../runs/run.ts";
 import type { StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();

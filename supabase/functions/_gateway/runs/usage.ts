@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { TokenCounts } from "../_shared/money.ts";
+import type { TokenCounts } from "../../_shared/money.ts";
 
 /** What a request can use at the very most, and whom to tell that a provider stated more. */
 export type UsageBound = { inputTokens: number; outputTokens: number; exceeded: () => void };

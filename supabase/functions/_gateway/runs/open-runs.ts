@@ -1,5 +1,5 @@
-import { createBag } from "../_shared/bag.ts";
-import type { Run } from "./database.ts";
+import { createBag } from "../../_shared/bag.ts";
+import type { Run } from "../database.ts";
 
 /** Counts of a run so far, as `ai.touch_runs` takes them. */
 export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };

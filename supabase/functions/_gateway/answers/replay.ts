@@ -1,4 +1,4 @@
-import type { Asked, Surface } from "./surface.ts";
+import type { Asked, Surface } from "../surface.ts";
 
 /**
  * Answers a call as the earlier one with its idempotency key was answered: the JSON as it was kept, or a

@@ -2,9 +2,8 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { parseEnv } from "../env.server.ts";
+import { upkeepTask } from "../schedule/upkeep.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
-import { sweepDevices } from "./sweep-devices.ts";
 
 const { base, supabase } = readStack();
 const api = "/api/v1/auth/accounts";
@@ -386,17 +385,12 @@ test("the schedule ends what lay idle, with our server's key and no other", asyn
     "update private.account_vault_entries set last_active_at = now() - interval '31 days' where user_id = $1",
     [ada.id],
   );
-  const env = (SUPABASE_SECRET_KEY: string) =>
-    parseEnv({
-      NODE_ENV: "test",
-      BASE_URL: base,
-      SUPABASE_URL: supabase.url,
-      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-      SUPABASE_SECRET_KEY,
-    });
-  const within = AbortSignal.timeout(10_000);
-  await expect(sweepDevices(env(supabase.publishableKey)).run(within)).rejects.toThrow(/permission denied/);
-  await sweepDevices(env(supabase.secretKey)).run(within);
+  const sweep = (SUPABASE_SECRET_KEY: string) =>
+    upkeepTask({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY }, "sweep-account-devices").run(
+      AbortSignal.timeout(10_000),
+    );
+  await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
+  await sweep(supabase.secretKey);
   expect(await sessionsOf(ada)).toEqual([]);
   expect(await sessionsOf(bob)).toHaveLength(1);
   expect((await list(browser)).accounts.map(({ id, requiresReauth }) => [id, requiresReauth])).toEqual([

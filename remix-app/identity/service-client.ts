@@ -24,8 +24,11 @@ export function serviceData(env: Env): Pick<SupabaseClient, "schema"> {
  * The Data API as our server itself: the secret key, which passes row-level security by. For `.schema("private")` and
  * its functions. Whoever calls has verified the user; nothing that a visitor sent may name one.
  */
-export function createServiceClient(env: Env, { timeoutMs = dataTimeoutMs } = {}): SupabaseClient {
-  return createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
+export function createServiceClient(
+  { SUPABASE_URL, SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">,
+  { timeoutMs = dataTimeoutMs } = {},
+): SupabaseClient {
+  return createClient(SUPABASE_URL, SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
     global: { fetch: fetchWithin(timeoutMs) },
   });

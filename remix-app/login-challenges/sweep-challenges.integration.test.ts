@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { createPerson, deletePerson, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import type { Env } from "../env.server.ts";
-import { sweepChallenges } from "./sweep-challenges.ts";
+import { upkeepTask } from "../schedule/upkeep.ts";
 
 const { supabase } = readStack();
-const sweep = (key: string) =>
-  sweepChallenges({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: key } as Env).run(AbortSignal.timeout(5_000));
+const sweep = (SUPABASE_SECRET_KEY: string) =>
+  upkeepTask({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY }, "sweep-login-challenges").run(
+    AbortSignal.timeout(5_000),
+  );
 
 test("challenges that ended more than an hour ago are forgotten on the schedule, and later ones kept", async () => {
   const person = await createPerson();

@@ -2,10 +2,9 @@ import { expect, test } from "vitest";
 import { createApp, createPerson, mint, service } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openPool } from "../../supabase/tests/ai-fixtures.ts";
-import { parseEnv } from "../env.server.ts";
-import { sweepAppCredentials } from "./sweep-app-credentials.ts";
+import { upkeepTask } from "../schedule/upkeep.ts";
 
-const { base, supabase } = readStack();
+const { supabase } = readStack();
 
 test("a token is cleared away a day after its end, and one that ended later stays", async () => {
   const { db, close } = openPool(1);
@@ -20,15 +19,8 @@ test("a token is cleared away a day after its end, and one that ended later stay
        where t.id = (select id from private.cross_app_tokens where user_id = $1 limit 1)`,
       [person.id],
     );
-    const task = sweepAppCredentials(
-      parseEnv({
-        NODE_ENV: "test",
-        BASE_URL: base,
-        SUPABASE_URL: supabase.url,
-        SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-        SUPABASE_SECRET_KEY: supabase.secretKey,
-      }),
-    );
+    const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey };
+    const task = upkeepTask(env, "sweep-app-credentials");
     await expect
       .poll(
         async () => {

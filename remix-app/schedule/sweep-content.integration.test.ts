@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { begin, chatCall, createTenant, openPool } from "../../supabase/tests/ai-fixtures.ts";
-import type { Env } from "../env.server.ts";
-import { sweepContent } from "./sweep-content.ts";
+import { upkeepTask } from "./upkeep.ts";
 
 const { supabase } = readStack();
 
@@ -17,10 +16,10 @@ test("what was said is gone once its days are over, though nobody calls", async 
     await db.query("select ai.keep_content($1)", [JSON.stringify({ id, created_at, prompt: "{}" })]);
     await db.query("update ai.run_content set run_created_at = now() - interval '31 days' where run_id = $1", [id]);
 
-    const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey } as Env;
+    const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey };
     const kept = async () => {
       // The stack's own server may be sweeping at this moment: then this one finds nothing to do.
-      await sweepContent(env).run(AbortSignal.timeout(5_000));
+      await upkeepTask(env, "sweep-content").run(AbortSignal.timeout(5_000));
       return (await db.query("select from ai.run_content where run_id = $1", [id])).length;
     };
     await expect.poll(kept, { timeout: 10_000 }).toBe(0);

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { begin, books, chatCall, createTenant, openPool, runRow } from "../../supabase/tests/ai-fixtures.ts";
-import { sweepRuns } from "./sweep-runs.ts";
+import { upkeepTask } from "./upkeep.ts";
 
 const { supabase } = readStack();
+const sweep = (SUPABASE_SECRET_KEY: string) =>
+  upkeepTask({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY }, "sweep-runs").run(AbortSignal.timeout(5_000));
 
 test("a run that its function left behind is closed, and its reservation given back, though nobody calls", async () => {
   const { db, close } = openPool(1);
@@ -16,7 +18,7 @@ test("a run that its function left behind is closed, and its reservation given b
     await expect
       .poll(
         async () => {
-          await sweepRuns({ supabaseUrl: supabase.url, secretKey: supabase.secretKey }).run(AbortSignal.timeout(5_000));
+          await sweep(supabase.secretKey);
           return (await runRow(db, run)).status;
         },
         { timeout: 10_000 },
@@ -30,6 +32,5 @@ test("a run that its function left behind is closed, and its reservation given b
 });
 
 test("a key that may not is an error that says so", async () => {
-  const task = sweepRuns({ supabaseUrl: supabase.url, secretKey: supabase.publishableKey });
-  await expect(task.run(AbortSignal.timeout(5_000))).rejects.toThrow(/permission denied/);
+  await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
 });

@@ -1,0 +1,63 @@
+import type { Env } from "../env.server.ts";
+import { createServiceClient } from "../identity/service-client.ts";
+import type { ScheduledTask } from "./schedule.ts";
+
+type DatabaseFunction = { schema: "private" | "ai"; name: string; args?: object; intervalMs: number };
+
+const second = 1_000;
+const minute = 60 * second;
+const hour = 60 * minute;
+
+/** Above what the Data API lets a statement take, and below the shortest interval. */
+const timeoutMs = 10 * second;
+
+/**
+ * What keeps the database tidy, as often as pg_cron does it where that is present. One does it at a time: where another
+ * server or pg_cron is at it, the database answers at once that there is nothing to do.
+ */
+const functions = {
+  /** Removes attempts and blocks that have passed. */
+  "clear-attempts": { schema: "private", name: "clear_expired_attempts", intervalMs: 5 * minute },
+  /** Closes the gateway's abandoned runs, which have said nothing for 45 s, even while nobody calls it. */
+  "sweep-runs": { schema: "ai", name: "sweep_runs", intervalMs: 15 * second },
+  /** Deletes what was said in runs once the days that a workspace keeps it are over. */
+  "sweep-content": { schema: "ai", name: "sweep_content", intervalMs: minute },
+  /** Clears away the gateway's expired idempotency keys and the minutes of subjects that call no more. */
+  "forget-expired-gateway-state": { schema: "ai", name: "forget_expired", intervalMs: 5 * minute },
+  /** Clears away what apps held, a day after its end; pg_cron has no job for it. */
+  "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
+  /** Forgets visits to providers that are over, and takes off identities whose link nobody came back to finish. */
+  "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minute },
+  /** Forgets challenges that are over, and approvals that are no longer valid. */
+  "sweep-login-challenges": { schema: "private", name: "sweep_login_challenges", intervalMs: 10 * minute },
+  /**
+   * Sums the runs of days that are over. The usage report is right without it, and slower. Some days at once, so that
+   * each call is short.
+   */
+  "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: minute },
+  /** Ends sessions that lie idle in browsers' vaults, and forgets what nobody came back to. */
+  "sweep-account-devices": { schema: "private", name: "sweep_account_devices", intervalMs: hour },
+  /** Removes what recovery mails and minted sessions leave behind. */
+  "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hour },
+} as const satisfies Record<string, DatabaseFunction>;
+
+type UpkeepName = keyof typeof functions;
+
+/** All upkeep that is one function of the database each. */
+export function upkeep(env: Env): ScheduledTask[] {
+  return (Object.keys(functions) as UpkeepName[]).map((name) => upkeepTask(env, name));
+}
+
+/** One piece of {@link upkeep}. */
+export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">, name: UpkeepName): ScheduledTask {
+  const { schema, name: functionName, args, intervalMs }: DatabaseFunction = functions[name];
+  const database = createServiceClient(env, { timeoutMs }).schema(schema);
+  return {
+    name,
+    intervalMs,
+    async run(signal) {
+      const { error } = await database.rpc(functionName, args).abortSignal(signal);
+      if (error) throw new Error(`${error.code} ${error.message}`);
+    },
+  };
+}

@@ -7,14 +7,22 @@ export class JsonNumber {
   }
 }
 
-/** A reviver with the source text of primitives (ECMAScript, JSON.parse source text access), which the compiler's library does not know yet. */
-type Reviver = (this: unknown, key: string, value: unknown, context: { source: string }) => unknown;
-const parse = JSON.parse as (text: string, reviver: Reviver) => unknown;
+/**
+ * `JSON.parse` as it is by now: a reviver sees the source text of primitives (ECMAScript, JSON.parse source text access),
+ * which the compiler's library does not know yet.
+ */
+const parse = JSON.parse as (
+  text: string,
+  reviver: (key: string, value: unknown, context: { source: string }) => unknown,
+) => unknown;
 
 /**
- * Parses JSON in which every number is a {@link JsonNumber}: amounts never pass through a float.
+ * Parses JSON in which numbers are a {@link JsonNumber}: amounts never pass through a float.
+ * @param isExact says which are, by the name of their member; all, where it is left out
  * @throws SyntaxError
  */
-export function parseExactJson(text: string): unknown {
-  return parse(text, (_, value, { source }) => (typeof value === "number" ? new JsonNumber(source) : value));
+export function parseExactJson(text: string, isExact: (name: string) => boolean = () => true): unknown {
+  return parse(text, (name, value, { source }) =>
+    typeof value === "number" && isExact(name) ? new JsonNumber(source) : value,
+  );
 }

@@ -11,8 +11,8 @@ import { waitInWords } from "./wait-in-words.ts";
 /**
  * What is tried; the numbers for each are in `private.attempt_limits()` (20261001110000_attempt_limits.sql).
  * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
- * `mail`: resend, reset, magic link. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a signed-in user's changes that hash
- * a password or send a mail.
+ * `mail`: resend, reset, invitation. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a
+ * signed-in user's changes that hash a password or send a mail.
  */
 export type AttemptAction = "password" | "code" | "mail" | "sign_up" | "passkey" | "oauth" | "credential";
 

@@ -135,7 +135,7 @@ as $$
     -- At the identity backend itself, past our routes. Only failures count.
     ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),
-    -- The backend ends all of the user's sessions when this is empty: only under attack (design, Sessions).
+    -- The backend ends all of the user's sessions when this is empty: only under attack (docs/abuse.md).
     ('direct_code', 'account', 10, interval '15 minutes', 'refuse'),
 
     -- Failures of any kind, and attempts that came in spite of a refusal: then the address is blocked.

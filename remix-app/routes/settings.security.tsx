@@ -50,7 +50,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   };
 }
 
-/** The order is hardening's: what signs in first, then what watches, then what ends the account. */
+/** What signs in comes first, then what watches, then what ends the account. */
 export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
   const { user, notice, authenticators } = page;

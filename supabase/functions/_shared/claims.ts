@@ -41,13 +41,14 @@ export type ClaimsResult = { status: "valid"; claims: Claims } | { status: "refu
 export interface ClaimsVerifierOptions {
   /** The Supabase project's URL, without a slash at the end. */
   supabaseUrl: string;
-  /** Headers that a call for one visitor takes, without Authorization. */
+  /** How the identity backend is asked for a user. */
   fetch?: typeof globalThis.fetch;
+  /** Milliseconds since 1970. */
   now?: () => number;
 }
 
 export interface VerifyOptions {
-  /** Headers for the call to the identity backend, should one be needed. */
+  /** Headers for a call to the identity backend on this visitor's behalf, should one be needed; not Authorization. */
   identityHeaders: Record<string, string>;
 }
 

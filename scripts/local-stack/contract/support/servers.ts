@@ -29,7 +29,7 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** The settings that the suite expects of a server under test, in identity-contract terms: GoTrue's own variables. */
+/** The settings that the suite expects of a server under test, by Supabase Auth's own variables. */
 function baseEnvironment(surroundings: Surroundings, port: number) {
   const { authDbUrl, smtpPort, jwtSecret, jwtKeys, providerUrl, internet } = surroundings;
   const url = `http://127.0.0.1:${port}`;

@@ -1,5 +1,5 @@
 -- One rule says whether a session has proved enough: row-level security asks it of every table here, the web server
--- and the gateway ask the same function, and supabase/functions/_shared/mfa-policy-vectors.json holds all to it.
+-- and the gateway ask the same function. supabase/tests/required-mfa-vectors.json holds it to its words.
 -- The policy itself is platform_required_mfa in auth.users.raw_app_meta_data:
 --   { version: 1, required, boundary, primaryBoundary, recovery: "none" | "in_progress", generation }
 -- with boundaries in whole seconds. It is read from the row, never from a token, which may be older than the policy.

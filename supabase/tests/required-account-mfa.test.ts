@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect } from "vitest";
-import { requiredMfaState, satisfiesRequiredMfa } from "../functions/_shared/mfa-policy.ts";
-import vectors from "../functions/_shared/mfa-policy-vectors.json" with { type: "json" };
+import { requiredMfaState, satisfiesRequiredMfa } from "./required-mfa-oracle.ts";
+import vectors from "./required-mfa-vectors.json" with { type: "json" };
 import {
   bindApproval,
   type Claims,

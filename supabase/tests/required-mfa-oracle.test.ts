@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type MfaFacts, readRequiredMfaPolicy, requiredMfaState, satisfiesRequiredMfa } from "./mfa-policy.ts";
-import file from "./mfa-policy-vectors.json" with { type: "json" };
+import { type MfaFacts, readRequiredMfaPolicy, requiredMfaState, satisfiesRequiredMfa } from "./required-mfa-oracle.ts";
+import file from "./required-mfa-vectors.json" with { type: "json" };
 
 type Vector = Omit<MfaFacts, "appMetadata" | "currentSecond"> & {
   name: string;

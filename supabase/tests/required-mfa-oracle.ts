@@ -1,7 +1,9 @@
 /**
- * The required-MFA rule (docs/required-mfa.md) as the database decides it in 20260923120000_required_mfa_rule.sql.
- * mfa-policy-vectors.json drives both; where somebody is let in, the database's word counts.
+ * The required-MFA rule (docs/required-mfa.md) written a second time, from its words: nobody is let in by it, and the one
+ * that decides (20260923120000_required_mfa_rule.sql) has to agree with it. required-mfa-vectors.json drives both.
  */
+
+/** `platform_required_mfa`, where it is well-formed. */
 export interface RequiredMfaPolicy {
   version: 1;
   required: boolean;
@@ -17,6 +19,7 @@ export interface RequiredMfaPolicy {
 /** The last two close the account whatever a session can show. */
 export type RequiredMfaState = "optional" | "required" | "recovery_in_progress" | "malformed";
 
+/** What the rule judges by. Times are whole seconds since 1970. */
 export interface MfaFacts {
   appMetadata: unknown;
   claims: { aal?: unknown; amr?: unknown };

@@ -37,6 +37,21 @@ comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
   'with none; an invoice counts in the month that its days begin in (ai.invoice_days).';
 revoke execute on function ai.reconciled_costs(uuid, timestamptz, timestamptz) from public, anon, authenticated;
 
+create function ai.reconciled_window(
+  given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text
+)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- Twelve months may be those of a leap year.
+  select w.window_from, w.window_to, w.fault from ai.usage_window(given_from, given_to, 365, 366) w
+$$;
+comment on function ai.reconciled_window(timestamptz, timestamptz) is
+  'ai.usage_window of what is compared: by default the last 365 days.';
+revoke execute on function ai.reconciled_window(timestamptz, timestamptz) from public, anon, authenticated;
+
 create function ai.reconciliation_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
 ) returns jsonb
@@ -46,8 +61,7 @@ create function ai.reconciliation_page(
   set search_path = ''
 as $$
 declare
-  -- Twelve months may be those of a leap year.
-  asked record := ai.usage_window(given_from, given_to, 365, 366);
+  asked record := ai.reconciled_window(given_from, given_to);
   visible boolean := ai.cost_visible(workspace);
 begin
   if asked.fault is not null then
@@ -153,7 +167,7 @@ create function ai.cost_comparison_page(
   set search_path = ''
 as $$
 declare
-  asked record := ai.usage_window(given_from, given_to, 365, 366);
+  asked record := ai.reconciled_window(given_from, given_to);
   visible boolean := ai.cost_visible(workspace);
 begin
   if asked.fault is not null then

@@ -1,7 +1,7 @@
 import type { Call } from "./http/router.ts";
 import type { OpenRun } from "./runs/run.ts";
-import type { Asked, Surface } from "./surface.ts";
 import type { UsageBound } from "./runs/usage.ts";
+import type { Asked, Surface } from "./surface.ts";
 
 /** A call that was admitted: what it asks, and its run. */
 export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" | "requestId"> & {

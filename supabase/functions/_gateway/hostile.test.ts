@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { StreamReader } from "./answers/stream-reader.ts";
 import { createAssembly } from "./chat/assembly.ts";
 import { createChatReader } from "./chat/events.ts";
 import { readChat } from "./chat/request.ts";
@@ -8,7 +9,6 @@ import { GatewayError } from "./http/errors.ts";
 import { createResponsesReader } from "./responses/events.ts";
 import { readResponses } from "./responses/request.ts";
 import { createStepReader as createResponseStep } from "./responses/tool-events.ts";
-import type { StreamReader } from "./answers/stream-reader.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

@@ -3,11 +3,19 @@ import { labelPattern } from "../_shared/labels.ts";
 import type { Operation } from "../_shared/operation.ts";
 import { providerCost, providerCostBatch, providerInvoice } from "../_shared/provider-records.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
-import { chatAnswer, credential, embeddingsAnswer, model, modelList, responsesAnswer, usageReport } from "./answer-schemas.ts";
+import {
+  chatAnswer,
+  credential,
+  embeddingsAnswer,
+  model,
+  modelList,
+  responsesAnswer,
+  usageReport,
+} from "./answer-schemas.ts";
 import { chatSchema } from "./chat/schema.ts";
 import { embeddingsSchema } from "./embeddings/surface.ts";
-import type { ErrorCode } from "./http/errors.ts";
 import { generated, generateSchema } from "./generate/surface.ts";
+import type { ErrorCode } from "./http/errors.ts";
 import { costReceipt, costReceipts, invoiceReceipt } from "./imports/receipts.ts";
 import { responsesSchema } from "./responses/schema.ts";
 import { speechSchema } from "./speech/request.ts";

@@ -1,15 +1,15 @@
-import { type Body, parseJson } from "./http/body.ts";
 import { hex } from "./admission/credentials.ts";
-import type { Caller } from "./database.ts";
-import type { Gateway } from "./gateway.ts";
-import type { Call, Handler } from "./http/router.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
 import { readOrAuthenticate } from "./admission/read-or-authenticate.ts";
 import { rateLimitHeaders } from "./admission/refusals.ts";
 import { replayAnswer } from "./answers/replay.ts";
+import type { Caller } from "./database.ts";
+import type { Gateway } from "./gateway.ts";
+import { type Body, parseJson } from "./http/body.ts";
+import type { Call, Handler } from "./http/router.ts";
 import { openRun } from "./runs/run.ts";
-import type { Asked, Surface } from "./surface.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "./runs/usage.ts";
+import type { Asked, Surface } from "./surface.ts";
 
 /**
  * Serves a surface: credential's syntax, body, schema, admission with its reservation, provider,

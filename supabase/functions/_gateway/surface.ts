@@ -1,12 +1,12 @@
 import type { TokenCounts } from "../_shared/money.ts";
+import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
-import type { StreamReader } from "./answers/stream-reader.ts";
-import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 import type { UsageBound } from "./runs/usage.ts";
+import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 
 /** What every call asks, as far as admission and metering need to know. */
 export type Asked = {

@@ -1,11 +1,11 @@
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 import { speechSurface } from "../_gateway/speech/surface.ts";
 
 /** `/v1/audio/*`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway(
+  return createRouter(
     [{ path: /^\/audio\/speech$/, method: "POST", handle: serveSurface(gateway, speechSurface) }],
     gateway,
   );

@@ -1,11 +1,11 @@
 import { chatSurface } from "../_gateway/chat/surface.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** `/v1/chat/*`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway(
+  return createRouter(
     [{ path: /^\/chat\/completions$/, method: "POST", handle: serveSurface(gateway, chatSurface) }],
     gateway,
   );

@@ -1,11 +1,11 @@
 import { embeddingsSurface } from "../_gateway/embeddings/surface.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** `/v1/embeddings`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway(
+  return createRouter(
     [{ path: /^\/embeddings$/, method: "POST", handle: serveSurface(gateway, embeddingsSurface) }],
     gateway,
   );

@@ -1,6 +1,6 @@
 import type { Gateway } from "../_gateway/gateway.ts";
 import { generateSurface } from "../_gateway/generate/surface.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** RFC 9745 and RFC 8288: since when this endpoint is deprecated, and what takes its place. */
@@ -11,7 +11,7 @@ const deprecation = {
 
 /** `/api/ai/generate`, as the gateway in front maps it. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  const serve = createGateway(
+  const serve = createRouter(
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],
     gateway,
   );

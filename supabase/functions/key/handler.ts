@@ -1,10 +1,10 @@
-import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway, type Handler } from "../_gateway/http/router.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
+import type { Gateway } from "../_gateway/gateway.ts";
+import { createRouter, type Handler } from "../_gateway/http/router.ts";
 
 /** `GET /v1/key`: what this credential is, its limits, what it has spent and what is left. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway);
+  return createRouter([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway);
 }
 
 function describeCredential(gateway: Gateway): Handler {

@@ -1,14 +1,14 @@
-import { GatewayError } from "../_gateway/http/errors.ts";
-import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway, type Handler } from "../_gateway/http/router.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
+import type { Gateway } from "../_gateway/gateway.ts";
+import { GatewayError } from "../_gateway/http/errors.ts";
+import { createRouter, type Handler } from "../_gateway/http/router.ts";
 
 /** What the catalogue can have for an id at all: no text beyond reaches the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
 
 /** `/v1/models` and `/v1/models/{id}`: what the credential may use at this moment. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway(
+  return createRouter(
     [
       { path: /^\/models$/, method: "GET", handle: listModels(gateway) },
       { path: /^\/models\/(?<model>.+)$/, method: "GET", handle: listModels(gateway) },

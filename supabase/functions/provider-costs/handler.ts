@@ -1,6 +1,6 @@
-import { bodyLimits } from "../_gateway/http/body.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { bodyLimits } from "../_gateway/http/body.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { readCost, readCosts, storeCost, storeCosts } from "../_gateway/imports/costs.ts";
 import { serveImport } from "../_gateway/imports/serve-import.ts";
 
@@ -17,7 +17,7 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
     read: readCosts,
     store: ({ caller, imported, requestId }) => storeCosts(database, { caller, records: imported, requestId }),
   });
-  return createGateway(
+  return createRouter(
     [
       { path: /^\/provider-costs$/, method: "POST", handle: one },
       { path: /^\/provider-costs\/batch$/, method: "POST", handle: batch },

@@ -1,6 +1,6 @@
-import { bodyLimits } from "../_gateway/http/body.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { bodyLimits } from "../_gateway/http/body.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { readInvoice, storeInvoice } from "../_gateway/imports/invoices.ts";
 import { serveImport } from "../_gateway/imports/serve-import.ts";
 
@@ -11,5 +11,5 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
     read: readInvoice,
     store: ({ caller, imported }) => storeInvoice(gateway.database, { caller, invoice: imported }),
   });
-  return createGateway([{ path: /^\/provider-invoices$/, method: "POST", handle }], gateway);
+  return createRouter([{ path: /^\/provider-invoices$/, method: "POST", handle }], gateway);
 }

@@ -1,11 +1,11 @@
 import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway } from "../_gateway/http/router.ts";
+import { createRouter } from "../_gateway/http/router.ts";
 import { responsesSurface } from "../_gateway/responses/surface.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** `/v1/responses`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway(
+  return createRouter(
     [{ path: /^\/responses$/, method: "POST", handle: serveSurface(gateway, responsesSurface) }],
     gateway,
   );

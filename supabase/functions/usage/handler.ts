@@ -1,14 +1,14 @@
 import type { z } from "zod";
-import type { Gateway } from "../_gateway/gateway.ts";
-import { createGateway, type Handler } from "../_gateway/http/router.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
+import type { Gateway } from "../_gateway/gateway.ts";
 import { refuseBody } from "../_gateway/http/refused-body.ts";
+import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 
 /** `GET /v1/usage`: what the calling app used, by day, model, feature and execution mode. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
-  return createGateway([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway);
+  return createRouter([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway);
 }
 
 function reportUsage(gateway: Gateway): Handler {

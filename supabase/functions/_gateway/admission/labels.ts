@@ -1,7 +1,7 @@
 import { isLabel } from "../../_shared/labels.ts";
 import type { Caller } from "../database.ts";
-import { GatewayError } from "../http/errors.ts";
 import type { Gateway } from "../gateway.ts";
+import { GatewayError } from "../http/errors.ts";
 
 /** What a call's headers say about it, checked. None of it says who calls. */
 export type CallLabels = { operation?: string; entityId?: string; idempotencyKey?: string };

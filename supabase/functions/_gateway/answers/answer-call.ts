@@ -1,10 +1,10 @@
 import type { AdmittedCall } from "../call.ts";
-import { GatewayError } from "../http/errors.ts";
 import type { Gateway } from "../gateway.ts";
+import { GatewayError } from "../http/errors.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import { relayStream, type StreamStep } from "./relay.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
+import { relayStream, type StreamStep } from "./relay.ts";
 import { type ReadAnswer, readWholeAnswer, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */

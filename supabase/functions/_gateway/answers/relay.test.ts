@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
 import { callProvider } from "../providers/provider.ts";
-import { relayStream } from "./relay.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
+import { relayStream } from "./relay.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {

@@ -1,7 +1,7 @@
 import type { TokenCounts } from "../../_shared/money.ts";
-import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd } from "./sse.ts";
-import type { SaidTexts } from "../structured/answer-schema.ts";
 import { createOutputGuess } from "../runs/usage.ts";
+import type { SaidTexts } from "../structured/answer-schema.ts";
+import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd } from "./sse.ts";
 
 /** What a stream has told so far. */
 export type StreamFacts = {

@@ -1,8 +1,8 @@
 import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run.ts";
+import { guessTokens, type UsageBound } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat } from "../surface.ts";
-import { guessTokens, type UsageBound } from "../runs/usage.ts";
 
 /** No answer that fits the output limit is larger. */
 const maxAnswerBytes = 32 * 1024 * 1024;

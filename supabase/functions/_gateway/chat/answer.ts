@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { AnswerFormat } from "../surface.ts";
 import { readCompletionUsage } from "../runs/usage.ts";
+import type { AnswerFormat } from "../surface.ts";
 import { createAssembly } from "./assembly.ts";
 import { createChatReader } from "./events.ts";
 import type { Chat } from "./request.ts";

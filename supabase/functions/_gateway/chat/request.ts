@@ -1,6 +1,6 @@
 import { GatewayError } from "../http/errors.ts";
-import type { ProviderRequest } from "../providers/provider.ts";
 import { refuseBody } from "../http/refused-body.ts";
+import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
-import type { Step, StepReader, ToolCall } from "../tools/tool-loop.ts";
 import { addUsage, chatUsageNames } from "../runs/total-usage.ts";
 import { readCompletionUsage } from "../runs/usage.ts";
+import type { Step, StepReader, ToolCall } from "../tools/tool-loop.ts";
 import type { createAssembly } from "./assembly.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 import { assistantTurn } from "./message.ts";

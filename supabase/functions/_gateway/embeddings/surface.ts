@@ -2,9 +2,9 @@ import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
 import { refuseBody } from "../http/refused-body.ts";
+import { readCompletionUsage } from "../runs/usage.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
-import { readCompletionUsage } from "../runs/usage.ts";
 
 const maxInputs = 2_048;
 /** What the reservation takes for one token. */

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { askProvider, endWhole, readAnswer, settleFailure, wholeResponse } from "../answers/answer-call.ts";
-import { bodyLimits } from "../http/body.ts";
+import { platformHeaders } from "../answers/platform-headers.ts";
 import { chatFormat } from "../chat/answer.ts";
 import { type Chat, chatProviderRequest } from "../chat/request.ts";
-import { platformHeaders } from "../answers/platform-headers.ts";
+import { bodyLimits } from "../http/body.ts";
 import { refuseBody } from "../http/refused-body.ts";
 import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";

@@ -1,5 +1,5 @@
-import { GatewayError } from "./errors.ts";
 import { startTimeLimit } from "../time-limit.ts";
+import { GatewayError } from "./errors.ts";
 
 /** Bodies may be this large, in bytes. */
 export const bodyLimits = {

@@ -1,6 +1,6 @@
 import { isLabel, newRequestId } from "../../_shared/labels.ts";
-import { errorBody, GatewayError } from "./errors.ts";
 import type { Gateway } from "../gateway.ts";
+import { errorBody, GatewayError } from "./errors.ts";
 
 /** A call on its way: the request, its id, its URL's path, and what the path's pattern captured. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
@@ -15,7 +15,7 @@ const challenge = { "www-authenticate": "Bearer" };
  * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
  * @param gateway is told of defects, which are answered as `internal_error`, and of how each call was answered
  */
-export function createGateway(
+export function createRouter(
   routes: readonly Route[],
   { report, now, telemetry }: Pick<Gateway, "report" | "now" | "telemetry">,
 ): (request: Request) => Promise<Response> {

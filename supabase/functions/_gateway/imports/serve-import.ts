@@ -1,10 +1,10 @@
 import { parseExactJson } from "../../_shared/exact-json.ts";
-import { parseJson } from "../http/body.ts";
-import type { Caller } from "../database.ts";
-import type { Gateway } from "../gateway.ts";
-import type { Handler } from "../http/router.ts";
 import { readCaller, readLabels } from "../admission/labels.ts";
 import { readOrAuthenticate } from "../admission/read-or-authenticate.ts";
+import type { Caller } from "../database.ts";
+import type { Gateway } from "../gateway.ts";
+import { parseJson } from "../http/body.ts";
+import type { Handler } from "../http/router.ts";
 
 /** What an import takes and does with it. */
 type Import<Imported> = {

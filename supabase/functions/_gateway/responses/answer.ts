@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { AnswerFormat } from "../surface.ts";
 import { readResponseUsage } from "../runs/usage.ts";
+import type { AnswerFormat } from "../surface.ts";
 import { createResponsesReader } from "./events.ts";
 import type { Responses } from "./request.ts";
 import { saidInResponse } from "./said.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
-import type { Step } from "../tools/tool-loop.ts";
 import { addUsage, responseUsageNames } from "../runs/total-usage.ts";
 import { readResponseUsage } from "../runs/usage.ts";
+import type { Step } from "../tools/tool-loop.ts";
 import { beginEvents, completion, endEvents, failureEvent, outputTexts } from "./events.ts";
 import { saidInResponse } from "./said.ts";
 

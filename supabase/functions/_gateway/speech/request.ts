@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { ProviderRequest } from "../providers/provider.ts";
 import { refuseBody } from "../http/refused-body.ts";
+import type { ProviderRequest } from "../providers/provider.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { modelName } from "../text-fields.ts";
 

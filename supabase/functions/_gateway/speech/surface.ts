@@ -1,9 +1,9 @@
 import { askProvider, endWhole, settleFailure } from "../answers/answer-call.ts";
-import { bodyLimits } from "../http/body.ts";
-import type { AdmittedCall } from "../call.ts";
-import { GatewayError } from "../http/errors.ts";
-import type { Gateway } from "../gateway.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
+import type { AdmittedCall } from "../call.ts";
+import type { Gateway } from "../gateway.ts";
+import { bodyLimits } from "../http/body.ts";
+import { GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer } from "../providers/provider.ts";
 import type { Surface } from "../surface.ts";
 import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";

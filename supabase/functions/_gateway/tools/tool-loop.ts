@@ -8,15 +8,15 @@ import {
   streamedResponse,
   wholeResponse,
 } from "../answers/answer-call.ts";
+import { relayStream, type StreamStep } from "../answers/relay.ts";
+import type { StreamReader } from "../answers/stream-reader.ts";
+import { withPlatform } from "../answers/whole-answer.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { ClientLeft } from "../providers/provider.ts";
-import { relayStream, type StreamStep } from "../answers/relay.ts";
 import type { CallUse } from "../runs/run.ts";
-import type { StreamReader } from "../answers/stream-reader.ts";
-import type { AnswerFormat, Asked } from "../surface.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage, type UsageBound } from "../runs/usage.ts";
-import { withPlatform } from "../answers/whole-answer.ts";
+import type { AnswerFormat, Asked } from "../surface.ts";
 import { runTool } from "./server-tools.ts";
 import type { ServerTools } from "./tool-request.ts";
 

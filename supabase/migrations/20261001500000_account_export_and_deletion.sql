@@ -201,9 +201,11 @@ as $$
   select jsonb_build_object(
     'id', r.id, 'createdAt', r.created_at, 'workspaceId', r.workspace_id, 'appId', r.app_id, 'model', r.model_id,
     'feature', r.feature, 'requestId', r.request_id, 'status', r.status, 'inputTokens', r.input_tokens,
-    'outputTokens', r.output_tokens, 'billedCredits', r.billed_credits::text, 'costUsd', r.cost_usd::text
+    'outputTokens', r.output_tokens, 'billedCredits', r.billed_credits::text,
+    'costUsd', case when coalesce(p.provider_cost_visible, true) then r.cost_usd::text end
   )
   from ai.runs r
+  left join ai.workspace_policies p on p.workspace_id = r.workspace_id
   where r.actor_id = subject_id
     and r.credential_source <> 'key'
     and (
@@ -214,7 +216,7 @@ as $$
   limit page_size
 $$;
 comment on function private.export_account_runs(uuid, jsonb, integer) is
-  'The AI runs that a person made themselves, newest first, without prompts and answers. before is the last row of the '
-  'page before.';
+  'The AI runs that a person made themselves, newest first, without prompts and answers. costUsd is null where the '
+  'workspace''s policy hides what providers charge. before is the last row of the page before.';
 revoke execute on function private.export_account_runs(uuid, jsonb, integer) from public, anon, authenticated;
 grant execute on function private.export_account_runs(uuid, jsonb, integer) to service_role;

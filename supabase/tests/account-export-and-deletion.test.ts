@@ -174,6 +174,28 @@ describe("an account's export", () => {
     }
     expect(seen).toEqual(["r0", "r1", "r2", "r4"]);
   });
+
+  test.for([
+    { visible: true, costUsd: "0.250000000000" },
+    { visible: false, costUsd: null },
+  ])("tells what a provider charged where the workspace shows it: $visible", async ({ visible, costUsd }, { db }) => {
+    const { id: workspaceId, owner } = await createWorkspace(db);
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)", [
+      workspaceId,
+      visible,
+    ]);
+    await db.query(
+      `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
+         request_id, model_id, routes, markup, status, usage_source, settled_at, reserved_usd, reserved_credits, cost_usd)
+       values (gen_random_uuid(), now(), $1, $2, 'session', 'interactive', 'chat', 'r', 'm', '[]', 1, 'succeeded',
+         'provider', now(), 0, 0, 0.25)`,
+      [workspaceId, owner.sub],
+    );
+    const [row] = await db.asRole("service_role", () =>
+      db.query<{ run: { costUsd: string | null } }>("select private.export_account_runs($1) as run", [owner.sub]),
+    );
+    expect(row?.run.costUsd).toBe(costUsd);
+  });
 });
 
 /** Columns that name a person and are not in their export, and why. */

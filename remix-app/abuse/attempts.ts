@@ -59,7 +59,7 @@ export interface RefusedAttempt {
 }
 
 /** How long an attempt takes longer where a bot challenge is due and none is configured. */
-export const slowedAttemptMs = 2_000;
+const slowedAttemptMs = 2_000;
 const retryAfterOutageSeconds = 5;
 
 const answer = z.discriminatedUnion("allowed", [
@@ -118,7 +118,6 @@ export async function guardAttempt(
 /**
  * As {@link guardAttempt}, for APIs and for pages without a form to show again.
  * @throws Response the refusal, as a problem
- * @public
  */
 export async function requireAttempt(context: AppLoadContext, options: AttemptOptions): Promise<AdmittedAttempt> {
   const attempt = await guardAttempt(context, options);

@@ -7,7 +7,7 @@ interface EventKind {
 }
 
 /** The closed list of kinds in `public.security_events`. */
-export const eventKinds = {
+const eventKinds = {
   sign_in: { label: "Signed in" },
   sign_out: { label: "Signed out" },
   mfa_approved: { label: "Approved a sign-in on a phone" },

@@ -22,10 +22,7 @@ export const reasonSchema = z
   .min(1, "Say why: the reason goes into the audit log")
   .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters`);
 
-/**
- * The form of every change to an account: the reason, and the account's email typed once more.
- * @public
- */
+/** The form of every change to an account: the reason, and the account's email typed once more. */
 export const confirmedChangeSchema = z.object({
   reason: reasonSchema,
   confirmation: z.string({ error: "Type the email of the account" }).trim(),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 /** The code of an authenticator app as typed or pasted: apps show it as "123 456". */
-export const codeSchema = z
+const codeSchema = z
   .string({ error: "Enter the code that your app shows" })
   .transform((text) => text.replace(/[\s-]/g, ""))
   .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits that your app shows"));

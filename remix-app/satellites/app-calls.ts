@@ -22,7 +22,7 @@ export const validateRequest = z.strictObject({
 });
 
 /** What a redeemed token opens. */
-export const openedSessions = z.object({
+const openedSessions = z.object({
   userId: z.uuid(),
   appSession: issuedSession,
   centralSession: issuedSession.optional(),
@@ -30,7 +30,7 @@ export const openedSessions = z.object({
 export type OpenedSessions = z.output<typeof openedSessions>;
 
 /** Whom a token would sign in; the app learns a name only by its scope. */
-export const handoffPreview = z.object({ userId: z.uuid(), name: z.string().nullable(), email: z.string().nullable() });
+const handoffPreview = z.object({ userId: z.uuid(), name: z.string().nullable(), email: z.string().nullable() });
 export type HandoffPreview = z.output<typeof handoffPreview>;
 
 /** Null for a token that leads nowhere. */

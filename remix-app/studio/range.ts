@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 /** Ranges that have a name in the address. */
-export const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
+const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
 export type RangePreset = (typeof rangePresets)[number];
 
 /** Which time a page is about: whole UTC days, half-open. */
@@ -20,9 +20,9 @@ export interface Range {
 /** The name of no range at all, for lists that may show all time. */
 export const allTime = "all";
 
-export const defaultPreset: RangePreset = "30d";
+const defaultPreset: RangePreset = "30d";
 /** Of usage that is asked for at once. */
-export const maxRangeDays = 365;
+const maxRangeDays = 365;
 
 const dayMs = 24 * 60 * 60 * 1000;
 const date = z.iso.date();

@@ -42,6 +42,6 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, adding = false
 }
 
 /** Marks the way that this browser signed in by the last time. */
-export function LastUsed() {
+function LastUsed() {
   return <span className="rounded-full bg-accent-soft px-2 py-0.5 font-medium text-accent text-small">Last used</span>;
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { CookieJar } from "../http/cookies.ts";
 
-export const themes = ["system", "light", "dark"] as const;
+const themes = ["system", "light", "dark"] as const;
 export const themeSchema = z.enum(themes);
 export type Theme = z.infer<typeof themeSchema>;
 

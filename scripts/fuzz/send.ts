@@ -3,7 +3,7 @@ import type { Outcome } from "./judge.ts";
 import type { MadeRequest } from "./requests.ts";
 
 /** Nothing may take longer, on a busy machine too. */
-export const deadlineMs = 15_000;
+const deadlineMs = 15_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 32 });
 const maxKept = 400_000;

@@ -16,8 +16,8 @@ export type Handoff = { tokenHash: Buffer; facts: Facts; proof: string };
 /** The answer of a function: its JSON. */
 export type Answer = Record<string, unknown> & { refused?: string };
 
-export const centralScopes = ["profile", "workspaces:read", "workspaces:write"];
-export const gatewayScopes = ["workspace:session", "ai:use"];
+const centralScopes = ["profile", "workspaces:read", "workspaces:write"];
+const gatewayScopes = ["workspace:session", "ai:use"];
 
 /** What the database takes for a hash. */
 export function newHash(): Buffer {

@@ -66,7 +66,7 @@ export async function visit(db: Database, options: VisitOptions): Promise<Visit>
   return { stateHash, code, challenge };
 }
 
-export const challengeOf = (verifier: string) => createHash("sha256").update(verifier).digest("base64url");
+const challengeOf = (verifier: string) => createHash("sha256").update(verifier).digest("base64url");
 
 /** What our server learns of a visit. */
 export async function inspect(db: Database, { stateHash, code, challenge }: Visit) {

@@ -5,7 +5,7 @@ import { createUser, type Database } from "./database.ts";
 export type Answer = Record<string, unknown> & { refused?: string; outcome?: string };
 type Query = Pick<Database, "query">;
 
-export const newHash = () => randomBytes(32).toString("hex");
+const newHash = () => randomBytes(32).toString("hex");
 export const wrongHash = "00".repeat(32);
 
 /** Calls a function that takes one request as jsonb. */

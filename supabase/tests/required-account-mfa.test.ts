@@ -1,8 +1,6 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect } from "vitest";
-import { requiredMfaState, satisfiesRequiredMfa } from "./required-mfa-oracle.ts";
-import vectors from "./required-mfa-vectors.json" with { type: "json" };
 import {
   bindApproval,
   type Claims,
@@ -14,6 +12,8 @@ import {
   signIn,
   test,
 } from "./database.ts";
+import { requiredMfaState, satisfiesRequiredMfa } from "./required-mfa-oracle.ts";
+import vectors from "./required-mfa-vectors.json" with { type: "json" };
 
 type Vector = {
   name: string;

@@ -7,7 +7,7 @@ import { type OwnedProcess, signalGroup, startOf } from "./processes.ts";
 import type { Service } from "./service.ts";
 
 /** A service that dies more often than this within the window takes the stack down. */
-export const restartLimit = 3;
+const restartLimit = 3;
 export const restartWindowMs = 60_000;
 
 export type Supervised = {

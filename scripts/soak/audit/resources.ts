@@ -10,7 +10,7 @@ const shortestMs = 4 * 60_000;
 /** What a process may grow by in the time that it was watched after its warm-up. */
 export const mostGrowthMb = 25;
 /** How much higher its peak of the last third may be than that of before: heaps are sawteeth, whose tops vary. */
-export const mostPeakMb = 10;
+const mostPeakMb = 10;
 /** Connections that a role may hold: what its pools add up to. */
 export const mostConnections: Record<string, number> = { gateway: 80, authenticator: 30, supabase_auth_admin: 15 };
 const mostFilesMore = 60;

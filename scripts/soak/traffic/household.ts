@@ -33,7 +33,7 @@ export interface Household extends Actor {
 }
 
 const accounts = "/api/v1/auth/accounts";
-export const listed = (text: string) =>
+const listed = (text: string) =>
   (JSON.parse(text) as { accounts: { id: string; active: boolean; requiresReauth: boolean }[] }).accounts;
 
 /** A browser that several people share: they sign in, also with wrong passwords, read pages, switch, and sign out. */

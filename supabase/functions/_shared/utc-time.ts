@@ -20,7 +20,7 @@ export const utcDay = z.iso
   .regex(/^(?!0000)/, { error: "This is no day, such as 2026-01-31." });
 
 /** A range's edge: a moment, or a day for its midnight in UTC. */
-export const utcEdge = z.union([utcTime, utcDay.transform((day) => `${day}T00:00:00Z`)], {
+const utcEdge = z.union([utcTime, utcDay.transform((day) => `${day}T00:00:00Z`)], {
   error: "This is neither a day nor a time in UTC, such as 2026-01-31 or 2026-01-31T12:00:00Z.",
 });
 

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { target } from "./target.ts";
 
-export const codesVersion = "2024-01-01";
+const codesVersion = "2024-01-01";
 
 export type CallOptions = {
   body?: unknown;

@@ -25,7 +25,7 @@ export type Target = {
 };
 
 /** @throws Error naming each variable that is missing */
-export function readTarget(): Target {
+function readTarget(): Target {
   const parsed = environment.safeParse(process.env);
   if (!parsed.success) {
     throw new Error(`Unset IDENTITY_URL, or set all of these too: ${z.prettifyError(parsed.error)}`);

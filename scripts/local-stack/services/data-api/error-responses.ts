@@ -27,12 +27,12 @@ const statusBySqlState: [RegExp, number][] = [
 type ErrorBody = { code: string; message: string; details: string | null; hint: string | null };
 
 /** An error in PostgREST's shape. */
-export function errorResponse(status: number, body: ErrorBody, headers: Record<string, string> = {}): Response {
+function errorResponse(status: number, body: ErrorBody, headers: Record<string, string> = {}): Response {
   return Response.json(body, { status, headers });
 }
 
 /** No connection to the database: it is down, starting, or was restarted under us. */
-export function connectionLost(): Response {
+function connectionLost(): Response {
   return errorResponse(
     503,
     { code: "PGRST000", message: "Database connection error. Retrying.", details: null, hint: null },

@@ -45,7 +45,7 @@ export async function loadFunctions(
 }
 
 /** The folders that are functions, in alphabetical order. */
-export function functionNames(folder: string): string[] {
+function functionNames(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && /^[^_.]/.test(entry.name))

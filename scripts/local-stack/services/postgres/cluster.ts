@@ -18,7 +18,7 @@ import type { Adopt } from "../../runner/service.ts";
 import { type Placement, placeCluster } from "./placement.ts";
 
 /** The roles that log in, and whose passwords the stack makes up. */
-export const loginRoles = ["postgres", "authenticator", "supabase_auth_admin"] as const;
+const loginRoles = ["postgres", "authenticator", "supabase_auth_admin"] as const;
 export const superuser = "supabase_admin";
 
 export type ClusterPasswords = Record<(typeof loginRoles)[number] | typeof superuser, string>;

@@ -30,7 +30,7 @@ export type Placement = {
 const account = "postgres";
 
 /** Where root's data goes when the unprivileged account cannot reach the data directory. */
-export const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
+const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
 
 async function packagedPrograms(): Promise<{ initdb: string; postgres: string }> {
   const platform = process.platform === "win32" ? "windows" : process.platform;

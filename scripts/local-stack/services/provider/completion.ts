@@ -32,7 +32,7 @@ export function complete(request: ChatRequest, behaviour: Behaviour): Completion
 }
 
 /** Output tokens of the choices as far as they have been written. */
-export function outputTokens(choices: readonly Choice[]): number {
+function outputTokens(choices: readonly Choice[]): number {
   return choices.reduce(
     (sum, { text, toolCall }) =>
       sum + countTokens(text) + (toolCall ? countTokens(JSON.stringify(toolCall.function)) : 0),

@@ -21,7 +21,7 @@ const failures: Record<Extract<Behaviour["failure"], number>, Failure> = {
 };
 
 /** A failure as OpenAI words it. */
-export function errorBody({ type, code, message }: Failure, param: string | null = null) {
+function errorBody({ type, code, message }: Failure, param: string | null = null) {
   return { error: { message, type, param, code } };
 }
 

@@ -1,12 +1,5 @@
 /** Mails that this server sends. */
-export const mailKinds = [
-  "invite",
-  "confirmation",
-  "recovery",
-  "email_change",
-  "magic_link",
-  "reauthentication",
-] as const;
+const mailKinds = ["invite", "confirmation", "recovery", "email_change", "magic_link", "reauthentication"] as const;
 export type MailKind = (typeof mailKinds)[number];
 
 export type MailText = {

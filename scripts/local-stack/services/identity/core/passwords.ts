@@ -6,7 +6,7 @@ import { AuthError, invalid, type WeaknessReason } from "./errors.ts";
 const maxPasswordBytes = 72;
 
 /** @throws AuthError 400 validation_failed beyond 72 bytes */
-export function requireHashable(password: string): void {
+function requireHashable(password: string): void {
   if (Buffer.byteLength(password) > maxPasswordBytes) {
     throw invalid(`Password cannot be longer than ${maxPasswordBytes} characters`);
   }

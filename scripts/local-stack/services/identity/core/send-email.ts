@@ -9,7 +9,7 @@ import { type User, type UserChanges, updateUser } from "./users.ts";
 /** What a mail's link and code are for, in the words of `/verify`. */
 export type LinkType = "signup" | "invite" | "recovery" | "magiclink" | "email_change";
 
-export const linkKinds: Record<LinkType, MailKind> = {
+const linkKinds: Record<LinkType, MailKind> = {
   signup: "confirmation",
   invite: "invite",
   recovery: "recovery",
@@ -32,7 +32,7 @@ export function actionLink(
 }
 
 /** @throws AuthError 429 over_email_send_rate_limit when the last one of its purpose is too recent */
-export function requireMailPause(sentAt: Date | null, { config, clock }: Deps): void {
+function requireMailPause(sentAt: Date | null, { config, clock }: Deps): void {
   if (!sentAt) return;
   const leftMs = sentAt.getTime() + config.GOTRUE_SMTP_MAX_FREQUENCY - clock().getTime();
   if (leftMs <= 0) return;

@@ -33,7 +33,7 @@ export type RefreshToken = {
 };
 
 /** Adds a refresh token of version 1 to a session. */
-export async function insertRefreshToken(
+async function insertRefreshToken(
   sql: Sql,
   { deps, userId, sessionId, parent }: { deps: Deps; userId: string; sessionId: string; parent?: string },
 ): Promise<string> {

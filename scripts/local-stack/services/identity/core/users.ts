@@ -135,7 +135,7 @@ export async function updateUser(
 }
 
 /** `update … set …` of the named columns and updated_at, by id. */
-export function updateStatement({
+function updateStatement({
   table,
   id,
   now,

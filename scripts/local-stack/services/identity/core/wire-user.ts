@@ -21,7 +21,7 @@ export function listFactors(sql: Sql, userId: string): Promise<Factor[]> {
 }
 
 /** An identity as answers show it. */
-export function wireIdentity(identity: Identity) {
+function wireIdentity(identity: Identity) {
   return {
     identity_id: identity.id,
     id: identity.provider_id,

@@ -1,4 +1,4 @@
-// The whole script of pages that are not hydrated. Everything on them works without it.
+// What every page that is not hydrated has of scripts. All of it works without.
 for (const button of document.querySelectorAll("button[data-reveals]")) {
   const input = document.getElementById(button.dataset.reveals);
   button.hidden = false;

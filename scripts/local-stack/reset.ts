@@ -41,7 +41,7 @@ try {
     remove(dataDir);
     record.remove();
   }
-  process.stdout.write(`${dataDir} is empty. The next start begins afresh.\n`);
+  process.stdout.write(`What the stack kept in ${dataDir} is gone. The next start begins afresh.\n`);
 } catch (error) {
   process.stderr.write(`${error instanceof StackError ? error.message : `Nothing was reset: ${messageOf(error)}`}\n`);
   process.exitCode = 1;

@@ -17,8 +17,8 @@ import { pageRows } from "./web/page-rows.ts";
 import type { PageMeasurements } from "./web/pages.ts";
 
 /**
- * `npm run bench`: starts a stack of its own as `npm start` does, measures what the design promises of speed
- * (docs/performance.md), and prints each figure beside its goal. Exit code 0 whatever the figures are: they depend on
+ * `npm run bench`: starts a stack of its own as `npm start` does, measures what is aimed at of speed
+ * (docs/performance.md, The bench, in whole), and prints each figure beside its goal. Exit code 0 whatever the figures are: they depend on
  * the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type ClaimsVerifier, createClaimsVerifier, maxRemembered } from "./claims.ts";
 
 const sub = "5f0c1d52-6f0e-4f9f-9f5e-0d2b8c1f2a3b";
@@ -11,6 +11,11 @@ const keyPair = () => generateKeyPair("ES256");
 let server: Server;
 let supabaseUrl: string;
 let keys: { kid: string; pair: Awaited<ReturnType<typeof keyPair>> }[];
+/** What is answered in the place of the keys. */
+let keysFault: { status: number; body: string } | null;
+/** What the identity backend answers of the user. */
+let userStatus: number;
+let users: number;
 let verify: ClaimsVerifier;
 let verifications: { mock: { calls: unknown[] } };
 
@@ -18,7 +23,19 @@ beforeEach(async () => {
   // Only the clock by which jose says when to fetch the keys again.
   vi.useFakeTimers({ toFake: ["Date"] });
   keys = [{ kid: "first", pair: await keyPair() }];
-  server = createServer(async (_request, response) => {
+  keysFault = null;
+  userStatus = 200;
+  users = 0;
+  server = createServer(async (request, response) => {
+    if (request.url === "/auth/v1/user") {
+      users += 1;
+      response.writeHead(userStatus).end(JSON.stringify({ id: sub }));
+      return;
+    }
+    if (keysFault) {
+      response.writeHead(keysFault.status).end(keysFault.body);
+      return;
+    }
     const published = keys.map(async ({ kid, pair }) => ({ ...(await exportJWK(pair.publicKey)), kid, alg: "ES256" }));
     response.setHeader("content-type", "application/json").end(JSON.stringify({ keys: await Promise.all(published) }));
   });
@@ -92,6 +109,34 @@ test("what another key signed makes the keys known anew, and forgets what the ke
   vi.setSystemTime(Date.now() + 30_001);
   expect(await statusOf(await tokenOf())).toBe("valid");
   expect(await statusOf(token)).toBe("refused");
+});
+
+describe("what a new key signed, while the keys are not to be had,", () => {
+  beforeEach(async () => {
+    expect(await statusOf(await tokenOf())).toBe("valid");
+    keys = [{ kid: "second", pair: await keyPair() }];
+    vi.setSystemTime(Date.now() + 30_001);
+  });
+
+  test.each([
+    ["refused", { status: 503, body: "" }],
+    ["no JSON", { status: 200, body: "<html>" }],
+    ["no keys", { status: 200, body: "{}" }],
+  ])("%s, is for the identity backend to say", async (_, fault) => {
+    keysFault = fault;
+    const token = await tokenOf();
+    expect(await verify(token, { identityHeaders })).toMatchObject({ status: "valid", claims: { sub } });
+    userStatus = 403;
+    expect(await statusOf(token)).toBe("refused");
+    userStatus = 500;
+    expect(await statusOf(token)).toBe("unavailable");
+    expect(users).toBe(3);
+  });
+});
+
+test("what nobody's key signed is refused without a word from the identity backend", async () => {
+  const forged = await tokenOf({ by: { kid: "first", pair: await keyPair() } });
+  expect([await statusOf(forged), users]).toEqual(["refused", 0]);
 });
 
 test(`of more than ${maxRemembered} tokens the first is verified again, and one fewer is not`, async () => {

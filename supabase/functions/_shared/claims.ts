@@ -108,6 +108,8 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
     const known = remembered.find(accessToken, keys);
     if (known) return known.exp > now() / 1000 ? { status: "valid", claims: known } : { status: "refused" };
     const result = await verifyLocally(accessToken, { jwks, issuer, now });
+    // By a key that the set of before lacks, and a newer one was not to be had.
+    if (result.status === "unavailable") return askBackend(accessToken, verifyOptions);
     // Where the set has changed meanwhile, nobody knows which one vouched for it.
     if (result.status === "valid" && keys === keySet.jwks) remembered.add(accessToken, { claims: result.claims, keys });
     return result;
@@ -149,9 +151,14 @@ async function verifyLocally(
     const claims = claimsSchema.safeParse(payload);
     return claims.success ? { status: "valid", claims: claims.data } : { status: "refused" };
   } catch (error) {
-    const unreachable = error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError);
-    return { status: unreachable ? "unavailable" : "refused" };
+    return { status: isMissingKeySet(error) ? "unavailable" : "refused" };
   }
+}
+
+/** Whether an error says that the keys were not to be had, and nothing of the token: faults of a token have codes of their own. */
+function isMissingKeySet(error: unknown): boolean {
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true;
+  return !(error instanceof errors.JOSEError) || error.code === errors.JOSEError.code;
 }
 
 /** The token's claims by its own word; only for a token that the identity backend then vouches for. */

@@ -1,8 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { readJson } from "../http/json-body.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { sessionTokenRequest } from "../satellites/app-calls.ts";
-import { requireAppClient } from "../satellites/app-client.ts";
+import { readAppRequest, requireAppClient } from "../satellites/app-client.ts";
 import { revokeAppSession } from "../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
@@ -10,7 +9,7 @@ export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" }
 /** `POST /api/v1/auth/app-sessions/revoke`: ends a session; a token that is none is no error. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
-  const { token } = await readJson(request, { schema: sessionTokenRequest, requestId: context.requestId });
+  const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });
   await revokeAppSession(context, { client, token });
   return new Response(null, { status: 204 });
 }

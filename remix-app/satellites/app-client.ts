@@ -1,9 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { basicChallenge, basicCredentials } from "../http/basic.ts";
+import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
-import { appsUnavailable } from "./app-database.ts";
+import { appsUnavailable, callAppFunction } from "./app-database.ts";
 import { type AppKeys, openAppKeys } from "./app-keys.ts";
 import { hashOf } from "./opaque-token.ts";
 
@@ -22,6 +23,28 @@ export function requireAppClient(request: Request, { requestId }: { requestId: s
   const given = basicCredentials(request.headers.get("authorization"));
   if (!given) throw unknownApp({ requestId });
   return { name: given.name, credentials: { app_name: given.name, secret_hash: hashOf(given.secret) } };
+}
+
+/**
+ * Reads the JSON that an app's server posts. The app proves itself in the very function that does what the body asks
+ * for; where there is nothing to ask, it has to prove itself all the same before it is told what is wrong.
+ * @throws Response 401 where the app did not prove itself; else 415 or 400, as readJson
+ */
+export async function readAppRequest<Schema extends z.ZodType>(
+  request: Request,
+  { context, client, schema }: { context: AppLoadContext; client: AppClient; schema: Schema },
+): Promise<z.output<Schema>> {
+  try {
+    return await readJson(request, { schema, requestId: context.requestId });
+  } catch (refusal) {
+    const proved = await callAppFunction(context, {
+      name: "introspect_app_session",
+      args: { ...client.credentials, token_hash: hashOf("") },
+      schema: z.looseObject({ refused: z.string().optional() }),
+    });
+    if (proved.refused === "unauthenticated") throw await refuseApp(context);
+    throw refusal;
+  }
 }
 
 function unknownApp({ requestId }: { requestId: string }): Response {

@@ -18,6 +18,7 @@ import {
 } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { basicAuthorization } from "../http/basic.ts";
 import { newAddress } from "../testing/visitor.ts";
 
 const { base } = readStack();
@@ -236,6 +237,24 @@ describe("an app's server", () => {
     for (const [name, value] of sites) {
       const answer = await send(path, { body: bodyOf(path), headers: { authorization, [name]: value } });
       expect([answer.status, answer.body]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+    }
+  });
+
+  test.each(serverPaths)("%s: has to prove itself before it is told what is wrong with its body", async (path) => {
+    const bodies = [
+      ["{}", "text/plain", 415],
+      ["{", "application/json", 400],
+      ["{}", "application/json", 400],
+    ] as const;
+    for (const [body, type, status] of bodies) {
+      const post = (secret: string) =>
+        send(path, { body, headers: { authorization: basicAuthorization({ ...app, secret }), "content-type": type } });
+      const refused = await post("wrong");
+      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([
+        401,
+        expect.stringMatching(/^Basic /),
+      ]);
+      expect((await post(app.secret)).status).toBe(status);
     }
   });
 

@@ -3,13 +3,14 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { sessionTokenRequest } from "../satellites/app-calls.ts";
 import { readAppRequest, requireAppClient } from "../satellites/app-client.ts";
 import { revokeAppSession } from "../satellites/app-sessions.ts";
+import { isAppToken, revokeAppToken } from "../satellites/app-tokens.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/revoke`: ends a session; a token that is none is no error. */
+/** `POST /api/v1/auth/app-sessions/revoke`: ends a session, or a token for the gateway; one that is none is no error. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });
-  await revokeAppSession(context, { client, token });
+  await (isAppToken(token) ? revokeAppToken : revokeAppSession)(context, { client, token });
   return new Response(null, { status: 204 });
 }

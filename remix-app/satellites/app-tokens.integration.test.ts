@@ -118,6 +118,26 @@ test("it is for registered external apps, in workspaces that they are linked to"
   }
 });
 
+test("a token is revoked by its app, by either of the two, and nobody else's is", async () => {
+  const other = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId });
+  const [first, second, third] = [await begin(), await begin(), await begin()];
+  for (const [issued, token] of [
+    [first, first.accessToken],
+    [second, second.refreshToken],
+  ] as const) {
+    expect((await asApp(other, paths.revoke, { token })).status).toBe(204);
+    expect((await asApp({ ...app, secret: "wrong" }, paths.revoke, { token })).status).toBe(401);
+    expect(await known(issued.accessToken)).toEqual({ count: 1, refused: null });
+    for (let time = 0; time < 2; time += 1) {
+      const answer = await asApp(app, paths.revoke, { token });
+      expect([answer.status, answer.body]).toEqual([204, ""]);
+    }
+    expect(await known(issued.accessToken)).toMatchObject({ count: 0 });
+    expect((await exchange({ refreshToken: issued.refreshToken })).status).toBe(401);
+  }
+  expect(await known(third.accessToken)).toEqual({ count: 1, refused: null });
+});
+
 test("a token outlives sign-out, and not a new password", async () => {
   const issued = await begin();
   await signOut(person);

@@ -10,10 +10,32 @@ import { proveHandoff } from "./handoff.ts";
 import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./opaque-token.ts";
 
 const refreshPrefix = "ttr_ref_";
+const accessPrefix = "ttr_app_";
 const answered = z.union([
   refusalOf("unauthenticated", "token", "scope", "workspace", "unavailable"),
   z.object({ user: z.uuid(), workspace: z.uuid(), scopes: z.array(z.string()), expiresAt: z.string() }),
 ]);
+
+/** Whether a text names itself a token for the gateway, or what such a one is refreshed with. */
+export function isAppToken(text: string): boolean {
+  return text.startsWith(accessPrefix) || text.startsWith(refreshPrefix);
+}
+
+/**
+ * Ends a token for the gateway with all that came of the same handoff (RFC 7009: one that is none is no error).
+ * @throws Response 401 where the app did not prove itself
+ */
+export async function revokeAppToken(
+  context: AppLoadContext,
+  { client, token }: { client: AppClient; token: string },
+): Promise<void> {
+  const authenticated = await callAppFunction(context, {
+    name: "revoke_app_token",
+    args: { ...client.credentials, token_hash: hashOf(token) },
+    schema: z.boolean(),
+  });
+  if (!authenticated) throw await refuseApp(context);
+}
 
 /** The texts of the next pair; the database is told their hashes. */
 interface Pair {

@@ -84,8 +84,9 @@ export const appOperations: readonly Operation<ProblemCode>[] = [
     method: "POST",
     path: "/api/v1/auth/app-sessions/revoke",
     tag,
-    summary: "End an app session",
-    description: "And its sibling of the same handoff. A token that is none is no error.",
+    summary: "End an app session, or a token for the AI gateway",
+    description:
+      "A session's sibling of the same handoff ends with it; a ttr_app_ token's, or its refresh token's, whole chain. A token that is none is no error.",
     credentials: ["app"],
     body: { schema: sessionTokenRequest, example: { token: sessionToken } },
     answers: [{ status: 204, description: "It has ended." }],

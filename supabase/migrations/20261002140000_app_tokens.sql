@@ -259,3 +259,36 @@ comment on function private.refresh_app_token is
   'The next pair follows from the token by a key of the web server''s, so that all callers bring the same.';
 revoke execute on function private.refresh_app_token from public, anon, authenticated;
 grant execute on function private.refresh_app_token to service_role;
+
+-- Definer: as exchange_cross_app_token.
+create function private.revoke_app_token(app_name text, secret_hash bytea, token_hash bytea) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return false;
+  end if;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.app_id = app.id
+    and t.revoked_at is null
+    and t.family_id in (
+      select o.family_id
+      from ai.app_tokens o
+      where o.app_id = app.id
+        and (o.token_hash = revoke_app_token.token_hash or o.refresh_hash = revoke_app_token.token_hash)
+    );
+  return true;
+end
+$$;
+comment on function private.revoke_app_token(text, bytea, bytea) is
+  'Ends an access or refresh token with all that came of the same handoff; nothing where it is none of the app''s (RFC '
+  '7009). False where the app did not prove itself.';
+revoke execute on function private.revoke_app_token(text, bytea, bytea) from public, anon, authenticated;
+grant execute on function private.revoke_app_token(text, bytea, bytea) to service_role;

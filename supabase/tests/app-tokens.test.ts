@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { createActor, createWorkspace } from "./actors.ts";
-import { call, openPools, setPolicy } from "./app-fixtures.ts";
-import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
+import { call, newHash, openPools, setPolicy } from "./app-fixtures.ts";
+import { beginExchange, exchange, issueAppToken, newPair, refresh, revoke, tokenOf } from "./app-token-fixtures.ts";
 import { createUser, enrollFactor, one, signIn, test } from "./database.ts";
 
 describe("an exchange", () => {
@@ -104,6 +104,29 @@ describe("an app token", () => {
     await db.query(sql, [setting.claims.sub]);
     expect(await tokenOf(db, pair.access)).toBeUndefined();
     expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "token" });
+  });
+
+  test.for(["access", "refresh"] as const)(
+    "is revoked by its %s token, with what came of it",
+    async (which, { db }) => {
+      const { setting, pair } = await issueAppToken(db);
+      const next = newPair();
+      await refresh(db, { ...setting, from: pair.refresh, to: next });
+      const others = await issueAppToken(db, { claims: setting.claims });
+      for (let time = 0; time < 2; time += 1)
+        expect(await revoke(db, { app: setting.app, hash: pair[which] })).toBe(true);
+      for (const hash of [pair.access, next.access]) expect(await tokenOf(db, hash)).toBeUndefined();
+      expect(await refresh(db, { ...setting, from: next.refresh, to: newPair() })).toEqual({ refused: "token" });
+      expect(await tokenOf(db, others.pair.access)).toMatchObject({ refused: null });
+    },
+  );
+
+  test("is revoked by its own app alone, which has to prove itself", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    const { app: other } = await beginExchange(db);
+    expect(await revoke(db, { app: other, hash: pair.access })).toBe(true);
+    expect(await revoke(db, { app: { ...setting.app, secretHash: newHash() }, hash: pair.access })).toBe(false);
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
   });
 
   test("ends with the app, and with its registration's end", async ({ db }) => {

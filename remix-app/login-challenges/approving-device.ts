@@ -2,12 +2,15 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 
+/** A text of one line, which the database can hold and the account's owner can read. */
+const line = z.string().refine((text) => !/\p{Cc}/u.test(text) && text.isWellFormed());
+
 /** What a phone says of itself when it answers. */
 export const approvingDevice = z.object({
-  name: z.string().trim().min(1).max(100),
+  name: line.trim().min(1).max(100),
   platform: z.enum(["ios", "android"]),
   appLock: z.boolean().optional(),
-  localAuthentication: z.string().max(32).nullish(),
+  localAuthentication: line.max(32).nullish(),
 });
 
 const localAuthentications: readonly unknown[] = ["biometric", "passcode"];

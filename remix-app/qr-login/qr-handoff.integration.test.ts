@@ -283,6 +283,8 @@ describe("the phone is refused", () => {
     ["another platform", { secret: "x", device: { ...unlockedPhone, platform: "windows" } }],
     ["an unknown field", { secret: "x", device: unlockedPhone, userId: "x" }],
     ["a name of 101 characters", { secret: "x", device: { ...unlockedPhone, name: "x".repeat(101) } }],
+    ["a name with a NUL in it", { secret: "x", device: { ...unlockedPhone, name: "Pho\0ne" } }],
+    ["a name that is half a character", { secret: "x", device: { ...unlockedPhone, name: "\ud83d" } }],
     ["a text for its app lock", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
   ])("with %s: 400", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);

@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 
 /** Beside what knows no session: what asks a session who it is, and lets nobody in by it. */
-const asksSession = ["mfa", "mfa/recovery", "login", "auth/recovery", "api/v1/auth/session"];
+const asksSession = ["mfa", "mfa/recovery", "login", "api/v1/auth/session"];
 const judged = everyRoute.filter(({ route }) => !(route in openRoutes) || asksSession.includes(route));
 const judgedPaths = new Set(judged.map(({ path }) => path));
 
@@ -81,6 +81,17 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
     expect([...wrong, ...slow].map(({ path, status, ms }) => ({ path, status, ms }))).toEqual([]);
     expect(first.length).toBeGreaterThan(60);
   }, 120_000);
+
+  test("leaves the pages of recovery where they are, and takes nothing from the browser", async () => {
+    backend.state = fault;
+    const cookie = await backend.vault.cookieOf(await backend.session());
+    const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
+    for (const path of ["/auth/recovery", `/auth/confirm?token_hash=${"a".repeat(56)}&type=recovery`]) {
+      const { status, text, headers: answered } = await answerOf(path, { headers });
+      expect([path, status, answered.getSetCookie()]).toEqual([path, 200, []]);
+      expect(text).toMatch(/<form[^>]* method="post"/);
+    }
+  });
 });
 
 test("the chooser sends nobody to a sign-in whose browser holds accounts that cannot be looked up", async () => {

@@ -8,6 +8,7 @@ import {
 } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { signedInAs } from "../accounts/signed-in-as.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -15,7 +16,6 @@ import { generalFailure } from "../identity/auth-errors.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { confirmEmailChange, emailChangeOfLink, type LinkedEmailChange } from "../identity/email-change.ts";
 import { replaceForeignPassword } from "../identity/own-password.ts";
-import { getUser } from "../identity/user.ts";
 import { Button } from "../ui/button.tsx";
 import { DeadLink } from "../ui/dead-link.tsx";
 import { ConfirmEmailChange, EmailChangeConfirmed } from "../ui/email-change-pages.tsx";
@@ -73,8 +73,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   // Without a query it is what comes after the form, whose answer has a status of its own.
   if (!link.success) return data({ ...page, ...view("dead") }, { status: searchParams.size > 0 ? 400 : 200 });
   if (link.data.type !== "email_change") {
-    const user = await getUser(context);
-    return data({ ...page, ...view("ask", { link: link.data }), signedInAs: user?.email ?? null });
+    return data({ ...page, ...view("ask", { link: link.data }), signedInAs: signedInAs(context) });
   }
   const change = await emailChangeOfLink(context, link.data.token_hash);
   return change

@@ -3,12 +3,12 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { signedInAs } from "../accounts/signed-in-as.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { emailSchema } from "../identity/credentials.ts";
-import { getUser } from "../identity/user.ts";
 import { deadLink } from "../recovery/dead-link.ts";
 import { emailOfLink } from "../recovery/email-of-link.ts";
 import { recoverAccount } from "../recovery/recover-account.ts";
@@ -38,8 +38,7 @@ const codeSchema = z.object({
 /** Shows what will happen. It consumes nothing, so that a mail scanner's visit burns nothing. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
-  const user = await getUser(context);
-  const page = { next: searchParams.get("next") ?? "", signedInAs: user?.email ?? null };
+  const page = { next: searchParams.get("next") ?? "", signedInAs: signedInAs(context) };
   const token = searchParams.get("token");
   if (token === null) return data({ ...page, link: null, dead: false });
   const email = await emailOfLink(context, token);

@@ -61,6 +61,8 @@ export interface AppOptions {
 const visitorLeft = 499;
 
 const maxUserAgentLength = 512;
+/** Of a limit of the identity backend's own, which does not say how long. */
+const unsaidRetryAfterSeconds = 60;
 
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
 type RequestFacts = Pick<
@@ -101,7 +103,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
       headers.set(name, value);
     }
-    if (retryAfterSeconds > 0) headers.set("Retry-After", String(retryAfterSeconds));
+    const unsaid = c.res.status === 429 && !headers.has("Retry-After");
+    const retryAfter = retryAfterSeconds || (unsaid ? unsaidRetryAfterSeconds : 0);
+    if (retryAfter > 0) headers.set("Retry-After", String(retryAfter));
     // A caller who names their own authorization is no browser: no session of one is made, renewed or ended by it.
     const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
     if (facts.personal || setCookies.length > 0 || !headers.has("Cache-Control")) {

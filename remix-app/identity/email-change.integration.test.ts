@@ -129,6 +129,14 @@ describe("a change of address", () => {
     expect(await mailsTo(newEmail)).toHaveLength(1);
   });
 
+  test("asked for again at once is 429, and says when to come back", async () => {
+    const { browser } = await ask();
+    await query("update auth.users set email_change_sent_at = now() + interval '1 minute' where id = $1", [account.id]);
+    const { status, words, headers } = await browser.post("/settings/profile/email", { email: newEmail });
+    expect([status, words]).toEqual([429, expect.stringContaining("A mail went out a moment ago.")]);
+    expect(headers.get("retry-after")).toBe("60");
+  });
+
   test.each([
     ["nonsense", "Enter an email address"],
     ["same", "This is your email already"],

@@ -2,6 +2,7 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { Authenticator, type Quirks } from "../../scripts/local-stack/contract/support/authenticator.ts";
+import { query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { maxPasskeyNameBytes, maxPasskeys } from "./limits.ts";
@@ -109,6 +110,27 @@ describe("a passkey", () => {
       expect(JSON.parse(answer.text)).toEqual({ redirectTo: "/" });
     },
   );
+
+  test("signs in to nothing in a browser that is full, and leads to its accounts", async () => {
+    const { authenticator } = await register(owner.browser);
+    const { browser } = await newOwner();
+    const deviceId = /gh_device=([0-9a-f-]{36})/.exec(browser.cookie())?.[1];
+    const others = Array.from({ length: 9 }, () => crypto.randomUUID());
+    await query(
+      "insert into auth.users (id, email) select id, id || '@full.gatehouse.test' from unnest($1::uuid[]) id",
+      [others],
+    );
+    userIds.push(...others);
+    await query(
+      `insert into private.account_vault_entries (device_id, user_id, session_id)
+       select $1, id, gen_random_uuid() from unnest($2::uuid[]) id`,
+      [deviceId, others],
+    );
+    const { status, text } = await browser.postJson(signIn, await answerOf(browser, { authenticator }));
+    expect([status, JSON.parse(text)]).toEqual([200, { redirectTo: "/accounts?full" }]);
+    const sessions = await query("select from auth.sessions where user_id = $1", [owner.id]);
+    expect(sessions).toHaveLength(1);
+  });
 
   test("signs in once for a challenge, however many try at the same moment", async () => {
     const { authenticator } = await register(owner.browser);

@@ -11,6 +11,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
   await finishSignIn(context, answer);
   const destination = redirectTarget(returnUrl, { origin, fallback: "/" });
-  const next = await completeSignIn(context, { method: "passkey", destination });
+  // A browser that is full leads elsewhere, which a script that asked for JSON is told as it is told everything.
+  const next = await completeSignIn(context, { method: "passkey", destination }).catch((answer: unknown) => {
+    if (answer instanceof Response && answer.headers.has("Location")) return answer;
+    throw answer;
+  });
   return Response.json({ redirectTo: next.headers.get("Location") ?? destination });
 }

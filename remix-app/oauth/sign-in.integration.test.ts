@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
+import { enrollApps } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { oauthJourney } from "../testing/oauth-journey.ts";
 
-const journey = oauthJourney(readStack());
+const { supabase, ...stack } = readStack();
+const journey = oauthJourney({ ...stack, supabase });
 const { base } = journey;
 
 const cookieNamed = (header: string, name: string) =>
@@ -304,6 +306,17 @@ describe("somebody who is signed in", () => {
     expect(await journey.accountOf(stranger)).toBeUndefined();
     expect(await journey.sessionsOf(email)).toEqual([before]);
     expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));
+  });
+
+  test("who has yet to prove a second factor may become somebody else, and still proves nothing by another", async () => {
+    const { email: own, password } = await journey.member();
+    await enrollApps(supabase, { email: own, password, names: ["Phone"] });
+    const browser = openBrowser(base);
+    expect((await browser.post("/login", { email: own, password })).location).toMatch(/^\/mfa/);
+    const email = journey.newEmail();
+    const asked = await journey.signIn(browser, { email });
+    expect([asked.status, asked.text]).toEqual([200, expect.stringContaining(`Continue as ${email}?`)]);
+    expect((await journey.signIn(browser, { email }, { intent: "prove" })).status).toBe(403);
   });
 
   test("leaves another's account as it was", async () => {

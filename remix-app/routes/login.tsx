@@ -127,7 +127,7 @@ export default function SignInPage() {
       {dropped ? (
         <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
       ) : null}
-      <WaysIn {...offered} returnUrl={returnUrl} adding={added !== null}>
+      <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
         <Form method="post" id={form.id} noValidate data-once className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField

@@ -7,7 +7,7 @@ import { beginLink, beginSignIn, requireProvider } from "../oauth/begin-oauth.ts
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
 
 const startSchema = z.object({
-  intent: z.enum(["sign_in", "add", "link"]).catch("sign_in"),
+  intent: z.enum(["sign_in", "add", "prove", "link"]).catch("sign_in"),
   returnUrl: z.string().optional(),
 });
 
@@ -27,7 +27,9 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     throw redirect(await beginLink(context, { provider, returnTo, user }), 303);
   }
   const adding = intent === "add";
-  const user = adding ? null : await getUser(context);
+  const signedIn = adding ? null : await getUser(context);
+  // Who is at the sign-in page with a second step due may want to be somebody else.
+  const user = intent === "prove" || signedIn?.mfa.satisfied ? signedIn : null;
   const returnTo = redirectTarget(returnUrl, { origin, fallback: "/" });
   throw redirect(await beginSignIn(context, { provider, returnTo, user, adding }), 303);
 }

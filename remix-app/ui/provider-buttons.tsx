@@ -8,16 +8,19 @@ export interface ProviderButtonsProps {
   lastUsed: string | null;
   /** Where to go in the end; empty for the start page. */
   returnUrl: string;
-  /** For who is signed in already, and means another account than that. */
-  adding?: boolean;
+  /**
+   * For who is signed in already: whether they mean another account than that (`add`), or show that it is still them
+   * (`prove`).
+   */
+  intent?: "add" | "prove" | undefined;
 }
 
 /** A button for each provider. The form's answer is the provider's page. */
-export function ProviderButtons({ providers, lastUsed, returnUrl, adding = false }: ProviderButtonsProps) {
+export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: ProviderButtonsProps) {
   return (
     <form method="post" data-once className="grid grid-cols-2 gap-2">
       <input type="hidden" name="returnUrl" value={returnUrl} />
-      {adding ? <input type="hidden" name="intent" value="add" /> : null}
+      {intent ? <input type="hidden" name="intent" value={intent} /> : null}
       {providers.map(({ name, label }, index) => {
         const isLastUsed = name === lastUsed;
         const fillsRow = isLastUsed || (index === providers.length - 1 && (index - (lastUsed ? 1 : 0)) % 2 === 0);

@@ -25,7 +25,7 @@ export function SignInAgain(props: SignInAgainProps) {
   return (
     <>
       {password || passkeyButton ? (
-        <WaysIn {...offered} returnUrl={returnUrl}>
+        <WaysIn {...offered} returnUrl={returnUrl} intent="prove">
           {password ? (
             <Form method="post" id={formId} noValidate data-once className="space-y-5">
               {/* Password managers look the password up under this name. */}
@@ -48,7 +48,7 @@ export function SignInAgain(props: SignInAgainProps) {
           {passkeyButton}
         </WaysIn>
       ) : (
-        <ProviderButtons {...offered} returnUrl={returnUrl} />
+        <ProviderButtons {...offered} returnUrl={returnUrl} intent="prove" />
       )}
       <p className="text-muted">
         Nothing of this at hand?{" "}

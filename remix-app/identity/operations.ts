@@ -28,15 +28,16 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     path: "/api/v1/users/me/identities/link/{provider}",
     tag,
     summary: "Begin to link an account at a provider",
-    description: "Send the browser to the answer's address. A form may post the same; it is answered with 303.",
-    credentials: ["session", "bearer"],
+    description:
+      "Send the browser to the answer's address. A form may post the same; it is answered with 303. A link begins and ends in one browser, so that a bearer begins none.",
+    credentials: ["session"],
     pathExamples: { provider: "github" },
     body: { schema: linkRequest, example: { returnTo: "/settings/security" } },
     answers: [
       { status: 200, description: "Where the browser has to go.", schema: linkBegun },
       { status: 303, description: "The same, for a form.", headers: { Location: "Where the browser has to go." } },
     ],
-    problems: ["INVALID_REQUEST", "MFA_REQUIRED", "STEP_UP_REQUIRED", "NOT_FOUND", "RATE_LIMITED"],
+    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "STEP_UP_REQUIRED", "NOT_FOUND", "RATE_LIMITED"],
   },
   {
     id: "unlinkIdentity",

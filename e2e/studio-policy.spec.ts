@@ -63,7 +63,7 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await expect(plain.getByRole("alert")).toContainText("Enter an amount in dollars");
   await plain.getByLabel(/^Monthly budget of/).fill("12.5");
   await plain.getByRole("button", { name: "Save budget" }).click();
-  await expect(plain.getByRole("main")).toContainText("is $12.5 a month.");
+  await expect(plain.getByRole("main")).toContainText("is $12.50 a month.");
   await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);
   await page.getByRole("link", { name: "Budgets" }).click();
   await expect(page.getByRole("main")).toContainText("82% spent");

@@ -11,6 +11,7 @@ import {
   readBudgetAmount,
   readBudgets,
 } from "../studio/budgets/budgets.ts";
+import { exactUsd } from "../studio/format-amount.ts";
 import { searchWith } from "../studio/range.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
@@ -93,8 +94,8 @@ export default function BudgetsPage() {
       {answer?.meanwhile ? (
         <Notice tone="warn">
           This budget was changed while you were at it:{" "}
-          {answer.meanwhile.limitUsd === null ? "it is taken away" : `it is $${answer.meanwhile.limitUsd} now`}. Nothing
-          of yours is saved yet. Save again to put yours in its place.
+          {answer.meanwhile.limitUsd === null ? "it is taken away" : `it is ${exactUsd(answer.meanwhile.limitUsd)} now`}
+          . Nothing of yours is saved yet. Save again to put yours in its place.
         </Notice>
       ) : null}
       {done && !answer ? <Notice tone="good">{doneWords(done)}</Notice> : null}
@@ -134,5 +135,7 @@ export default function BudgetsPage() {
 
 function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string | null }): string {
   if (name === null) return "The budget is changed.";
-  return limitUsd === null ? `${name} has no budget any more.` : `The budget of ${name} is $${limitUsd} a month.`;
+  return limitUsd === null
+    ? `${name} has no budget any more.`
+    : `The budget of ${name} is ${exactUsd(limitUsd)} a month.`;
 }

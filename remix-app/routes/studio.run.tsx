@@ -1,7 +1,7 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
-import { formatCount, formatMs } from "../studio/format-amount.ts";
+import { exactUsd, formatCount, formatMs } from "../studio/format-amount.ts";
 import { describeRunContent, openRunContent } from "../studio/runs/run-content.ts";
 import { RunContentCard } from "../studio/runs/run-content-card.tsx";
 import type { RunSummary } from "../studio/runs/run-schema.ts";
@@ -60,7 +60,7 @@ function factsOf(run: RunSummary): [string, string][] {
     ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
     ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
     ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
-    ["Provider's cost", run.costUsd && `$${run.costUsd}`],
+    ["Provider's cost", run.costUsd && exactUsd(run.costUsd)],
     ["Billed credits", run.billedCredits],
     ["Unmetered credits", run.unmeteredCredits],
     ["First byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],

@@ -66,7 +66,7 @@ test("fifty sweepers at once send one mail of a crossing, with its figures and t
   const mails = await mailsTo(admin.email);
   expect(mails).toHaveLength(1);
   expect(mails[0]?.subject).toBe("80% of the monthly budget of the workspace Test is spent");
-  expect(mails[0]?.text).toContain("Budget: $10 for ");
+  expect(mails[0]?.text).toContain("Budget: $10.00 for ");
   expect(mails[0]?.text).toContain("Spent: $8.000000000001");
   expect(mails[0]?.text).toContain(`${new URL(base).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
 });

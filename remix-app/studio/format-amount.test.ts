@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "./format-amount.ts";
+import { exactUsd, formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "./format-amount.ts";
 
 test.each([
   ["0", "$0.00"],
@@ -13,6 +13,15 @@ test.each([
   ["-0.0042", "-$0.0042"],
 ])("%s is read as %s", (amount, text) => {
   expect(formatUsd(amount)).toBe(text);
+});
+
+test.each([
+  ["10", "$10.00"],
+  ["12.5", "$12.50"],
+  ["12.000000000001", "$12.000000000001"],
+  ["-0.0042", "-$0.0042"],
+])("%s exactly is %s", (amount, text) => {
+  expect(exactUsd(amount)).toBe(text);
 });
 
 test("credits are read alike, without the sign of a currency", () => {

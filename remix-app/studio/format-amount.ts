@@ -8,6 +8,15 @@ export function formatUsd(amount: string): string {
 }
 
 /**
+ * Dollars to the last digit, with cents at least.
+ * @param amount exact decimal text
+ */
+export function exactUsd(amount: string): string {
+  const [whole = "", cents = ""] = amount.replace("-", "").split(".");
+  return `${amount.startsWith("-") ? "-" : ""}$${whole}.${cents.padEnd(2, "0")}`;
+}
+
+/**
  * Credits as people read them, as formatUsd.
  * @param amount exact decimal text
  */

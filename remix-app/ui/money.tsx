@@ -1,4 +1,4 @@
-import { formatCredits, formatUsd } from "../studio/format-amount.ts";
+import { exactUsd, formatCredits, formatUsd } from "../studio/format-amount.ts";
 
 /**
  * Dollars as people read them; the exact figure on hover, and for assistive technology.
@@ -14,10 +14,6 @@ export function Usd({ amount }: { amount: string | null }) {
  */
 export function Credits({ amount }: { amount: string | null }) {
   return <Amount short={amount && formatCredits(amount)} exact={amount} />;
-}
-
-function exactUsd(amount: string): string {
-  return amount.startsWith("-") ? `-$${amount.slice(1)}` : `$${amount}`;
 }
 
 function Amount({ short, exact }: { short: string | null; exact: string | null }) {

@@ -25,7 +25,7 @@ test("it says which budget, exactly what is spent, what follows, and where to ch
     text: `At least 80% of the monthly budget of the workspace Acme is spent.
 
 Workspace: Acme
-Budget: $10.1 for November 2026
+Budget: $10.10 for November 2026
 Spent: $8.080000000001
 
 Calls go on. One whose dearest possible cost is more than what is left is refused, until the budget starts anew on 1 December 2026, 00:00 UTC, or is raised.
@@ -49,9 +49,9 @@ test("a budget that has too little left for calls says that they are refused, an
     text: `Calls are refused: too little is left of the monthly budget of the workspace Acme.
 
 Workspace: Acme
-Budget: $10.1 for November 2026
+Budget: $10.10 for November 2026
 Spent: $8.080000000001
-Held by calls under way: $0.5
+Held by calls under way: $0.50
 Left: $1.519999999999
 
 Each call whose dearest possible cost is more than what is left is refused until the budget starts anew on 1 December 2026, 00:00 UTC, or is raised.

@@ -1,4 +1,5 @@
 import type { Mail } from "../../mail/mail-body.ts";
+import { exactUsd } from "../format-amount.ts";
 
 /** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
 export interface BudgetAlert {
@@ -30,10 +31,10 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
   const held = reservedUsd !== null && Number(reservedUsd) > 0;
   const facts = [
     `Workspace: ${oneLine(alert.workspace)}`,
-    `Budget: $${limitUsd} for ${monthOf(month)}`,
-    ...(spentUsd === null ? [] : [`Spent: $${spentUsd}`]),
-    ...(refusing && held ? [`Held by calls under way: $${reservedUsd}`] : []),
-    ...(refusing && leftUsd !== null ? [`Left: $${leftUsd}`] : []),
+    `Budget: ${exactUsd(limitUsd)} for ${monthOf(month)}`,
+    ...(spentUsd === null ? [] : [`Spent: ${exactUsd(spentUsd)}`]),
+    ...(refusing && held ? [`Held by calls under way: ${exactUsd(reservedUsd)}`] : []),
+    ...(refusing && leftUsd !== null ? [`Left: ${exactUsd(leftUsd)}`] : []),
   ];
   const { subject, news, consequence } = newsWords(alert, whose);
   return {

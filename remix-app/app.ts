@@ -5,6 +5,7 @@ import { type Context, Hono } from "hono";
 import type { Env } from "./env.server.ts";
 import { isGatewayCredential } from "./gateway/credential-syntax.ts";
 import { refuseForGateway } from "./gateway/gateway-refusal.ts";
+import { asksForPage } from "./http/asks-for-page.ts";
 import { basicChallenge, basicCredentials } from "./http/basic.ts";
 import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
@@ -133,31 +134,35 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   if (clientDir) app.route("/", staticFiles(clientDir));
 
   const judgeOf = oncePerBuild((current) => createRouteTable(current, side));
-  const handlersOf = oncePerBuild((current) =>
-    createRouteHandlers(current, development ? "development" : "production"),
-  );
+  const mode = development ? "development" : "production";
+  const handlersOf = oncePerBuild((current) => createRouteHandlers(current, mode));
 
   async function remix(request: Request, { context, routeId }: Routed): Promise<Response> {
     const response = await handlersOf(await build())(routeId)(request, context);
+    const type = response.headers.get("content-type") ?? "";
+    const isProblem = type === "application/problem+json";
+    // Routes without a page, such as files and what settings post to, refuse by it all the same.
+    if (context.surface === "page") return isProblem && asksForPage(request) ? asPage(response, context) : response;
     // An error of the framework's own is in neither.
-    const isOurs = /^application\/(problem\+)?json/.test(response.headers.get("content-type") ?? "");
-    return context.surface === "api" && response.status >= 500 && !isOurs
-      ? problem("INTERNAL", { requestId: context.requestId })
-      : response;
+    const isOurs = isProblem || type.startsWith("application/json");
+    return response.status >= 500 && !isOurs ? problem("INTERNAL", { requestId: context.requestId }) : response;
   }
 
-  async function contextOf(
-    facts: RequestFacts,
-    { authorization, jar, refusal = null }: ReturnType<typeof nobody> & { refusal?: Response | null },
-  ): Promise<AppLoadContext> {
+  /** A refusal in the site's own dress. */
+  async function asPage(refusal: Response, context: AppLoadContext): Promise<Response> {
+    const handle = handlersOf(await build())(null);
+    return handle(new Request(new URL("/refused", context.origin)), { ...context, refusal });
+  }
+
+  async function contextOf(facts: RequestFacts, caller: ReturnType<typeof nobody>): Promise<AppLoadContext> {
     const { formTargets, widgets, personal: _, retryAfterSeconds: __, settle: ___, ...rest } = facts;
     const { origin, clientAddress } = facts;
-    const opened = await runtime.open({ authorization, jar, origin, clientAddress });
+    const opened = await runtime.open({ ...caller, origin, clientAddress });
     facts.settle = () => opened.session.settle();
     return {
       ...rest,
       ...opened,
-      refusal,
+      refusal: null,
       allowFormTarget: (origin) => formTargets.add(origin),
       allowWidget: (origin) => widgets.add(origin),
       retryAfter: (seconds) => {
@@ -170,9 +175,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   async function refuse(c: Context<Bindings>, code: ProblemCode, options: Omit<ProblemOptions, "requestId"> = {}) {
     const facts = c.get("request");
     const refusal = problem(code, { ...options, requestId: facts.requestId });
-    if (facts.surface === "api" || !c.req.header("accept")?.includes("text/html")) return refusal;
-    const context = await contextOf(facts, { ...nobody(), refusal });
-    return remix(new Request(new URL("/refused", facts.origin)), { context, routeId: null });
+    if (facts.surface === "api" || !asksForPage(c.req.raw)) return refusal;
+    return asPage(refusal, await contextOf(facts, nobody()));
   }
 
   /** Answers what the AI gateway's clients ask of this server: in the same order, in that gateway's shape of errors. */

@@ -93,6 +93,29 @@ describe("requests are judged cheapest first", () => {
   });
 });
 
+describe("a refusal by a route without a page", () => {
+  const headers = async (accept: string) => ({
+    accept,
+    cookie: await backend.vault.cookieOf(await backend.session()),
+    "sec-fetch-site": "same-origin",
+  });
+
+  test.each([
+    ["a file", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "There is nothing here"],
+    ["what a form is sent to", "POST", "/theme", 400, "This request is not valid"],
+  ])("%s, is a page for a browser that will show it, and problem JSON for a script", async (_, ...asked) => {
+    const [method, path, status, title] = asked;
+    const init = { method, ...(method === "POST" ? { body: new URLSearchParams({ theme: "purple" }) } : {}) };
+    const page = await web.fetch(path, { ...init, headers: await headers("text/html,*/*;q=0.8") });
+    expect([page.status, page.headers.get("content-type")]).toEqual([status, "text/html; charset=utf-8"]);
+    const html = await page.text();
+    expect(html).toContain(`${title}</h1>`);
+    expect(html).toContain(page.headers.get("x-request-id"));
+    const json = await web.fetch(path, { ...init, headers: await headers("*/*") });
+    expect([json.status, json.headers.get("content-type")]).toEqual([status, "application/problem+json"]);
+  });
+});
+
 describe("a body that is no form", () => {
   const post = (headers: Record<string, string>, body: string) =>
     web.fetch("/login", { method: "POST", headers: { "sec-fetch-site": "same-origin", ...headers }, body });

@@ -77,7 +77,7 @@ export default function ConsoleAuditPage() {
           />
           <div className="flex flex-wrap items-end gap-3">
             <Button>Filter</Button>
-            <a href={`/admin/audit.csv?${address}`} className={buttonClass("secondary")} download="audit-log.csv">
+            <a href={`/admin/audit.csv?${address}`} className={buttonClass("secondary")}>
               Download CSV
             </a>
           </div>

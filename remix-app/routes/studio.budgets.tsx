@@ -86,7 +86,7 @@ export default function BudgetsPage() {
       title="Budgets"
       lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}
       actions={
-        <a href={`/workspaces/${workspace.id}/ai/budgets.csv`} className={buttonClass("secondary")} download>
+        <a href={`/workspaces/${workspace.id}/ai/budgets.csv`} className={buttonClass("secondary")}>
           Download CSV
         </a>
       }

@@ -77,7 +77,7 @@ export default function CostsPage() {
       title="Costs"
       lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."
       actions={
-        <a href={`/workspaces/${workspace.id}/ai/costs.csv${search}`} className={buttonClass("secondary")} download>
+        <a href={`/workspaces/${workspace.id}/ai/costs.csv${search}`} className={buttonClass("secondary")}>
           Download CSV
         </a>
       }

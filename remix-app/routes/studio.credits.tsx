@@ -60,7 +60,6 @@ export default function CreditsPage() {
         <a
           href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}
           className={buttonClass("secondary")}
-          download
         >
           Download CSV
         </a>

@@ -75,7 +75,7 @@ export default function InvoicesPage() {
       lead="What providers invoiced, as people reviewed it. Each is kept as it was recorded, for good."
       actions={
         <>
-          <a href={`${base}.csv${search}`} className={buttonClass("secondary")} download>
+          <a href={`${base}.csv${search}`} className={buttonClass("secondary")}>
             Download CSV
           </a>
           <Link to={`${base}/new`} className={buttonClass()}>

@@ -59,7 +59,7 @@ export default function ReconciliationPage() {
       title="Reconciliation"
       lead="What the gateway metered, what apps imported and what providers invoiced, side by side."
       actions={
-        <a href={`${base}/reconciliation.csv${search}`} className={buttonClass("secondary")} download>
+        <a href={`${base}/reconciliation.csv${search}`} className={buttonClass("secondary")}>
           Download CSV
         </a>
       }

@@ -56,7 +56,7 @@ export default function RunsPage() {
       title="Runs"
       lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
       actions={
-        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")} download>
+        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")}>
           Download CSV
         </a>
       }

@@ -55,7 +55,7 @@ export default function StudioOverview() {
       workspace={workspace}
       title="Overview"
       actions={
-        <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")} download>
+        <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")}>
           Download CSV
         </a>
       }

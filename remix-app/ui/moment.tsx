@@ -5,8 +5,9 @@ const units = [
   ["hour", 60 * 60],
   ["minute", 60],
 ] as const;
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const absolute = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
+// In numbers: "yesterday" would be said of what was two calendar days ago.
+const relative = new Intl.RelativeTimeFormat("en");
+const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
 
 /**
  * A moment as people say it, with the exact time on hover.
@@ -14,12 +15,22 @@ const absolute = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle:
  * @param props.now the moment it is told from, of the answer that carries it, so that server and browser agree
  */
 export function Moment({ at, now }: { at: string; now: string }) {
-  const seconds = (Date.parse(at) - Date.parse(now)) / 1000;
-  const [unit, size] = units.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
-  const words = unit === "second" ? "just now" : relative.format(Math.round(seconds / size), unit);
   return (
     <time dateTime={at} title={`${absolute.format(new Date(at))} UTC`}>
-      {words}
+      {momentInWords({ at, now })}
     </time>
   );
+}
+
+/** How far a moment is from another, in the largest unit that it fills when rounded: never 60 minutes, or 24 hours. */
+export function momentInWords({ at, now }: { at: string; now: string }): string {
+  const seconds = (Date.parse(at) - Date.parse(now)) / 1000;
+  const distance = Math.abs(seconds);
+  const filled = units.findIndex(([, size]) => distance >= size);
+  const [unit, size] = units[filled] ?? ["second", 1];
+  if (unit === "second") return "just now";
+  const rounded = Math.round(distance / size);
+  const [above, sizeAbove] = units[filled - 1] ?? [unit, Number.POSITIVE_INFINITY];
+  const sign = Math.sign(seconds);
+  return rounded * size >= sizeAbove ? relative.format(sign, above) : relative.format(sign * rounded, unit);
 }

@@ -1,6 +1,7 @@
 import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
 import { detour } from "../identity/detour.ts";
+import { initialOf } from "./initial.ts";
 
 /** An account of this browser, as its lists show it. */
 export interface ListedAccount {
@@ -74,7 +75,7 @@ export function Initial({ account }: { account: Pick<ListedAccount, "email" | "d
       aria-hidden="true"
       className="grid size-7 shrink-0 place-items-center rounded-full bg-accent-soft font-semibold text-accent text-small uppercase"
     >
-      {(account.displayName ?? account.email ?? "?").slice(0, 1)}
+      {initialOf(account.displayName ?? account.email ?? "")}
     </span>
   );
 }

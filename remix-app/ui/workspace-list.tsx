@@ -1,4 +1,5 @@
 import { ChevronRight } from "lucide-react";
+import { initialOf } from "./initial.ts";
 import { Link } from "./link.tsx";
 
 export interface WorkspaceListItem {
@@ -30,7 +31,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
               aria-hidden="true"
               className="grid size-8 shrink-0 place-items-center rounded-button bg-accent-soft font-semibold text-accent uppercase"
             >
-              {name.slice(0, 1)}
+              {initialOf(name)}
             </span>
             <span className="min-w-0 flex-1">
               <span className="block truncate font-medium">{name}</span>

@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { initialOf } from "./initial.ts";
+
+test.each([
+  ["Ada", "A"],
+  [" ada", "a"],
+  ["Ñandú", "Ñ"],
+  ["E\u0301mile", "E\u0301"],
+  ["👩🏽‍🚀 Robin", "👩🏽‍🚀"],
+  ["नेहा", "ने"],
+  ["محمد", "م"],
+  ["", "?"],
+])("of %s it is %s", (name, initial) => {
+  expect(initialOf(name)).toBe(initial);
+});

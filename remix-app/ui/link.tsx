@@ -13,7 +13,9 @@ export interface LinkProps
 export function Link({ to, preventScrollReset = false, ...props }: LinkProps) {
   const { pathname } = useLocation();
   if (!import.meta.env.SSR) return <RouterLink to={to} preventScrollReset={preventScrollReset} {...props} />;
-  return <a {...props} href={to.startsWith("/") ? to : `${pathname}${to}`} data-discover="true" />;
+  // A bare "?" is the page without its search.
+  const href = to.startsWith("/") ? to : `${pathname}${to === "?" ? "" : to}`;
+  return <a {...props} href={href} data-discover="true" />;
 }
 
 /** A link to a section of the site, which says whether the page is within it; the start page has none but itself. */

@@ -28,3 +28,16 @@ test("what was typed stays, with a word about the other tab", async ({ context, 
   await page.getByRole("button", { name: "Reload this page" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Sign in" })).toBeVisible();
 });
+
+test("so does what was ticked, which no field's value shows", async ({ context, page, member }) => {
+  await enter(page, member, "/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Roles", exact: true }).click();
+  await page.getByLabel("Manage keys").check();
+  const other = await context.newPage();
+  await other.goto("/");
+  await other.getByRole("button", { name: "Account menu" }).click();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await expect(page.getByText("You signed out in another tab.")).toBeVisible();
+  await expect(page.getByLabel("Manage keys")).toBeChecked();
+});

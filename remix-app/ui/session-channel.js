@@ -1,6 +1,8 @@
 // Tells this browser's other tabs who is signed in here, and heeds what they tell. For show alone: what a tab hears it
 // asks of the server before it does anything, and the server decides about every request anyway.
 const account = document.documentElement.dataset.account;
+// What somebody has changed by hand here: a tick or a choice is not seen in a value, nor what a script keeps in step.
+const touched = new Set();
 let channel;
 
 function subscribe() {
@@ -21,6 +23,8 @@ async function compare() {
 }
 
 function somethingTyped() {
+  if ([...touched].some((field) => field.isConnected)) return true;
+  // What the browser has put back on the way here was typed, too.
   return [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
 }
 
@@ -33,6 +37,7 @@ function tell(sentence) {
 
 if ("BroadcastChannel" in window) {
   subscribe();
+  addEventListener("input", ({ target }) => touched.add(target), { capture: true });
   channel.postMessage(account);
   // A page that the browser keeps for "back" must not listen, and may be out of date when it returns.
   addEventListener("pagehide", () => channel.close());

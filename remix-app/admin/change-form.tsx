@@ -74,6 +74,8 @@ export function ChangeForm({
           autoComplete="off"
           autoCapitalize="none"
           spellCheck={false}
+          // Whom somebody else came before is to look again before they confirm.
+          defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
           errorId="confirmation-error"
           errors={failed?.fields.confirmation}
         />

@@ -36,14 +36,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const typed = String((await readForm(request, context)).get("confirmation") ?? "").trim();
   if (typed.toLowerCase() !== user.email.toLowerCase()) {
-    return data({ message: "This is not your email. Nothing was deleted." }, { status: 400 });
+    return data({ typed, message: "This is not your email. Nothing was deleted." }, { status: 400 });
   }
   const { env, requestId } = context;
   const { deleted } = await deleteAccount(createServiceClient(env), { userId: user.id, requestId }).catch(
     (error: unknown) => unavailable(error, requestId),
   );
   if (!deleted)
-    return data({ message: "A workspace needs another owner first. Nothing was deleted." }, { status: 409 });
+    return data({ typed, message: "A workspace needs another owner first. Nothing was deleted." }, { status: 409 });
   context.session.clear();
   await sendMail(env, accountDeletedMail({ to: user.email, when: new Date() }));
   throw redirect("/login?accountDeleted");
@@ -94,6 +94,7 @@ export default function DeleteAccountPage() {
               autoCapitalize="none"
               spellCheck={false}
               required
+              defaultValue={failed?.typed}
               errorId="confirmation-error"
               errors={failed ? [failed.message] : undefined}
             />

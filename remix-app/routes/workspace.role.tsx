@@ -1,4 +1,4 @@
-import { Form, Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -10,6 +10,7 @@ import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import { WorkspacePage } from "../ui/workspace-page.tsx";
 import { listMembers, listRoles } from "../workspaces/members.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
@@ -105,10 +106,10 @@ export default function RolePage() {
             Go to members
           </Link>
         ) : (
-          <Form method="post">
+          <PostForm>
             <input type="hidden" name="intent" value="delete" />
             <Button variant="danger">Delete role</Button>
-          </Form>
+          </PostForm>
         )}
       </Card>
     </WorkspacePage>

@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { requireUser } from "../identity/user.ts";
@@ -7,6 +7,7 @@ import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import { WorkspaceList } from "../ui/workspace-list.tsx";
 import { createWorkspace, workspaceNameSchema } from "../workspaces/create-workspace.ts";
 import { isConflict, workspaceProblem } from "../workspaces/failures.ts";
@@ -43,7 +44,7 @@ export default function WorkspacesPage() {
         <WorkspaceList workspaces={workspaces} />
       </Card>
       <Card title="New workspace" lead="Keys, credits and usage live in a workspace, apart from those of others.">
-        <Form method="post" noValidate className="max-w-108 space-y-4">
+        <PostForm noValidate className="max-w-108 space-y-4">
           {failed ? (
             <ErrorSummary
               id="new-workspace-error"
@@ -62,7 +63,7 @@ export default function WorkspacesPage() {
             errors={failed ? [failed.message] : undefined}
           />
           <Button>Create workspace</Button>
-        </Form>
+        </PostForm>
       </Card>
     </AppPage>
   );

@@ -1,6 +1,6 @@
-import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
 import { Moment } from "../ui/moment.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 
 /** Invitations that nobody has accepted yet. */
@@ -22,13 +22,13 @@ export function InvitationList({ invitations, now }: { invitations: OpenInvitati
                 {expiresAt > now ? "ends" : "ended"} <Moment at={expiresAt} now={now} />
               </p>
             </div>
-            <Form method="post">
+            <PostForm>
               <input type="hidden" name="intent" value="withdraw" />
               <input type="hidden" name="invitationId" value={id} />
               <Button variant="secondary" aria-label={`Withdraw the invitation to ${email}`}>
                 Withdraw
               </Button>
-            </Form>
+            </PostForm>
           </li>
         ))}
       </ul>

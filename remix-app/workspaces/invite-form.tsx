@@ -1,7 +1,7 @@
-import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import { Select } from "../ui/select.tsx";
 
 /** Asks someone in by email, as one of the roles that the inviter may give. */
@@ -27,7 +27,7 @@ export function InviteForm({
   const chosen = roles.find(({ id }) => id === roleId) ?? roles.at(-1);
   const emailFault = aboutEmail ? failed : null;
   return (
-    <Form method="post" action={action} noValidate className="flex flex-wrap items-end gap-3">
+    <PostForm action={action} noValidate className="flex flex-wrap items-end gap-3">
       <div className="w-full empty:hidden">
         <ErrorSummary
           id="invite-error"
@@ -59,6 +59,6 @@ export function InviteForm({
         ))}
       </Select>
       <Button>Send invitation</Button>
-    </Form>
+    </PostForm>
   );
 }

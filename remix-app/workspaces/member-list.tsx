@@ -1,6 +1,7 @@
-import { Form, Link } from "@remix-run/react";
+import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Moment } from "../ui/moment.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import { Select } from "../ui/select.tsx";
 import type { Member } from "./members.ts";
 
@@ -38,7 +39,7 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
             </div>
             <div className="flex flex-wrap items-end gap-2">
               {mayChange && !self ? (
-                <Form method="post" action={action} className="flex items-end gap-2">
+                <PostForm action={action} className="flex items-end gap-2">
                   <input type="hidden" name="intent" value="change_role" />
                   <input type="hidden" name="userId" value={userId} />
                   <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
@@ -51,7 +52,7 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
                   <Button variant="secondary" aria-label={`Save the role of ${name}`}>
                     Save
                   </Button>
-                </Form>
+                </PostForm>
               ) : null}
               {mayChange || self ? (
                 <Link

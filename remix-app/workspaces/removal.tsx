@@ -1,6 +1,6 @@
-import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import type { Member } from "./members.ts";
 
 /** Asks before a member is taken out of a workspace, or leaves it. */
@@ -27,11 +27,11 @@ export function Removal({
       }
       cancelTo={here}
     >
-      <Form method="post" action={here}>
+      <PostForm action={here}>
         <input type="hidden" name="intent" value="remove" />
         <input type="hidden" name="userId" value={userId} />
         <Button variant="danger">{self ? "Leave workspace" : `Remove ${name}`}</Button>
-      </Form>
+      </PostForm>
     </ConfirmCard>
   );
 }

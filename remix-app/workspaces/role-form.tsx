@@ -1,7 +1,7 @@
-import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import type { WorkspacePermission } from "./permission.ts";
 import { permissionWords } from "./permission-words.ts";
 
@@ -18,7 +18,7 @@ export interface RoleFormProps {
 export function RoleForm({ intent, grantable, name, permissions, failed }: RoleFormProps) {
   const hint = `${intent}-permissions-hint`;
   return (
-    <Form method="post" noValidate className="max-w-108 space-y-5">
+    <PostForm noValidate className="max-w-108 space-y-5">
       <ErrorSummary
         id="role-error"
         form={undefined}
@@ -57,6 +57,6 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
         ))}
       </fieldset>
       <Button>{intent === "create" ? "Create role" : "Save role"}</Button>
-    </Form>
+    </PostForm>
   );
 }

@@ -1,8 +1,9 @@
-import { Form, Link } from "@remix-run/react";
+import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
 import { searchWith } from "../range.ts";
 import { BudgetMeter } from "./budget-meter.tsx";
 import type { Budget, BudgetScope } from "./budgets.ts";
@@ -108,7 +109,7 @@ export function BudgetList({
 function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
   const { scope, subjectId, limitUsd, name } = budget;
   return (
-    <Form method="post" action={page} noValidate data-once className="max-w-108 space-y-4">
+    <PostForm action={page} noValidate className="max-w-108 space-y-4">
       <ErrorSummary
         id="budget-error"
         form={undefined}
@@ -141,6 +142,6 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
           Cancel
         </Link>
       </div>
-    </Form>
+    </PostForm>
   );
 }

@@ -1,7 +1,8 @@
-import { Form, Link } from "@remix-run/react";
+import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
 import { Select } from "../../ui/select.tsx";
 import type { LinkedApp } from "./invoice-entry.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-fields.ts";
@@ -40,7 +41,7 @@ export function InvoiceEntryForm({
     return message ? [{ fieldId, message }] : [];
   });
   return (
-    <Form method="post" noValidate data-once className="max-w-108 space-y-5">
+    <PostForm noValidate className="max-w-108 space-y-5">
       <ErrorSummary id="invoice-error" form={undefined} fields={summary} />
       {errors.appId ? (
         <p id="appId-error" className="text-bad text-small">
@@ -85,6 +86,6 @@ export function InvoiceEntryForm({
           Cancel
         </Link>
       </div>
-    </Form>
+    </PostForm>
   );
 }

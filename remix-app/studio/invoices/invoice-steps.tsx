@@ -1,9 +1,10 @@
-import { Form, Link } from "@remix-run/react";
+import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
 import type { InvoiceEntry } from "./enter-invoice.ts";
 import { InvoiceComparison } from "./invoice-comparison.tsx";
 import type { TypedInvoice } from "./invoice-fields.ts";
@@ -30,7 +31,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
       >
         <div className="space-y-5">
           <Facts facts={invoiceFacts({ ...blank, ...draft, appName, reviewedAt })} />
-          <Form method="post" data-once className="flex flex-wrap gap-3">
+          <PostForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <input type="hidden" name="reviewedAt" value={reviewedAt} />
             <Button name="step" value="record">
@@ -39,7 +40,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
             <Button name="step" value="edit" variant="secondary">
               Change something
             </Button>
-          </Form>
+          </PostForm>
         </div>
       </Card>
     </>
@@ -93,7 +94,7 @@ export function InvoiceConflictCards({
               each counts.
             </li>
           </ul>
-          <Form method="post" className="flex flex-wrap gap-3">
+          <PostForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <Button name="step" value="edit" variant="secondary">
               Change what I entered
@@ -101,7 +102,7 @@ export function InvoiceConflictCards({
             <Link to={`${base}/${kept.id}`} className={buttonClass("secondary")}>
               See the recorded invoice
             </Link>
-          </Form>
+          </PostForm>
         </div>
       </Card>
     </>

@@ -1,9 +1,9 @@
-import { Form } from "@remix-run/react";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CheckBox } from "../../ui/check-box.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
 import { PolicyModels } from "./policy-models.tsx";
@@ -29,7 +29,7 @@ export function PolicyCards({
       ? "The plan sets no limit."
       : `The plan allows ${limit.toLocaleString("en")}; more than that changes nothing.`;
   return (
-    <Form method="post" action="?" noValidate data-once className="space-y-6">
+    <PostForm action="?" noValidate className="space-y-6">
       <ErrorSummary
         id="policy-error"
         form={undefined}
@@ -108,6 +108,6 @@ export function PolicyCards({
         </div>
       </Card>
       <Button>Save policy</Button>
-    </Form>
+    </PostForm>
   );
 }

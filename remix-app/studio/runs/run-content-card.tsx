@@ -1,8 +1,8 @@
-import { Form } from "@remix-run/react";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
 import type { KeptContentFacts, OpenedContent } from "./run-content.ts";
 import type { Said } from "./said.ts";
 
@@ -62,7 +62,7 @@ export function RunContentCard({
           )}
         </div>
       ) : (
-        <Form method="post" action="#said" data-once className="space-y-4">
+        <PostForm action="#said" className="space-y-4">
           {opened === null ? <Notice tone="warn">It is deleted by now.</Notice> : null}
           <p className="text-muted">
             Whoever may choose what is kept may read it. Each reading is recorded in the workspace’s activity.
@@ -70,7 +70,7 @@ export function RunContentCard({
           <Button name="step" value="open" variant="secondary">
             Show what was said
           </Button>
-        </Form>
+        </PostForm>
       )}
     </Card>
   );

@@ -9,6 +9,7 @@ import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import { Select } from "../ui/select.tsx";
 import { WorkspacePage } from "../ui/workspace-page.tsx";
 import { listMembers } from "../workspaces/members.ts";
@@ -38,12 +39,16 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
-  const change = settingsChange.safeParse(Object.fromEntries(await readForm(request, context)));
+  const typed = Object.fromEntries(await readForm(request, context));
+  const change = settingsChange.safeParse(typed);
   if (!change.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   if (change.data.intent !== "rename") await requireFreshUser(context, request);
   const outcome = await applySettingsChange(context, { user, workspace, change: change.data });
   if (outcome.gone) throw redirect("/workspaces");
-  return data(outcome, { status: outcome.failed ? 400 : 200 });
+  return data(
+    { ...outcome, typed: String(typed[outcome.failed?.field ?? ""] ?? "") },
+    { status: outcome.failed ? 400 : 200 },
+  );
 }
 
 export default function WorkspaceSettingsPage() {
@@ -51,6 +56,7 @@ export default function WorkspaceSettingsPage() {
   const here = `/workspaces/${workspace.id}/settings`;
   const answer = useActionData<typeof action>();
   const failedAt = (field: string) => (answer?.failed?.field === field ? [answer.failed.message] : undefined);
+  const typedAt = (field: string) => (answer?.failed?.field === field ? answer.typed : undefined);
   return (
     <WorkspacePage user={user} workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
@@ -67,16 +73,16 @@ export default function WorkspaceSettingsPage() {
           lead="They may then do everything here, and take away your access. You stay as an admin, and cannot take it back."
           cancelTo={here}
         >
-          <Form method="post" action={here}>
+          <PostForm action={here}>
             <input type="hidden" name="intent" value="transfer" />
             <input type="hidden" name="userId" value={heir.userId} />
             <Button variant="danger">Hand over to {heir.name}</Button>
-          </Form>
+          </PostForm>
         </ConfirmCard>
       ) : null}
       <Card title="Name" lead="As members and mails show it.">
         {manages ? (
-          <Form method="post" action={here} noValidate className="max-w-108 space-y-4">
+          <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="rename" />
             <Field
               id="name"
@@ -84,12 +90,12 @@ export default function WorkspaceSettingsPage() {
               label="Name"
               required
               maxLength={80}
-              defaultValue={workspace.name}
+              defaultValue={typedAt("name") ?? workspace.name}
               errorId="name-error"
               errors={failedAt("name")}
             />
             <Button variant="secondary">Save name</Button>
-          </Form>
+          </PostForm>
         ) : (
           <div className="space-y-1">
             <p className="font-medium">{workspace.name}</p>
@@ -120,7 +126,7 @@ export default function WorkspaceSettingsPage() {
           title="Delete this workspace"
           lead="Its keys stop working at once, for everyone. Records of what was used and billed are kept."
         >
-          <Form method="post" action={here} noValidate className="max-w-108 space-y-4">
+          <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="delete" />
             <Field
               id="confirmation"
@@ -128,11 +134,12 @@ export default function WorkspaceSettingsPage() {
               label={`Type “${workspace.name}” to confirm`}
               autoComplete="off"
               required
+              defaultValue={typedAt("confirmation")}
               errorId="confirmation-error"
               errors={failedAt("confirmation")}
             />
             <Button variant="danger">Delete workspace</Button>
-          </Form>
+          </PostForm>
         </Card>
       ) : null}
     </WorkspacePage>

@@ -1,5 +1,5 @@
 import { Link } from "@remix-run/react";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { buttonClass } from "./button.tsx";
 
 /**
@@ -18,8 +18,13 @@ export function ConfirmCard({
   cancelTo: string;
   children: ReactNode;
 }) {
+  const card = useRef<HTMLElement>(null);
+  // Where a script shows it: browsers heed autofocus on pages that arrive, and React on fields alone.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another question is another arrival
+  useEffect(() => card.current?.focus(), [title]);
   return (
     <section
+      ref={card}
       aria-labelledby="confirm-title"
       aria-describedby="confirm-lead"
       tabIndex={-1}

@@ -13,7 +13,7 @@ import {
   useRouteLoaderData,
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
@@ -21,6 +21,7 @@ import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript } from "./ui/inline-script.tsx";
 import { useNonce } from "./ui/nonce.ts";
+import { PageArrival } from "./ui/page-arrival.tsx";
 import progressiveScript from "./ui/progressive.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
 import { SessionNotice } from "./ui/session-notice.tsx";
@@ -66,7 +67,9 @@ export function loader({ context }: LoaderFunctionArgs) {
 export function Layout({ children }: { children: ReactNode }) {
   const root = useRouteLoaderData<typeof loader>("root");
   const nonce = useNonce();
-  const hydrated = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
+  const hydrates = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
+  // As the document came: one that is alive stays so, also where its script brings a page that would not be by itself.
+  const [hydrated] = useState(hydrates);
   const theme = root?.theme ?? "system";
   return (
     <html lang="en" data-theme={theme} data-account={root?.account ?? ""}>
@@ -80,6 +83,7 @@ export function Layout({ children }: { children: ReactNode }) {
       <body>
         {children}
         <SessionNotice />
+        <PageArrival />
         {hydrated ? (
           <>
             <ScrollRestoration nonce={nonce} />

@@ -1,0 +1,72 @@
+import { enter, expect, test } from "./test.ts";
+
+test("a form that is sent twice at once is sent once", async ({ page, member }) => {
+  await enter(page, member, "/workspaces");
+  await page.getByLabel("Name").fill("Twice");
+  await page.getByRole("button", { name: "Create workspace" }).dblclick();
+  await expect(page.getByRole("heading", { level: 1, name: "Twice" })).toBeVisible();
+  await page.goto("/workspaces");
+  await expect(page.getByRole("link", { name: /Twice/ })).toHaveCount(1);
+});
+
+test("a form can be sent again once it is answered", async ({ page, member }) => {
+  await enter(page, member, "/workspaces");
+  for (const name of [" ", "  "]) {
+    await page.getByLabel("Name").fill(name);
+    const answer = page.waitForResponse((response) => response.request().method() === "POST");
+    await page.getByRole("button", { name: "Create workspace" }).click();
+    expect((await answer).status()).toBe(400);
+    await expect(page.getByRole("alert")).toBeFocused();
+  }
+  await page.getByLabel("Name").fill("Third time");
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Third time" })).toBeVisible();
+});
+
+test("without a connection a form keeps what was typed and says so, and a page offers to try again", async ({
+  context,
+  page,
+  member,
+}) => {
+  await enter(page, member, "/workspaces");
+  await page.getByLabel("Name").fill("Offline");
+  await context.setOffline(true);
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await expect(page.getByRole("alert")).toContainText("This device is offline. Nothing was sent");
+  await expect(page.getByLabel("Name")).toHaveValue("Offline");
+  await context.setOffline(false);
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Offline" })).toBeVisible();
+});
+
+test("a page that a script brings is announced, and the keyboard goes on from its beginning", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, "/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Members", exact: true }).press("Enter");
+  await expect(page.getByRole("heading", { level: 2, name: "Members" })).toBeVisible();
+  await expect(page.getByRole("main")).toBeFocused();
+  await expect(page.locator("[aria-live=polite]", { hasText: "Members · " })).toHaveText(await page.title());
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("navigation", { name: "Workspace" }).getByRole("link").first()).toBeFocused();
+});
+
+test("a page that a script brings begins at its top, and back leads to where one was", async ({ page, member }) => {
+  await page.setViewportSize({ width: 1000, height: 300 });
+  await enter(page, member, "/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "AI studio" }).click();
+  await page.getByRole("link", { name: "Policy" }).click();
+  await page.evaluate("scrollTo(0, 500)");
+  const before = await page.evaluate("scrollY");
+  expect(before).toBeGreaterThan(200);
+  // By no pointer, which would scroll there first.
+  await page.getByRole("link", { name: "Budgets" }).dispatchEvent("click");
+  await expect(page.getByRole("heading", { level: 2, name: "Budgets", exact: true })).toBeVisible();
+  await expect.poll(() => page.evaluate("scrollY")).toBe(0);
+  await page.goBack();
+  await expect(page.getByRole("heading", { level: 2, name: "Policy", exact: true })).toBeVisible();
+  await expect.poll(() => page.evaluate("scrollY")).toBe(before);
+});

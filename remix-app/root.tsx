@@ -14,7 +14,7 @@ import {
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { type ReactNode, useState } from "react";
-import { type ProblemBody, type ProblemCode, parseProblem } from "./http/problem.ts";
+import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
 import { Button, buttonClass } from "./ui/button.tsx";
@@ -102,10 +102,22 @@ export default function App() {
   return <Outlet />;
 }
 
-function wordsFor(error: unknown): { title: string; detail: string; known: ProblemBody | null } {
+interface ErrorWords {
+  title: string;
+  detail: string;
+  /** Where it is a problem of ours. */
+  known: ProblemBody | null;
+}
+
+function wordsFor(error: unknown): ErrorWords {
   const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
   if (known) return { title: known.title, detail: known.detail, known };
-  return { title: "Something went wrong on our side", detail: "Try again in a moment.", known };
+  // Where a script asked for the page; Node knows no such state.
+  if (globalThis.navigator?.onLine === false) {
+    return { title: "You are offline", detail: "Try again once this device has a connection.", known };
+  }
+  const missing = isRouteErrorResponse(error) && error.status === 404;
+  return { ...wordsOf(missing ? "NOT_FOUND" : "INTERNAL"), known };
 }
 
 /** Refusals that the start page would only repeat, and the page that leads on from them. */
@@ -115,34 +127,50 @@ const waysOn: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STE
 export function ErrorBoundary() {
   const error = useRouteError();
   const root = useRouteLoaderData<typeof loader>("root");
-  const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
-  const notFound = isRouteErrorResponse(error) && error.status === 404;
-  const title = known?.title ?? (notFound ? "There is nothing here" : "Something went wrong on our side");
-  const detail =
-    known?.detail ?? (notFound ? "The address may be mistyped, or the page may have moved." : "Try again.");
+  const { title, detail, known } = wordsFor(error);
   const requestId = known?.requestId ?? root?.requestId;
-  const { pathname, search } = useLocation();
-  const wayOn = known ? waysOn[known.code] : undefined;
   return (
     <EntryPage title={title} lead={detail} themeSwitch={false}>
-      {wayOn ? (
-        <a href={detour(wayOn, `${pathname}${search}`)} className={buttonClass("primary")}>
-          Continue
-        </a>
-      ) : known?.code === "REAUTH_REQUIRED" ? (
-        <Form method="post" action="/logout" reloadDocument>
-          <Button variant="secondary">Sign out</Button>
-        </Form>
-      ) : (
-        <a href="/" className={buttonClass("secondary")}>
-          Go to the start page
-        </a>
-      )}
+      <WayOn problem={known} failed={!isRouteErrorResponse(error) || error.status >= 500} />
       {requestId ? (
         <p className="text-muted text-small">
-          Request id <code className="font-mono">{requestId}</code>
+          Request id <code className="break-all font-mono">{requestId}</code>
         </p>
       ) : null}
     </EntryPage>
+  );
+}
+
+/** @param props.failed whether the same may go well another time */
+function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
+  const { pathname, search } = useLocation();
+  // What this route shows was asked for at another address.
+  const elsewhere = useMatches().at(-1)?.id === "routes/not-found";
+  const wayOn = problem ? waysOn[problem.code] : undefined;
+  if (wayOn) {
+    return (
+      <a href={detour(wayOn, `${pathname}${search}`)} className={buttonClass("primary")}>
+        Continue
+      </a>
+    );
+  }
+  if (problem?.code === "REAUTH_REQUIRED") {
+    return (
+      <Form method="post" action="/logout" reloadDocument>
+        <Button variant="secondary">Sign out</Button>
+      </Form>
+    );
+  }
+  return (
+    <div className="flex flex-wrap gap-3">
+      {failed && !elsewhere ? (
+        <a href={`${pathname}${search}`} className={buttonClass("primary")}>
+          Try again
+        </a>
+      ) : null}
+      <a href="/" className={buttonClass("secondary")}>
+        Go to the start page
+      </a>
+    </div>
   );
 }

@@ -53,13 +53,13 @@ const defaultDetails: Partial<Record<ProblemCode, string>> = {
 /** A problem as a response (RFC 9457). Throw it from a loader or an action: APIs answer it, pages show it as a page. */
 export function problem(code: ProblemCode, options: ProblemOptions): Response {
   const { requestId, detail, members, headers } = options;
-  const { title } = problems[code];
+  const words = wordsOf(code);
   const status = options.status ?? problems[code].status;
   const body: ProblemBody = {
     type: `urn:gatehouse:problem:${code.toLowerCase().replaceAll("_", "-")}`,
-    title,
+    title: words.title,
     status,
-    detail: detail ?? defaultDetails[code] ?? title,
+    detail: detail ?? words.detail,
     code,
     requestId,
     ...members,
@@ -68,6 +68,12 @@ export function problem(code: ProblemCode, options: ProblemOptions): Response {
   responseHeaders.set("Content-Type", "application/problem+json");
   responseHeaders.set("Cache-Control", "private, no-store");
   return new Response(JSON.stringify(body), { status, headers: responseHeaders });
+}
+
+/** What a problem says to people where nobody knows more. */
+export function wordsOf(code: ProblemCode): { title: string; detail: string } {
+  const { title } = problems[code];
+  return { title, detail: defaultDetails[code] ?? title };
 }
 
 /** Reads a problem back from an error response's text; null where it is none. */

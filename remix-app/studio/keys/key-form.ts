@@ -27,8 +27,8 @@ const messages: Record<string, string> = {
   requestsPerMinute: "Enter a whole number of at least 1",
   tokensPerMinute: "Enter a whole number of at least 1",
   monthlyBudgetUsd: "Enter an amount in dollars, such as 50",
-  allowedModels: "Enter model ids, one a line",
-  allowedAddresses: "Enter addresses or networks, such as 192.0.2.7 or 192.0.2.0/24, one a line",
+  allowedModels: "Enter model ids, separated by spaces",
+  allowedAddresses: "Enter addresses or networks, such as 192.0.2.7 or 192.0.2.0/24, separated by spaces",
 };
 
 export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> };

@@ -54,6 +54,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   expect(await askWith(first)).toBeGreaterThan(0);
+  await expect(page.getByRole("figure").filter({ hasText: "curl" })).toContainText('"model":"demo-chat"');
 
   await page.getByRole("link", { name: "I have copied it" }).click();
   await expect(page.getByRole("main")).toContainText("50 requests a minute");
@@ -61,13 +62,21 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
+  await page.getByLabel("Rotating Nightly report").selectOption("end the old one now");
   await page.getByRole("button", { name: "Rotate Nightly report" }).click();
   const second = (await page.getByRole("figure").first().locator("code").textContent()) ?? "";
   expect(second).not.toBe(first);
   await expect(askWith(first)).rejects.toThrow(/401/);
   expect(await askWith(second)).toBeGreaterThan(0);
 
-  await page.getByRole("button", { name: "Revoke Nightly report" }).click();
+  await page.getByRole("link", { name: "Revoke Nightly report" }).first().click();
+  await expect(page.getByRole("region", { name: "Revoke Nightly report?" })).toBeFocused();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("link", { name: "Cancel" }).click();
+  expect(await askWith(second)).toBeGreaterThan(0);
+  await page.getByRole("link", { name: "Revoke Nightly report" }).first().click();
+  await page.getByRole("button", { name: "Revoke key" }).click();
   await expect(page.getByText("The key no longer works.")).toBeVisible();
   await expect(askWith(second)).rejects.toThrow(/401/);
 

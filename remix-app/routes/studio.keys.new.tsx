@@ -1,14 +1,16 @@
-import { Form, Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { readKeyForm } from "../studio/keys/key-form.ts";
 import { createKey } from "../studio/keys/keys.ts";
 import { NewSecret } from "../studio/keys/new-secret.tsx";
+import { sampleModel } from "../studio/keys/sample-model.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
+import { PostForm } from "../ui/post-form.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -38,10 +40,11 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const read = readKeyForm(form);
   if ("errors" in read) {
     const typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
-    return data({ secret: null, errors: read.errors, typed }, { status: 400 });
+    return data({ issued: null, errors: read.errors, typed }, { status: 400 });
   }
-  const { secret } = await createKey(context, { userId: user.id, workspaceId: workspace.id, key: read.key });
-  return data({ secret, errors: {}, typed: {} });
+  const { key, secret } = await createKey(context, { userId: user.id, workspaceId: workspace.id, key: read.key });
+  const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
+  return data({ issued: { secret, model }, errors: {}, typed: {} });
 }
 
 interface FieldText {
@@ -72,10 +75,10 @@ export default function NewKeyPage() {
   const answer = useActionData<typeof action>();
   const errors: Record<string, string> = answer?.errors ?? {};
   const typed: Record<string, string> = answer?.typed ?? {};
-  if (answer?.secret) {
+  if (answer?.issued) {
     return (
       <StudioPage user={user} workspace={workspace} title="Keys">
-        <NewSecret secret={answer.secret} baseUrl={gatewayUrl} />
+        <NewSecret {...answer.issued} baseUrl={gatewayUrl} />
         <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
           I have copied it
         </Link>
@@ -85,7 +88,7 @@ export default function NewKeyPage() {
   return (
     <StudioPage user={user} workspace={workspace} title="Keys">
       <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
-        <Form method="post" noValidate className="max-w-108 space-y-5">
+        <PostForm noValidate className="max-w-108 space-y-5">
           <ErrorSummary
             id="new-key-error"
             form={undefined}
@@ -109,7 +112,7 @@ export default function NewKeyPage() {
               Cancel
             </Link>
           </div>
-        </Form>
+        </PostForm>
       </Card>
     </StudioPage>
   );

@@ -4,9 +4,11 @@ import { z } from "zod";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { requireFreshUser } from "../identity/user.ts";
-import { KeyList } from "../studio/keys/key-list.tsx";
+import { isLive, KeyList } from "../studio/keys/key-list.tsx";
+import { KeyRevocation } from "../studio/keys/key-revocation.tsx";
 import { listKeys, revokeKey, rotateKey } from "../studio/keys/keys.ts";
 import { NewSecret } from "../studio/keys/new-secret.tsx";
+import { sampleModel } from "../studio/keys/sample-model.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { Panel } from "../ui/panel.tsx";
@@ -36,13 +38,16 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId: params.workspaceId,
     permission,
   });
-  const cursor = new URL(request.url).searchParams.get("cursor") ?? undefined;
+  const { searchParams } = new URL(request.url);
+  const cursor = searchParams.get("cursor") ?? undefined;
   const listed = await listKeys(context, { userId: user.id, workspaceId: workspace.id, limit: keysShown, cursor });
   const { email, displayName } = user;
   return {
     user: { email, displayName },
     workspace,
     ...listed,
+    revoking: listed.keys.find((key) => key.id === searchParams.get("revoke") && isLive(key)) ?? null,
+    page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
     gatewayUrl: `${context.env.AI_URL}/v1`,
     now: new Date().toISOString(),
   };
@@ -59,16 +64,19 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const manager = { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId };
   if (asked.data.intent === "revoke") {
     await revokeKey(context, manager);
-    return data({ secret: null, done: "The key no longer works." });
+    return data({ issued: null, done: "The key no longer works." });
   }
   await requireFreshUser(context, request);
-  const { secret } = await rotateKey(context, { ...manager, overlapSeconds: asked.data.overlapSeconds });
-  return data({ secret, done: null }, { headers: { "Cache-Control": "private, no-store" } });
+  const { key, secret } = await rotateKey(context, { ...manager, overlapSeconds: asked.data.overlapSeconds });
+  const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
+  return data({ issued: { secret, model }, done: null }, { headers: { "Cache-Control": "private, no-store" } });
 }
 
 export default function KeysPage() {
-  const { user, workspace, approval, keys, nextCursor, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { user, workspace, approval, keys, revoking, page, nextCursor, gatewayUrl, now } =
+    useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
+  const here = `/workspaces/${workspace.id}/ai/keys${page}`;
   return (
     <StudioPage
       user={user}
@@ -78,7 +86,7 @@ export default function KeysPage() {
       actions={
         <>
           {keys.length > 0 ? (
-            <a href={`/workspaces/${workspace.id}/ai/keys.csv`} className={buttonClass("secondary")} download>
+            <a href={`/workspaces/${workspace.id}/ai/keys.csv`} className={buttonClass("secondary")}>
               Download CSV
             </a>
           ) : null}
@@ -91,7 +99,8 @@ export default function KeysPage() {
       }
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
-      {answer?.secret ? <NewSecret secret={answer.secret} baseUrl={gatewayUrl} /> : null}
+      {answer?.issued ? <NewSecret {...answer.issued} baseUrl={gatewayUrl} /> : null}
+      {revoking && !answer ? <KeyRevocation keyId={revoking.id} name={revoking.name} here={here} /> : null}
       {approval ? null : (
         <Notice tone="warn">
           This workspace has no approval to make or rotate keys. Ask the platform's administrators; keys that exist keep
@@ -99,7 +108,7 @@ export default function KeysPage() {
         </Notice>
       )}
       <Panel>
-        <KeyList keys={keys} mayRotate={approval !== null} now={now} />
+        <KeyList keys={keys} mayRotate={approval !== null} here={here} now={now} />
         {nextCursor ? (
           <Link className="link" to={`?cursor=${nextCursor}`}>
             Older keys

@@ -1,17 +1,24 @@
-import { Form } from "@remix-run/react";
-import { Button } from "../../ui/button.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
 import { Select } from "../../ui/select.tsx";
 import { formatUsd } from "../format-amount.ts";
 import type { KeySummary } from "./key-schema.ts";
 
 const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
 
+/** First the one that breaks no program which runs now. */
 const overlaps = [
-  { seconds: 0, label: "end the old one now" },
   { seconds: 3_600, label: "keep the old one an hour" },
   { seconds: 86_400, label: "keep the old one a day" },
+  { seconds: 0, label: "end the old one now" },
 ] as const;
+
+/** Whether a key still opens anything. */
+export function isLive({ state }: Pick<KeySummary, "state">): boolean {
+  return state === "active" || state === "replaced";
+}
 
 /** Limits and bindings of a key, as short facts. */
 function factsOf(key: KeySummary): string[] {
@@ -27,7 +34,18 @@ function factsOf(key: KeySummary): string[] {
 }
 
 /** A workspace's keys with their state, and what can be done with those that still work. */
-export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotate: boolean; now: string }) {
+export function KeyList({
+  keys,
+  mayRotate,
+  here,
+  now,
+}: {
+  keys: KeySummary[];
+  mayRotate: boolean;
+  /** Address of the page that they are on. */
+  here: string;
+  now: string;
+}) {
   if (keys.length === 0) {
     return (
       <p className="text-muted">
@@ -38,7 +56,7 @@ export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotat
   return (
     <ul>
       {keys.map((key) => {
-        const live = key.state === "active" || key.state === "replaced";
+        const live = isLive(key);
         return (
           <li key={key.id} className="space-y-2 border-line py-4 not-first:border-t first:pt-0 last:pb-0">
             <div className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
@@ -66,7 +84,7 @@ export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotat
             {live ? (
               <div className="flex flex-wrap items-end gap-2">
                 {mayRotate && key.state === "active" ? (
-                  <Form method="post" className="flex flex-wrap items-end gap-2">
+                  <PostForm action={here} className="flex flex-wrap items-end gap-2">
                     <input type="hidden" name="intent" value="rotate" />
                     <input type="hidden" name="keyId" value={key.id} />
                     <Select id={`overlap-${key.id}`} name="overlapSeconds" label={`Rotating ${key.name}`} hideLabel>
@@ -79,15 +97,15 @@ export function KeyList({ keys, mayRotate, now }: { keys: KeySummary[]; mayRotat
                     <Button variant="secondary" aria-label={`Rotate ${key.name}`}>
                       Rotate
                     </Button>
-                  </Form>
+                  </PostForm>
                 ) : null}
-                <Form method="post">
-                  <input type="hidden" name="intent" value="revoke" />
-                  <input type="hidden" name="keyId" value={key.id} />
-                  <Button variant="danger" aria-label={`Revoke ${key.name}`}>
-                    Revoke
-                  </Button>
-                </Form>
+                <Link
+                  to={`${here}${here.includes("?") ? "&" : "?"}revoke=${key.id}`}
+                  className={buttonClass("danger")}
+                  aria-label={`Revoke ${key.name}`}
+                >
+                  Revoke
+                </Link>
               </div>
             ) : null}
           </li>

@@ -2,7 +2,16 @@ import { Notice } from "../../ui/notice.tsx";
 import { Snippet } from "../../ui/snippet.tsx";
 
 /** A key's text, on the one page that ever shows it, with what to do next. */
-export function NewSecret({ secret, baseUrl }: { secret: string; baseUrl: string }) {
+export function NewSecret({
+  secret,
+  model,
+  baseUrl,
+}: {
+  secret: string;
+  /** One that the key can call. */
+  model: string;
+  baseUrl: string;
+}) {
   return (
     <section aria-label="Your new key" className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5">
       <Notice tone="warn">
@@ -15,7 +24,7 @@ export function NewSecret({ secret, baseUrl }: { secret: string; baseUrl: string
         label="curl"
         code={`curl ${baseUrl}/chat/completions \\
   -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H 'Content-Type: application/json' \\
-  -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`}
+  -d '{"model":"${model}","messages":[{"role":"user","content":"Hello"}]}'`}
       />
       <Snippet
         label="Python"
@@ -24,7 +33,7 @@ from openai import OpenAI
 
 client = OpenAI(base_url="${baseUrl}", api_key=os.environ["GATEHOUSE_API_KEY"])
 answer = client.chat.completions.create(
-    model="demo-chat", messages=[{"role": "user", "content": "Hello"}]
+    model="${model}", messages=[{"role": "user", "content": "Hello"}]
 )
 print(answer.choices[0].message.content)`}
       />
@@ -34,7 +43,7 @@ print(answer.choices[0].message.content)`}
 
 const client = new OpenAI({ baseURL: "${baseUrl}", apiKey: process.env.GATEHOUSE_API_KEY });
 const answer = await client.chat.completions.create({
-  model: "demo-chat",
+  model: "${model}",
   messages: [{ role: "user", content: "Hello" }],
 });
 console.log(answer.choices[0].message.content);`}

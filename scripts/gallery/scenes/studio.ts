@@ -58,6 +58,12 @@ export const studioStates = statesOf("AI studio", [
     },
   ],
   ["Keys", "studio.keys", "user", busy("/keys")],
+  [
+    "Keys, asked before one ends",
+    "studio.keys",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/keys?revoke=${world.keyId}`,
+  ],
   ["Keys, none and no approval", "studio.keys", "guest", empty("/keys")],
   [
     "Keys, revoked",
@@ -71,7 +77,8 @@ export const studioStates = statesOf("AI studio", [
     async (scene) => {
       await createKey(scene);
       await scene.page.getByRole("link", { name: "I have copied it" }).click();
-      await scene.page.getByRole("button", { name: /^Revoke/ }).click();
+      await scene.page.getByRole("link", { name: /^Revoke/ }).click();
+      await press(scene.page, "Revoke key");
       await scene.page.getByText("The key no longer works.").waitFor();
     },
   ],
@@ -123,7 +130,7 @@ export const studioStates = statesOf("AI studio", [
       await page.getByRole("link", { name: /^Set the budget of/ }).click();
       await page.getByLabel(/^Monthly budget of/).fill("12.5");
       await press(page, "Save budget");
-      await page.getByText("is $12.5 a month.").waitFor();
+      await page.getByText("is $12.50 a month.").waitFor();
     },
   ],
   ["Policy", "studio.policy", "user", busy("/policy")],

@@ -11,7 +11,8 @@ import scriptUrl from "./browser/sign-in.ts?worker&url";
 export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { returnUrl: string; verifyAt?: string }) {
   const nonce = useNonce();
   return (
-    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="space-y-2">
+    // The line that is kept for the note stands in the space to what follows, mostly empty.
+    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="-mb-5 space-y-2">
       <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
       <Button
         type="button"

@@ -62,9 +62,9 @@ function SessionLine({ session }: { session: AccountSession }) {
   const Icon = /\b(iOS|Android)\b/.test(device) ? Smartphone : Monitor;
   const how = [method && methodLabel(method), aal === "aal1" ? null : "second step"].filter(Boolean).join(" + ");
   return (
-    <li className="flex items-start gap-3 py-3 first:pt-0 last:pb-0">
+    <li className="flex flex-wrap items-start gap-x-3 gap-y-2 py-3 first:pt-0 last:pb-0">
       <Icon aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-muted" />
-      <div className="min-w-0 flex-1">
+      <div className="min-w-0 flex-1 basis-44">
         <p className="flex flex-wrap items-baseline gap-x-2">
           <span className="font-medium">{device}</span>
           {current ? <span className="font-medium text-good text-small">This device</span> : null}
@@ -85,7 +85,7 @@ function SessionLine({ session }: { session: AccountSession }) {
         </p>
       </div>
       {current ? null : (
-        <Form method="post" action={actionPath} data-once>
+        <Form method="post" action={actionPath} data-once className="max-sm:ml-7">
           <Button variant="secondary" name="session" value={id} aria-label={`Sign out ${device}`}>
             Sign out
           </Button>

@@ -124,7 +124,7 @@ export default function AccountsPage() {
                 <input type="hidden" name="intent" value="sign_out" />
                 <input type="hidden" name="accountId" value={id} />
                 <Button variant="secondary" className="w-full">
-                  <span className="truncate">Sign out of {email}</span>
+                  Sign out of {email}
                 </Button>
               </Form>
             </li>

@@ -93,8 +93,8 @@ export function Names({
   return (
     <span className="min-w-0 flex-1">
       {verb ? <span className="sr-only">{verb} </span> : null}
-      {displayName ? <span className="block truncate font-medium">{displayName}</span> : null}
-      <span className={`block truncate ${displayName ? "text-muted" : "font-medium"}`}>{email}</span>
+      {displayName ? <bdi className="block break-words font-medium">{displayName}</bdi> : null}
+      <span className={`wrap-anywhere block ${displayName ? "text-muted" : "font-medium"}`}>{email}</span>
       {note ? <span className="block text-muted text-small">{note}</span> : null}
     </span>
   );

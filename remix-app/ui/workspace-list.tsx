@@ -34,7 +34,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
               {initialOf(name)}
             </span>
             <span className="min-w-0 flex-1">
-              <span className="block truncate font-medium">{name}</span>
+              <bdi className="block break-words text-left font-medium">{name}</bdi>
               <span className="block truncate text-muted text-small">
                 {personal ? "Personal" : "Shared"} · {role}
                 <span className="sm:hidden"> · {planId}</span>

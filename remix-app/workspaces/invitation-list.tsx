@@ -16,7 +16,7 @@ export function InvitationList({ invitations, now }: { invitations: OpenInvitati
             className="flex flex-wrap items-center justify-between gap-3 border-line py-3 not-first:border-t last:pb-0"
           >
             <div className="min-w-0">
-              <p className="truncate">{email}</p>
+              <p className="wrap-anywhere">{email}</p>
               <p className="text-muted text-small">
                 <span className="capitalize">{role}</span> · sent <Moment at={sentAt} now={now} /> ·{" "}
                 {expiresAt > now ? "ends" : "ended"} <Moment at={expiresAt} now={now} />

@@ -29,8 +29,8 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
             className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t first:pt-0 last:pb-0"
           >
             <div className="min-w-0">
-              <p className="truncate font-medium">
-                {name}
+              <p className="break-words font-medium">
+                <bdi>{name}</bdi>
                 {self ? <span className="text-muted"> (you)</span> : null}
               </p>
               <p className="text-muted text-small">

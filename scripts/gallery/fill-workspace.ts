@@ -25,7 +25,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   await addMember(client, { workspaceId, userId: colleague.id, role: "admin" });
   await addMember(client, {
     workspaceId,
-    userId: (await createAccount("مريم بنت عبد الرحمن الأندلسي", "maryam.alandalusi")).id,
+    userId: (await createAccount("Lea Brandt", "lea.brandt")).id,
     role: "viewer",
   });
   await addKeys(client, { workspaceId, ownerId: owner.id });

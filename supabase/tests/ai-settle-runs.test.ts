@@ -188,6 +188,25 @@ describe("settling", () => {
     });
   });
 
+  test.for([
+    { begun: "at the month's first moment", ago: "0", spent: "0.000006150000" },
+    { begun: "a microsecond before it", ago: "1 microsecond", spent: "0.000000000000" },
+  ])("a budget counts a run in the month that it began in: $begun", async ({ ago, spent }, { db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
+    const run = await begin(db, chatCall(tenant));
+    const { created_at } = await one<{ created_at: string }>(db, {
+      sql: `update ai.runs set created_at = date_trunc('month', now(), 'UTC') - $3::interval
+            where created_at = $1 and id = $2 returning created_at::text`,
+      values: [run.created_at, run.run_id, ago],
+    });
+    expect(await settle(db, [outcome({ ...run, created_at })])).toHaveLength(1);
+    const budget = "select reserved_usd::text, spent_usd::text from ai.budgets where workspace_id = $1";
+    expect(await one(db, { sql: budget, values: [tenant.workspaceId] })).toEqual({
+      reserved_usd: "0.000000000000",
+      spent_usd: spent,
+    });
+  });
+
   test("one run that cannot be booked holds up no other, in whatever order they come", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [

@@ -6,11 +6,12 @@ import {
   chatCall,
   createTenant,
   forgetReservation,
+  openPool,
   outcome,
   runRow,
   settle,
 } from "./ai-fixtures.ts";
-import { type Database, test } from "./database.ts";
+import { type Database, one, test } from "./database.ts";
 
 /** Sweeps, once nobody else does: the stack's own server and other tests do, too, and then this would close nothing. */
 async function sweep(db: Database): Promise<void> {
@@ -45,6 +46,30 @@ describe("the sweeper", () => {
       reserved: young.reserved_credits,
       open: 1,
     });
+  });
+
+  test("leaves a run that is touched as it is about to be closed", async ({ db }) => {
+    const [sweeping, living] = [openPool(1), openPool(1)];
+    try {
+      const run = await begin(living.db, chatCall(await createTenant(living.db, { credits: "100" })));
+      const { pid } = await one<{ pid: number }>(sweeping.db, { sql: "select pg_backend_pid() as pid" });
+      await sweeping.db.query("begin");
+      // Before it looks abandoned, so that nobody else closes it.
+      await sweeping.db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+      await abandon(living.db, run, 60);
+      await living.db.query("begin");
+      const counts = { created_at: run.created_at, id: run.run_id, input_tokens: 1, output_tokens: 1 };
+      await living.db.query("select ai.touch_runs($1)", [JSON.stringify([counts])]);
+      const swept = sweeping.db.query("select ai.sweep_runs()");
+      const waiting = "select from pg_locks where pid = $1 and not granted";
+      await expect.poll(() => db.query(waiting, [pid]), { timeout: 10_000 }).toHaveLength(1);
+      await living.db.query("commit");
+      await swept;
+      await sweeping.db.query("commit");
+      expect(await runRow(living.db, run)).toMatchObject({ status: "running" });
+    } finally {
+      await Promise.all([sweeping.close(), living.close()]);
+    }
   });
 
   test("charges the last counts, at most what was reserved", async ({ db }) => {

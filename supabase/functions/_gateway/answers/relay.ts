@@ -143,7 +143,7 @@ export function relayStream(options: {
   /** A client that has stopped reading does not keep its run open for ever. */
   function watch(controller: Controller): void {
     const watched = step;
-    watched.answer.ended.addEventListener("abort", () => {
+    watched.answer.ended().addEventListener("abort", () => {
       if (over || reading || between || step !== watched) return;
       if (left || options.clientLeft.aborted) endUnheard();
       else fail(controller, new GatewayError("provider_timeout"));

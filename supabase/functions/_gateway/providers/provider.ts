@@ -20,8 +20,11 @@ export type ProviderAnswer = {
   cancel: () => void;
   /** The provider is paid for it all, whoever leaves: read on to the end rather than cancel. */
   drains: boolean;
-  /** Falls when the call is over, its time in all being up among the reasons, even while nobody reads. */
-  ended: AbortSignal;
+  /**
+   * Falls when the call is over, its time in all being up among the reasons, even while nobody reads. Not a getter: an
+   * object with one of its own gets a hidden class of its own, which keeps the call until a full collection.
+   */
+  ended: () => AbortSignal;
   startedAt: number;
   firstByteAt: number;
 };
@@ -152,9 +155,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
       startedAt,
       firstByteAt,
       drains: provider.drains,
-      get ended() {
-        return connection.ended();
-      },
+      ended: connection.ended,
       cancel: connection.close,
       async read() {
         if (ahead) {

@@ -40,8 +40,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
   if (state.status !== "alive") return null;
   const { facts } = state;
   const { accessToken, claims } = auth;
-  let data: SupabaseClient | undefined;
-  return {
+  return Object.assign(new DataOnDemand(() => createDataClient(env, accessToken)), {
     id: claims.sub,
     email: facts.user.email ?? "",
     displayName: facts.user.displayName,
@@ -51,12 +50,26 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
     mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaFactsOf(facts),
     infrastructureAdmin: facts.infrastructureAdmin,
-    // Many a page asks nothing of it, and to make one takes longer than to read a session.
-    get data() {
-      data ??= createDataClient(env, accessToken);
-      return data;
-    },
-  };
+  });
+}
+
+/**
+ * Many a page asks nothing of the Data API, and to make a client of it takes longer than to read a session. A class of
+ * its own: an object literal with a getter gets a new hidden class each time, which keeps its request until a full
+ * collection.
+ */
+class DataOnDemand {
+  readonly #create: () => SupabaseClient;
+  #client?: SupabaseClient;
+
+  constructor(create: () => SupabaseClient) {
+    this.#create = create;
+  }
+
+  get data(): SupabaseClient {
+    this.#client ??= this.#create();
+    return this.#client;
+  }
 }
 
 /**

@@ -59,6 +59,7 @@ test("a page that a script brings begins at its top, and back leads to where one
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "AI studio" }).click();
   await page.getByRole("link", { name: "Policy" }).click();
+  await expect(page.getByRole("heading", { level: 2, name: "Policy", exact: true })).toBeVisible();
   await page.evaluate("scrollTo(0, 500)");
   const before = await page.evaluate("scrollY");
   expect(before).toBeGreaterThan(200);

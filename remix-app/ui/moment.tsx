@@ -22,7 +22,7 @@ export function Moment({ at, now }: { at: string; now: string }) {
   );
 }
 
-/** How far a moment is from another, in the largest unit that it fills when rounded: never 60 minutes, or 24 hours. */
+/** How far a moment is from another, in the largest unit that it fills; rounded it is never 60 minutes, or 24 hours. */
 export function momentInWords({ at, now }: { at: string; now: string }): string {
   const seconds = (Date.parse(at) - Date.parse(now)) / 1000;
   const distance = Math.abs(seconds);
@@ -30,7 +30,9 @@ export function momentInWords({ at, now }: { at: string; now: string }): string 
   const [unit, size] = units[filled] ?? ["second", 1];
   if (unit === "second") return "just now";
   const rounded = Math.round(distance / size);
-  const [above, sizeAbove] = units[filled - 1] ?? [unit, Number.POSITIVE_INFINITY];
+  // Months are of no one length: 30 days are the better words for as many.
+  const [above = unit, sizeAbove = size] = unit === "minute" || unit === "hour" ? (units[filled - 1] ?? []) : [];
   const sign = Math.sign(seconds);
-  return rounded * size >= sizeAbove ? relative.format(sign, above) : relative.format(sign * rounded, unit);
+  const full = above !== unit && rounded * size >= sizeAbove;
+  return full ? relative.format(sign, above) : relative.format(sign * rounded, unit);
 }

@@ -103,6 +103,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(summary).toContainText("That code is not right");
       await expect(summary).toBeFocused();
       await expect(page.getByLabel("6-digit code")).toHaveValue("");
+      await expect(page.getByLabel("6-digit code")).toHaveAccessibleDescription(/That code is not right/);
       await expectWellMade(page);
       await enterCode(page, app.used);
       await expect(summary).toContainText("That code was used already");
@@ -209,6 +210,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("Password").fill("not the password");
       await page.getByRole("button", { name: "Confirm" }).click();
       await expect(page.getByRole("alert")).toContainText("That password is not right");
+      await expect(page.getByLabel("Password")).toHaveAccessibleDescription(/That password is not right/);
       await page.getByLabel("Password").fill(member.password);
       await page.getByRole("button", { name: "Confirm" }).click();
       await expect(page).toHaveURL("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");

@@ -3,6 +3,7 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { recordEvent } from "../activity/record-event.ts";
+import { errorsAt } from "../http/field-error.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -55,7 +56,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
-    const result = submission.reply({ formErrors: [verification.message], hideFields: ["code"] });
+    const result = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
     const enrollment = enrollmentOf({ ...submission.value, user });
     return data({ enrollment, codes: null, result }, { status: verification.status });
   }

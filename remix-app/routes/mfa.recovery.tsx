@@ -8,6 +8,7 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { errorsAt } from "../http/field-error.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
@@ -48,7 +49,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (recovery.outcome === "recovered") {
     throw redirect(`/mfa/enroll?${new URLSearchParams({ recovered: "", returnUrl: destination })}`);
   }
-  return data(submission.reply({ formErrors: [recovery.message] }), { status: recovery.status });
+  return data(submission.reply(errorsAt("code", recovery)), { status: recovery.status });
 }
 
 export default function RecoveryPage() {

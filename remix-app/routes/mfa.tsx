@@ -8,6 +8,7 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { errorsAt } from "../http/field-error.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
@@ -57,7 +58,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") return data(submission.reply(), { status: 400 });
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
-    const reply = submission.reply({ formErrors: [verification.message], hideFields: ["code"] });
+    const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
     return data(reply, { status: verification.status });
   }
   const state = await context.session.issuedState();

@@ -8,6 +8,7 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { errorsAt } from "../http/field-error.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
@@ -66,7 +67,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     if (submission.status !== "success") return data(submission.reply(), { status: 400 });
     const verification = await verifyCode(context, { user, ...submission.value });
     if (verification.verified) throw redirect(destination);
-    const reply = submission.reply({ formErrors: [verification.message], hideFields: ["code"] });
+    const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
     return data(reply, { status: verification.status });
   }
   const submission = parseWithZod(form, { schema: signInAgainSchema });
@@ -77,7 +78,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     botChallenge: form.get(botChallengeField),
   });
   if (!failure) throw await completeSignIn(context, { method: "password", destination });
-  const reply = submission.reply({ formErrors: [failure.message], hideFields: ["password"] });
+  const reply = submission.reply({ ...errorsAt("password", failure), hideFields: ["password"] });
   return data(reply, { status: failure.status });
 }
 

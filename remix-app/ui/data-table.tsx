@@ -22,20 +22,40 @@ export interface DataTableProps<Row> {
   rowKey: (row: Row) => string;
   /** What stands in place of a table without rows: what it is for and how to begin. */
   empty: ReactNode;
+  /** From which width on it is a table: `lg` where it has more columns than fit on half a screen. */
+  from?: keyof typeof looks;
 }
 
+const looks = {
+  sm: {
+    head: "sr-only text-muted text-small sm:not-sr-only",
+    headRow: "sm:border-line sm:border-b",
+    below: "sm:hidden",
+    start: "sm:text-left",
+    cell: "hidden sm:table-cell",
+  },
+  lg: {
+    head: "sr-only text-muted text-small lg:not-sr-only",
+    headRow: "lg:border-line lg:border-b",
+    below: "lg:hidden",
+    start: "lg:text-left",
+    cell: "hidden lg:table-cell",
+  },
+} as const;
+
 /** A table; where the screen is small, a list of cards with the columns that matter, and the rest beneath. */
-export function DataTable<Row>({ caption, columns, rows, rowKey, empty }: DataTableProps<Row>) {
+export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
   const [name, ...others] = columns;
+  const look = looks[from];
   const below = others.filter(({ small = "below" }) => small === "below");
   return (
     <table className="w-full text-left">
       <caption className="sr-only">{caption}</caption>
-      <thead className="sr-only text-muted text-small sm:not-sr-only">
-        <tr className="sm:border-line sm:border-b">
+      <thead className={look.head}>
+        <tr className={look.headRow}>
           {columns.map((column, index) => (
-            <th key={column.label} scope="col" className={`${cellClass(column, index)} py-2 font-medium`}>
+            <th key={column.label} scope="col" className={`${cellClass(column, { index, look })} py-2 font-medium`}>
               {column.label}
             </th>
           ))}
@@ -44,10 +64,10 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty }: DataTa
       <tbody>
         {rows.map((row) => (
           <tr key={rowKey(row)} className="border-line border-b align-baseline last:border-b-0">
-            <th scope="row" className={`${cellClass(name, 0)} wrap-anywhere py-2.5 font-normal`}>
+            <th scope="row" className={`${cellClass(name, { index: 0, look })} wrap-anywhere py-2.5 font-normal`}>
               {name.cell(row)}
               {below.length > 0 ? (
-                <span className="mt-1 flex flex-wrap gap-x-3 text-muted text-small tabular-nums sm:hidden">
+                <span className={`mt-1 flex flex-wrap gap-x-3 text-muted text-small tabular-nums ${look.below}`}>
                   {below.map((column) => (
                     <span key={column.label}>
                       {column.label} {column.cell(row)}
@@ -57,7 +77,7 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty }: DataTa
               ) : null}
             </th>
             {others.map((column, index) => (
-              <td key={column.label} className={`${cellClass(column, index + 1)} py-2.5`}>
+              <td key={column.label} className={`${cellClass(column, { index: index + 1, look })} py-2.5`}>
                 {column.cell(row)}
               </td>
             ))}
@@ -68,14 +88,17 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty }: DataTa
   );
 }
 
-function cellClass({ numeric, small }: DataColumn<never>, index: number): string {
+function cellClass(
+  { numeric, small }: DataColumn<never>,
+  { index, look }: { index: number; look: (typeof looks)[keyof typeof looks] },
+): string {
   const always = index === 0 || small === "aside";
   return [
     index === 0 ? "" : "pl-4",
     numeric ? "whitespace-nowrap text-right tabular-nums" : "",
     small === "aside" ? "text-right" : "",
-    small === "aside" && !numeric ? "sm:text-left" : "",
-    always ? "" : "hidden sm:table-cell",
+    small === "aside" && !numeric ? look.start : "",
+    always ? "" : look.cell,
   ]
     .filter(Boolean)
     .join(" ");

@@ -56,6 +56,7 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
     <DataTable
       caption="Metered, imported and invoiced by month, provider and account"
       columns={columns}
+      from="lg"
       rows={cells}
       rowKey={({ month, provider, account }) =>
         [month, provider, account.of, account.of === "one" ? (account.id ?? "") : ""].join(" ")
@@ -114,7 +115,7 @@ function State({ cell, base }: { cell: ReconciledCell; base: string }) {
       {links.length > 0 ? (
         <span className="flex flex-wrap gap-x-3 text-small">
           {links.map(({ label, to }) => (
-            <Link key={label} className="link" to={`${base}${to}`}>
+            <Link key={label} className="link py-0.75" to={`${base}${to}`}>
               {label}
               <span className="sr-only"> of {of}</span>
             </Link>

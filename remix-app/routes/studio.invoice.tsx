@@ -3,6 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { InvoiceComparison } from "../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../studio/invoices/invoice-entry.ts";
 import { invoiceFacts, momentInWords, recorderWords } from "../studio/invoices/invoice-words.ts";
+import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Facts } from "../ui/facts.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -36,7 +37,7 @@ export default function InvoicePage() {
       title={`Invoice ${invoice.reference}`}
       lead="As it was recorded. An invoice is never changed and never deleted."
       actions={
-        <Link className="link" to={base}>
+        <Link className={buttonClass("secondary")} to={base}>
           All invoices
         </Link>
       }

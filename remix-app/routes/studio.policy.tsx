@@ -10,6 +10,7 @@ import { policyFields, readPolicyForm } from "../studio/policy/policy-form.ts";
 import { modelRows, readPolicyFrame } from "../studio/policy/policy-frame.ts";
 import { policyDifferences, policyWords } from "../studio/policy/policy-words.ts";
 import { Card } from "../ui/card.tsx";
+import { Facts } from "../ui/facts.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
@@ -110,14 +111,7 @@ export default function PolicyPage() {
         />
       ) : (
         <Card title="Rules" lead="Your role does not allow changing them. Ask someone who manages the AI policy.">
-          <dl className="grid gap-x-8 gap-y-3 sm:grid-cols-[auto_1fr]">
-            {policyWords(policy).map(({ label, text }) => (
-              <div key={label} className="contents">
-                <dt className="text-muted">{label}</dt>
-                <dd className="min-w-0 break-words">{text}</dd>
-              </div>
-            ))}
-          </dl>
+          <Facts facts={policyWords(policy).map(({ label, text }) => [label, text])} />
         </Card>
       )}
     </StudioPage>

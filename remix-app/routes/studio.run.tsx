@@ -6,7 +6,9 @@ import { describeRunContent, openRunContent } from "../studio/runs/run-content.t
 import { RunContentCard } from "../studio/runs/run-content-card.tsx";
 import type { RunSummary } from "../studio/runs/run-schema.ts";
 import { readRun } from "../studio/runs/runs.ts";
+import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { Facts } from "../ui/facts.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
@@ -83,20 +85,13 @@ export default function RunPage() {
       title="Run"
       lead={<Moment at={run.createdAt} now={now} />}
       actions={
-        <Link className="link" to={`/workspaces/${workspace.id}/ai/runs`}>
+        <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/ai/runs`}>
           All runs
         </Link>
       }
     >
       <Card title="What it was">
-        <dl className="grid grid-cols-1 gap-x-8 gap-y-2 sm:grid-cols-[auto_1fr]">
-          {factsOf(run).map(([name, value]) => (
-            <div key={name} className="sm:contents">
-              <dt className="text-muted">{name}</dt>
-              <dd className="break-all tabular-nums">{value}</dd>
-            </div>
-          ))}
-        </dl>
+        <Facts facts={factsOf(run)} />
       </Card>
       <Card title="Steps" lead="What the call did, in order.">
         {steps.length === 0 ? <p className="text-muted">No step is recorded yet.</p> : null}

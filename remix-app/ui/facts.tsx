@@ -5,7 +5,7 @@ export function Facts({ facts }: { facts: readonly (readonly [term: string, text
       {facts.map(([term, text]) => (
         <div key={term} className="sm:contents">
           <dt className="text-muted">{term}</dt>
-          <dd className="break-all tabular-nums">{text}</dd>
+          <dd className="wrap-anywhere min-w-0 tabular-nums">{text}</dd>
         </div>
       ))}
     </dl>

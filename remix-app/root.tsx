@@ -134,7 +134,7 @@ export function ErrorBoundary() {
       <WayOn problem={known} failed={!isRouteErrorResponse(error) || error.status >= 500} />
       {requestId ? (
         <p className="text-muted text-small">
-          Request id <code className="break-all font-mono">{requestId}</code>
+          Request id <code className="block break-all font-mono">{requestId}</code>
         </p>
       ) : null}
     </EntryPage>

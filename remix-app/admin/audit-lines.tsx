@@ -28,7 +28,7 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
               {actorLabel({ actorEmail, requestId })}: {reason}
             </p>
             <details>
-              <summary className="w-fit cursor-pointer rounded-button text-muted text-small hover:text-ink">
+              <summary className="min-h-6 w-fit cursor-pointer rounded-button text-muted text-small hover:text-ink">
                 Details
               </summary>
               <dl className="mt-2 space-y-1.5 text-small">

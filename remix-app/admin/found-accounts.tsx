@@ -16,7 +16,7 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
           label: "Account",
           cell: ({ id, email, displayName, singleSignOn, banned }) => (
             <>
-              <a href={`/admin/users/${id}`} className="link break-all font-medium">
+              <a href={`/admin/users/${id}`} className="link wrap-anywhere font-medium">
                 {email ?? id}
               </a>
               <span className="block text-muted">

@@ -6,7 +6,7 @@ import { openSteps, policySteps } from "./policy-step.ts";
 
 const leads = {
   optional: "MFA is this account's own choice.",
-  required: "This account needs a second factor of after the last change, everywhere.",
+  required: "This account needs a second factor, proven after the last change, everywhere.",
   recovery_in_progress: "A reset of the authenticators was begun. Until it is finished, nobody can use the account.",
   malformed: "Nobody can read this account's policy, so that it is closed. Requiring MFA writes it anew.",
 } as const;

@@ -45,8 +45,10 @@ export function ReferencePage({ title, lead, areas, current, children }: Referen
           </a>
           {areas.map((area) => (
             <div key={area.name} className="space-y-1">
-              <h2 className="px-2 font-semibold">{area.title}</h2>
-              <ul className="flex flex-wrap gap-x-1 lg:flex-col">
+              <p id={`${area.name}-calls`} className="px-2 font-semibold">
+                {area.title}
+              </p>
+              <ul aria-labelledby={`${area.name}-calls`} className="flex flex-wrap gap-x-1 lg:flex-col">
                 {area.tags.map(({ name, href }) => (
                   <li key={href}>
                     <a href={href} aria-current={href === current ? "page" : undefined} className={linkClass}>

@@ -9,7 +9,7 @@ export function Disclosure({ label, open, children }: { label: string; open: boo
   }, [open]);
   return (
     <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)} className="group space-y-3">
-      <summary className="flex cursor-pointer items-center gap-1.5 rounded-button font-medium">
+      <summary className="flex min-h-6 cursor-pointer items-center gap-1.5 rounded-button font-medium">
         <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-90" />
         {label}
       </summary>

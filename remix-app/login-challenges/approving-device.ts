@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { isOneLine } from "../http/one-line.ts";
 import { problem } from "../http/problem.ts";
 
-/** A text of one line, which the database can hold and the account's owner can read. */
-const line = z.string().refine((text) => !/\p{Cc}/u.test(text) && text.isWellFormed());
+const line = z.string().refine(isOneLine);
 
 /** What a phone says of itself when it answers. */
 export const approvingDevice = z.object({

@@ -42,6 +42,7 @@ test("every field is read", () => {
 test.each([
   ["name", { name: " " }],
   ["name", { name: "x".repeat(101) }],
+  ["name", { name: "a\tb" }],
   ["expiresOn", { name: "K", expiresOn: "2001-01-01" }],
   ["expiresOn", { name: "K", expiresOn: "tomorrow" }],
   ["requestsPerMinute", { name: "K", requestsPerMinute: "0" }],

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isOneLine } from "../../http/one-line.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 import { amountText } from "../exact-amounts.ts";
 import { isNetworkAddress } from "./network-address.ts";
@@ -10,7 +11,7 @@ const address = z.string().max(64).refine(isNetworkAddress, "must be an address 
 
 /** The body that asks for a new key, as parseBudgets reads it. */
 export const newKeySchema = z.strictObject({
-  name: z.string().trim().min(1).max(100),
+  name: z.string().trim().min(1).max(100).refine(isOneLine, "must be one line of text"),
   environment: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,31}$/)

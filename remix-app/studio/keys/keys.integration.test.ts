@@ -97,6 +97,8 @@ describe("keys by API", () => {
 
   test.each([
     { name: "" },
+    { name: "K\0" },
+    { name: "K\ud83d" },
     { name: "K", overlap: 1 },
     { name: "K", requestsPerMinute: 0 },
     { name: "K", monthlyBudgetUsd: -1 },

@@ -1,4 +1,5 @@
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
+import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 
@@ -8,10 +9,14 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
 }
 
 function describeCredential(gateway: Gateway): Handler {
+  const { database } = gateway;
   return async ({ request }) => {
     const caller = await readCaller(gateway, request);
-    readLabels(request);
-    const text = await gateway.database.describeCredential(caller);
+    await readOrAuthenticate(
+      () => database.checkCredential(caller),
+      () => readLabels(request),
+    );
+    const text = await database.describeCredential(caller);
     return new Response(text, { headers: { "content-type": "application/json" } });
   };
 }

@@ -54,10 +54,15 @@ describe("GET /v1/key", () => {
   });
 
   test("refuses as every endpoint does", async () => {
+    const malformed = { "X-Platform-Operation": "a/b" };
     for (const key of ["nonsense", (await createAiKey()).text]) {
-      const { status, body } = await askKey({ key });
-      expect([status, body.error.code]).toEqual([401, "invalid_api_key"]);
+      for (const headers of [{}, malformed]) {
+        const { status, body } = await askKey({ key, ...headers });
+        expect([status, body.error.code]).toEqual([401, "invalid_api_key"]);
+      }
     }
+    const labelled = await askKey(malformed);
+    expect([labelled.status, labelled.body.error.param]).toEqual([400, "X-Platform-Operation"]);
     const post = await askKey({ method: "POST" });
     expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
   });

@@ -1,4 +1,5 @@
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
+import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { GatewayError } from "../_gateway/http/errors.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
@@ -21,11 +22,13 @@ function listModels(gateway: Gateway): Handler {
   const { database, providers } = gateway;
   return async ({ request, params }) => {
     const caller = await readCaller(gateway, request);
-    readLabels(request);
-    if (params.model !== undefined && !possibleId.test(params.model)) {
-      await database.checkCredential(caller);
-      throw new GatewayError("model_not_found");
-    }
+    await readOrAuthenticate(
+      () => database.checkCredential(caller),
+      () => {
+        readLabels(request);
+        if (params.model !== undefined && !possibleId.test(params.model)) throw new GatewayError("model_not_found");
+      },
+    );
     const text = await database.listModels({
       ...caller,
       model: params.model,

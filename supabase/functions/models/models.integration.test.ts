@@ -35,6 +35,12 @@ describe("models", () => {
   test("are shown to nobody without a good key, however the model is called", async () => {
     const stranger = tenant.client.withOptions({ apiKey: (await createAiKey()).text });
     await expect(stranger.models.retrieve("\u0000")).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+    const headers = { "X-Platform-Operation": "a/b" };
+    await expect(stranger.models.list({ headers })).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+    await expect(tenant.client.models.list({ headers })).rejects.toMatchObject({
+      status: 400,
+      param: "X-Platform-Operation",
+    });
   });
 
   test("need a good key", async () => {

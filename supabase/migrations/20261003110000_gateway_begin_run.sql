@@ -281,12 +281,19 @@ begin
   if caller.refused is not null then
     return ai.refusal(caller.refused);
   end if;
+  -- As ai.admit has it of a call.
+  if call ? 'kind' and (
+    caller.source = 'app_token' and call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes)
+    or caller.payer = 'member' and not caller.actor_is_member
+  ) then
+    return ai.refusal('insufficient_scope');
+  end if;
   return jsonb_build_object('workspace_id', caller.workspace_id);
 end
 $$;
 comment on function ai.check_credential(jsonb) is
-  'For a call whose body is no good, or large: whoever has no credential is told that, and nothing of the body. Returns '
-  'whose it is, or {refused: code}.';
+  'For a call whose body is no good, or large: whoever has no credential, or may not make calls of that kind where one is '
+  'named, is told that, and nothing of the body. Returns whose it is, or {refused: code}.';
 revoke execute on function ai.check_credential(jsonb) from public, anon, authenticated;
 grant execute on function ai.check_credential(jsonb) to gateway;
 

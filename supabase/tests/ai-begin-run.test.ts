@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { begin, books, chatCall, checkCredential, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
 import { registerApp } from "./app-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
 
@@ -84,6 +84,9 @@ describe("credentials", () => {
       tenant.ownerId,
     ]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
+    expect(await checkCredential(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
+    // What it may still read, it may.
+    expect(await checkCredential(db, chatCall(tenant, { kind: undefined }))).not.toHaveProperty("refused");
   });
 });
 

@@ -1,7 +1,17 @@
 import { describe, expect } from "vitest";
 import { createActor, mfaStates, workspaceRoles } from "./actors.ts";
 import { appTokenCall, bindKey, sessionCall } from "./ai-callers.ts";
-import { begin, books, chatCall, createTenant, outcome, runRow, settle, type Tenant } from "./ai-fixtures.ts";
+import {
+  begin,
+  books,
+  chatCall,
+  checkCredential,
+  createTenant,
+  outcome,
+  runRow,
+  settle,
+  type Tenant,
+} from "./ai-fixtures.ts";
 import { type App, call, registerApp, setPolicy } from "./app-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
@@ -123,6 +133,10 @@ describe("an app's token", () => {
     const text = await appTokenCall(db, tenant, { scopes: ["workspace:session", "ai:use"] });
     expect(await begin(db, text.callOf())).not.toHaveProperty("refused");
     expect(await begin(db, text.callOf(speech))).toEqual({ refused: "insufficient_scope" });
+    // Before anybody looks at what is to be spoken.
+    expect(await checkCredential(db, text.callOf(speech))).toEqual({ refused: "insufficient_scope" });
+    expect(await checkCredential(db, text.callOf())).toEqual({ workspace_id: tenant.workspaceId });
+    expect(await checkCredential(db, whole.callOf(speech))).toEqual({ workspace_id: tenant.workspaceId });
     await db.query("update private.apps set scopes = '{workspace:session,tts:use}' where id = $1", [whole.app.id]);
     expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
   });

@@ -141,6 +141,12 @@ export async function begin(db: Database, call: object): Promise<Begun> {
   return row.answer;
 }
 
+/** Calls ai.check_credential. */
+export async function checkCredential(db: Database, call: object): Promise<object | undefined> {
+  const sql = "select ai.check_credential($1) as answer";
+  return (await db.query<{ answer: object }>(sql, [JSON.stringify(call)]))[0]?.answer;
+}
+
 /** As begin_run, but that it waits for locks as long as it takes. */
 export async function admitAlone(db: Database, call: object | undefined): Promise<Begun[]> {
   const sql = "select ai.admit($1, ai.credential_of($1)) as answer";

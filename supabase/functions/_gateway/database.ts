@@ -113,9 +113,10 @@ export type GatewayDatabase = {
   touchRuns: (counts: readonly object[]) => Promise<void>;
   /**
    * @returns the id of the workspace whose credential it is
-   * @throws GatewayError unless the credential is good at this moment, and for that workspace where one is named
+   * @throws GatewayError unless the credential is good at this moment, for that workspace where one is named, and for
+   * calls of a kind where that is named
    */
-  checkCredential: (caller: Caller) => Promise<string>;
+  checkCredential: (caller: Caller & { kind?: ModelKind }) => Promise<string>;
   /** The models that a credential may use, or the one named, as JSON text in which prices are exact. */
   listModels: (request: Caller & { model?: string; providers: string[] }) => Promise<string>;
   /** What a credential is, what holds for it, what it spent and what is left, as JSON text in which amounts are exact. */

@@ -19,7 +19,7 @@ export function serveSurface<Request extends Asked>(gateway: Gateway, surface: S
   return async (call) => {
     const startedAt = gateway.now();
     const caller = await readCaller(gateway, call.request);
-    const check = () => gateway.database.checkCredential(caller);
+    const check = () => gateway.database.checkCredential({ ...caller, kind: surface.kind });
     const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
     try {
       return await admit(gateway, surface, { ...call, caller, check, body, startedAt });

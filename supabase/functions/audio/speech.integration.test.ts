@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
 
 /** What supabase/seed.sql says of the demo's speech model: USD per million tokens of text and of audio. */
 const prices = { input: 0.5, audio: 10 };
@@ -14,13 +15,18 @@ beforeAll(async () => {
 });
 afterAll(() => tenant.close());
 
-async function speak(fields: object, requestId = randomUUID()) {
+async function speak(
+  fields: object,
+  { key = tenant.key, headers = {} }: { key?: string; headers?: Record<string, string> } = {},
+) {
+  const requestId = randomUUID();
   const response = await fetch(`${tenant.client.baseURL}/audio/speech`, {
     method: "POST",
     headers: {
-      authorization: `Bearer ${tenant.key}`,
+      authorization: `Bearer ${key}`,
       "content-type": "application/json",
       "x-request-id": requestId,
+      ...headers,
     },
     body: JSON.stringify(fields),
   });
@@ -97,6 +103,17 @@ describe("speech", () => {
   ] as const)("refuses %j with %d", async ([fields, status, code, param]) => {
     const { response, bytes } = await speak(fields);
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
+  });
+
+  test("by an app's token without tts:use is refused before what is wrong with the body", async () => {
+    const person = await createMember(tenant);
+    const { app, token } = await createAppToken(tenant, person);
+    await tenant.db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
+    const headers = { "X-Platform-Workspace-Id": tenant.workspaceId };
+    for (const fields of [{ input: "a" }, { input: "a", response_format: "mp3" }, { input: 7 }]) {
+      const { response, bytes } = await speak(fields, { key: token, headers });
+      expect([response.status, JSON.parse(bytes.toString()).error.code]).toEqual([403, "insufficient_scope"]);
+    }
   });
 
   test("whose provider states no usage is charged by the length of its sound", async () => {

@@ -246,4 +246,6 @@ describe("the provider's body", () => {
     const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
     expect(sent(chat).prompt_cache_key).toBe(`${workspaceId}:k`);
   });
+    const none = readChat({ ...hello, prompt_cache_key: null, safety_identifier: null }, 100);
+    expect(sent(none)).not.toHaveProperty("prompt_cache_key");
 });

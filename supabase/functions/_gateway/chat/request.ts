@@ -1,5 +1,6 @@
 import { GatewayError } from "../http/errors.ts";
 import { refuseBody } from "../http/refused-body.ts";
+import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
@@ -77,8 +78,7 @@ export function chatProviderRequest(
     ...fields,
     model: route.model,
     ...(chat.request.max_tokens == null ? { max_completion_tokens: chat.outputLimit } : {}),
-    // One tenant's cache is no other's.
-    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: `${workspaceId}:${prompt_cache_key}` }),
+    ...(prompt_cache_key == null ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
     ...(stream ? { stream: true, stream_options: { ...stream_options, include_usage: true } } : {}),
   });
   return { path: "/chat/completions", body };

@@ -102,6 +102,7 @@ describe("what is offered reaches the provider as it came", () => {
     ["stop", "x"],
     ["stop", ["x", "y"]],
     ["reasoning_effort", "high"],
+    ["reasoning_effort", "max"],
     ["verbosity", "low"],
     ["response_format", { type: "json_object" }],
     ["response_format", { type: "json_schema", json_schema: { name: "s", schema: {}, strict: false } }],
@@ -233,11 +234,11 @@ describe("the provider's body", () => {
   });
 
   test("of a stream always asks for usage", () => {
-    for (const stream_options of [undefined, null, {}, { include_usage: false }]) {
+    for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
       expect(sent(chat)).toMatchObject({
         stream: true,
-        stream_options: { include_usage: true },
+        stream_options: { ...stream_options, include_usage: true },
       });
     }
   });
@@ -245,7 +246,7 @@ describe("the provider's body", () => {
   test("keeps one workspace's cache from another's", () => {
     const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
     expect(sent(chat).prompt_cache_key).toBe(`${workspaceId}:k`);
-  });
     const none = readChat({ ...hello, prompt_cache_key: null, safety_identifier: null }, 100);
     expect(sent(none)).not.toHaveProperty("prompt_cache_key");
+  });
 });

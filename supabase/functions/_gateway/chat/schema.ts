@@ -88,7 +88,9 @@ export const chatSchema = z.strictObject({
   model: modelName,
   messages: z.array(message).min(1).max(10_000),
   stream: z.boolean().nullish(),
-  stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
+  stream_options: z
+    .strictObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() })
+    .nullish(),
   max_completion_tokens: outputLimit.nullish(),
   max_tokens: outputLimit.nullish(),
   n: z.number().int().min(1).max(maxChoices).nullish(),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { boundUsage, readCompletionUsage } from "./usage.ts";
+import { boundUsage, readCompletionUsage, readResponseUsage } from "./usage.ts";
 
 describe("usage that can be", () => {
   const asked = { inputBytes: 300, images: 2, outputLimit: 100, choices: 3 };
@@ -16,5 +16,38 @@ describe("usage that can be", () => {
     expect([read(210_300, 301_200), told]).toEqual([210_300, 0]);
     expect([read(210_301, 0), told]).toEqual([undefined, 1]);
     expect([read(0, 301_201), told]).toEqual([undefined, 1]);
+  });
+});
+
+describe("thoughts", () => {
+  const bound = boundUsage({ inputBytes: 300, images: 0, outputLimit: 100, choices: 1 }, () => {});
+  const chat = (total_tokens: number | undefined, completion_tokens: number, reasoning_tokens?: number) => {
+    const completion_tokens_details = reasoning_tokens === undefined ? undefined : { reasoning_tokens };
+    const stated = { prompt_tokens: 20, completion_tokens, total_tokens, completion_tokens_details };
+    const usage = readCompletionUsage(stated, bound);
+    return [usage?.output_tokens, usage?.reasoning_tokens];
+  };
+
+  test.for<[string, number | undefined, number, number | undefined, number[]]>([
+    ["in the output, as OpenAI counts them", 70, 50, 30, [50, 30]],
+    ["beside it, as xAI does", 100, 50, 30, [80, 30]],
+    ["beside it and named nowhere, as Google does", 100, 50, undefined, [80, 30]],
+    ["more than the output, with no total to tell why", undefined, 10, 30, [10, 30]],
+    ["of a total that tells nothing of them", 99, 50, 30, [50, 30]],
+    ["of a total that is less than its parts", 10, 50, 30, [50, 30]],
+    ["that are none, beside a total that says more", 100, 50, 0, [50, 0]],
+    ["of nobody", undefined, 50, undefined, [50, 0]],
+  ])("%s, are output", ([, total, output, reasoning, counted]) => {
+    expect(chat(total, output, reasoning)).toEqual(counted);
+  });
+
+  test("are read of responses alike", () => {
+    const stated = { input_tokens: 20, output_tokens: 50, total_tokens: 100 };
+    expect(readResponseUsage(stated, bound)).toMatchObject({ output_tokens: 80, reasoning_tokens: 30 });
+  });
+
+  test("beyond all bounds are not believed, as any output is not", () => {
+    expect(chat(100_401 + 20, 0)).toEqual([undefined, undefined]);
+    expect(chat(100_400 + 20, 0)).toEqual([100_400, 100_400]);
   });
 });

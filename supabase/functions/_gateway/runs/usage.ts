@@ -27,6 +27,7 @@ export function boundUsage(
 }
 
 const count = z.number().int().min(0);
+const total = count.nullish().catch(undefined);
 const details = z.looseObject({
   cached_tokens: count.nullish(),
   audio_tokens: count.nullish(),
@@ -36,6 +37,7 @@ const details = z.looseObject({
 const completionUsage = z.looseObject({
   prompt_tokens: count,
   completion_tokens: count.nullish(),
+  total_tokens: total,
   prompt_tokens_details: details.nullish(),
   completion_tokens_details: details.nullish(),
 });
@@ -43,6 +45,7 @@ const completionUsage = z.looseObject({
 const responseUsage = z.looseObject({
   input_tokens: count,
   output_tokens: count,
+  total_tokens: total,
   input_tokens_details: details.nullish(),
   output_tokens_details: details.nullish(),
 });
@@ -79,10 +82,12 @@ export function readGeminiUsage(value: unknown, bound: UsageBound): Required<Tok
 export function readCompletionUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
   const parsed = completionUsage.safeParse(value);
   if (!parsed.success) return undefined;
-  const { prompt_tokens, completion_tokens, prompt_tokens_details, completion_tokens_details } = parsed.data;
+  const { prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details, completion_tokens_details } =
+    parsed.data;
   return withinBound(bound, {
     input: prompt_tokens,
     output: completion_tokens ?? 0,
+    total: total_tokens,
     inputDetails: prompt_tokens_details,
     outputDetails: completion_tokens_details,
   });
@@ -95,10 +100,11 @@ export function readCompletionUsage(value: unknown, bound: UsageBound): Required
 export function readResponseUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
   const parsed = responseUsage.safeParse(value);
   if (!parsed.success) return undefined;
-  const { input_tokens, output_tokens, input_tokens_details, output_tokens_details } = parsed.data;
+  const { input_tokens, output_tokens, total_tokens, input_tokens_details, output_tokens_details } = parsed.data;
   return withinBound(bound, {
     input: input_tokens,
     output: output_tokens,
+    total: total_tokens,
     inputDetails: input_tokens_details,
     outputDetails: output_tokens_details,
   });
@@ -106,11 +112,22 @@ export function readResponseUsage(value: unknown, bound: UsageBound): Required<T
 
 type Details = z.infer<typeof details> | null | undefined;
 
-function withinBound(
-  bound: UsageBound,
-  stated: { input: number; output: number; inputDetails: Details; outputDetails: Details },
-): Required<TokenCounts> | undefined {
-  const { input, output, inputDetails, outputDetails } = stated;
+type Stated = { input: number; output: number; total?: number | null; inputDetails: Details; outputDetails: Details };
+
+/**
+ * Thoughts, and those of them that are counted beside the output: xAI does that, and Google, which names them nowhere
+ * but in the total. Whoever counts as OpenAI does has them in the output.
+ */
+function thoughtsOf({ input, output, total, outputDetails }: Stated): { all: number; apart: number } {
+  const beyond = Math.max((total ?? 0) - input - output, 0);
+  const all = outputDetails?.reasoning_tokens ?? beyond;
+  return { all, apart: all === beyond ? all : 0 };
+}
+
+function withinBound(bound: UsageBound, stated: Stated): Required<TokenCounts> | undefined {
+  const { input, inputDetails, outputDetails } = stated;
+  const thoughts = thoughtsOf(stated);
+  const output = stated.output + thoughts.apart;
   if (input > bound.inputTokens || output > bound.outputTokens) {
     bound.exceeded();
     return undefined;
@@ -120,7 +137,7 @@ function withinBound(
     cached_input_tokens: inputDetails?.cached_tokens ?? 0,
     audio_input_tokens: inputDetails?.audio_tokens ?? 0,
     output_tokens: output,
-    reasoning_tokens: outputDetails?.reasoning_tokens ?? 0,
+    reasoning_tokens: thoughts.all,
     audio_output_tokens: outputDetails?.audio_tokens ?? 0,
   };
 }

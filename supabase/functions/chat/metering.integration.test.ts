@@ -55,6 +55,20 @@ async function leaveOnceAsked(requestId: string, leaving: AbortController): Prom
   leaving.abort();
 }
 
+/** Leaves a stream once it has said something. */
+async function leaveAt(asked: Asked, until: string): Promise<Account> {
+  const requestId = newId();
+  const leaving = new AbortController();
+  const response = await post(asked, requestId, leaving.signal);
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ""; ; ) {
+    text += (await reader?.read())?.value ?? "";
+    if (text !== "" && text.includes(until)) break;
+  }
+  leaving.abort();
+  return tenant.accountOf(requestId);
+}
+
 /** A guess is charged, and never beyond what was reserved for it. */
 function expectGuess({ run, charged }: Account): void {
   expect(Number(charged)).toBeGreaterThan(0);
@@ -114,7 +128,7 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
     ["at its first byte", ""],
     ["in its middle", "word3"],
   ])("%s is charged by a guess, and its provider's call is cancelled", async ([, until = ""]) => {
-    const metered = await leaveAt(until);
+    const metered = await leaveAt(paced, until);
     expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
     expectGuess(metered);
     expect(metered.truth).toMatchObject([{ aborted: true }]);
@@ -123,24 +137,11 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
   });
 
   test("at its end, where its usage may be on its way, is charged by that or by a guess", async () => {
-    const metered = await leaveAt(last);
+    const metered = await leaveAt(paced, last);
     expect(metered.run.usage_source).toBe(metered.run.status === "succeeded" ? "provider" : "estimated_partial");
     if (metered.run.status === "succeeded") expectTruth(metered);
     else expectGuess(metered);
   });
-
-  async function leaveAt(until: string): Promise<Account> {
-    const requestId = newId();
-    const leaving = new AbortController();
-    const response = await post(paced, requestId, leaving.signal);
-    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    for (let text = ""; ; ) {
-      text += (await reader?.read())?.value ?? "";
-      if (text !== "" && text.includes(until)) break;
-    }
-    leaving.abort();
-    return tenant.accountOf(requestId);
-  }
 
   test("before its first byte is charged for what was asked", async () => {
     const requestId = newId();
@@ -153,6 +154,19 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
     expectGuess(metered);
     expect(metered.truth).toMatchObject([{ aborted: true }]);
   });
+});
+
+test("a client that leaves a stream whose counts grow is charged by the last of them, which is no final word", async () => {
+  const prompt = "[[words=10 pace=80]]";
+  const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
+  const { run, truth, charged } = await leaveAt(asked, "word3");
+  expect(run).toMatchObject({
+    status: "cancelled",
+    usage_source: "estimated_partial",
+    input_tokens: truth[0]?.usage.input,
+  });
+  expect(run.output_tokens).toBeGreaterThan(0);
+  expect(charged).toBe(run.billed_credits);
 });
 
 describe("a client that leaves where the provider is paid for all of it", () => {

@@ -156,10 +156,10 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
 /** What a run's counts are called. */
 function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageSource {
   if (calls.length === 0) return "unavailable";
-  if (calls.some(({ basis }) => basis === "guess")) {
+  if (calls.some(({ basis }) => basis !== "final")) {
     return status === "succeeded" ? "provider_partial" : "estimated_partial";
   }
-  return use && calls.every(({ basis }) => basis === "final") ? "provider" : "provider_partial";
+  return use ? "provider" : "provider_partial";
 }
 
 /** Native response metadata: what the database will settle, to the last digit. */

@@ -144,7 +144,7 @@ export function guessedUse<Request extends Asked>({ open, guessedInputTokens }: 
 }
 
 /** Ends the run of a call that brought nothing, for whatever reason. @returns what the client is told */
-export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): unknown {
+export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): GatewayError {
   const { open } = call;
   const { dispatched } = open;
   if (error instanceof ClientLeft) {
@@ -153,14 +153,20 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
     return new GatewayError("provider_error");
   }
   const failure = error instanceof ProviderFailure ? error : undefined;
-  const known = failure ? failure.toGatewayError() : error;
+  const known = failure ? failure.toGatewayError() : toGatewayError(error);
+  const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
   open.end({
     status: "failed",
-    httpStatus: known instanceof GatewayError ? known.status : 500,
-    errorCode: known instanceof GatewayError ? known.code : "internal_error",
+    httpStatus: known.status,
+    errorCode: known.code,
     use: failure?.use,
-    keyUnused: failure ? !failure.mayHaveCharged : !dispatched,
+    keyUnused: !mayHaveCharged,
   });
   // Stock clients would make the calls again that are charged already.
-  return known instanceof GatewayError && open.hasCharged() ? known.unrepeatable() : known;
+  return mayHaveCharged || open.hasCharged() ? known.unrepeatable() : known;
+}
+
+/** What is no refusal is a defect of ours. */
+function toGatewayError(error: unknown): GatewayError {
+  return error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
 }

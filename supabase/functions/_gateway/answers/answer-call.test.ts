@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import type { AdmittedCall } from "../call.ts";
+import { GatewayError } from "../http/errors.ts";
+import { ProviderFailure } from "../providers/provider.ts";
+import type { RunEnd } from "../runs/run.ts";
+import { settleFailure } from "./answer-call.ts";
+
+/** What a client is told of a failure, and how the run ended, where a call had left for a provider or not. */
+function failed(error: unknown, { dispatched, charged = false }: { dispatched: boolean; charged?: boolean }) {
+  const ends: RunEnd[] = [];
+  const open = { dispatched, hasCharged: () => charged, end: (end: RunEnd) => ends.push(end), progress: {} };
+  const told = settleFailure(error, { open } as unknown as AdmittedCall);
+  return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
+}
+
+describe("whoever may have been charged is not told to ask again", () => {
+  const lost = new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
+  const refused = new ProviderFailure({ code: "provider_error", mayHaveCharged: false, retryable: true });
+  const busy = new GatewayError("service_unavailable");
+  const defect = new TypeError("a defect of ours");
+
+  test.for<[string, unknown, { dispatched: boolean; charged?: boolean }, number, string, boolean]>([
+    ["an answer that was lost", lost, { dispatched: true }, 502, "false", false],
+    ["a refusal", refused, { dispatched: true }, 502, "true", true],
+    ["a refusal after calls that were answered", refused, { dispatched: true, charged: true }, 502, "false", true],
+    ["no room before the provider is asked", busy, { dispatched: false }, 503, "true", true],
+    ["no room between two calls", busy, { dispatched: false, charged: true }, 503, "false", true],
+    ["a defect before the provider is asked", defect, { dispatched: false }, 500, "true", true],
+    ["a defect once it is asked", defect, { dispatched: true }, 500, "false", false],
+  ])("%s", ([, error, call, status, again, keyUnused]) => {
+    expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
+  });
+
+  test("a defect is told as one, with its cause for the log alone", () => {
+    const { told } = failed(defect, { dispatched: true });
+    expect([told.code, told.message, told.cause]).toEqual(["internal_error", "The gateway had an error.", defect]);
+  });
+});

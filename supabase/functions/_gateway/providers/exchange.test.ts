@@ -58,7 +58,7 @@ async function postInDeno(userAgent: string, url: string, calls: number, abandon
         said = status + ":";
         for (let bytes = await read(); bytes; bytes = await read()) said = (said + new TextDecoder().decode(bytes)).slice(0, 20);
       } catch (error) {
-        said += "!" + (error.code === "ECONNREFUSED" ? "refused" : "");
+        said += "!" + (error.constructor.name === "NotConnected" ? "unconnected" : "");
       }
       clearTimeout(timer);
       console.log(said);
@@ -130,10 +130,13 @@ describe.each([
     await gone;
   });
 
-  test("a connection that is refused is told from one that is lost", async () => {
-    const url = await provider(() => {});
+  test("a connection that never came about is told from one that is lost", async () => {
+    const refusing = await provider(() => {});
     closers.pop()?.();
-    expect(await postInDeno(userAgent, url, 1)).toEqual(["!refused"]);
+    const plain = await provider((socket) => socket.end("HTTP/1.1 400 X\r\n\r\n"));
+    const closing = await provider((socket) => socket.destroy());
+    for (const url of [refusing, plain.replace("http:", "https:"), closing.replace("http:", "https:")])
+      expect(await postInDeno(userAgent, url, 1)).toEqual(["!unconnected"]);
   });
 });
 

@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import * as http from "node:http";
 import * as https from "node:https";
 import { postByFetch } from "./fetch-exchange.ts";
+import { NotConnected } from "./not-connected.ts";
 
 /** A connection that nobody has used for longer is not used again, in milliseconds: what is between may have dropped it. */
 const idleConnectionMs = 30_000;
@@ -65,8 +66,17 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     path,
     headers: { accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length },
   });
+  let connected = false;
   let begun = false;
   let whole = false;
+  const noteConnected = () => {
+    connected = true;
+  };
+  sent.once("finish", noteConnected).once("socket", (socket) => {
+    // One that was used before is there already.
+    if (!socket.connecting) noteConnected();
+    else socket.once(protocol === "http:" ? "connect" : "secureConnect", noteConnected);
+  });
   const answer = new Promise<Answer>((resolve, reject) => {
     sent.once("response", (response) => {
       begun = true;
@@ -76,8 +86,9 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
       const { statusCode: status = 0, headers: told } = response;
       resolve({ status, contentType: told["content-type"] ?? "", read: readerOf(response) });
     });
-    sent.on("error", reject).once("close", () => {
-      if (!begun) reject(new Error("the provider closed the connection"));
+    const fail = (cause: unknown) => reject(connected ? cause : new NotConnected("no connection", { cause }));
+    sent.on("error", fail).once("close", () => {
+      if (!begun) fail(new Error("the provider closed the connection"));
     });
   });
   sent.end(body);

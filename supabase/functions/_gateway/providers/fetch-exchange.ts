@@ -1,4 +1,5 @@
 import type { Answer, Exchange } from "./exchange.ts";
+import { NotConnected } from "./not-connected.ts";
 
 /** Many times an event; a stream's own way is to take 64 KiB for each of its readings, to be cleared and thrown away. */
 const pieceBytes = 8 * 1024;
@@ -37,8 +38,10 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
   };
 }
 
-/** Gives a refused connection the code that Node's client has for it: `fetch` says it in the message, or the cause. */
+/** `fetch` has no code for a connection that did not come about: Deno says it in the message, Node in the cause. */
 function refuse(error: unknown): never {
-  const refused = error instanceof Error && /Connection refused|ECONNREFUSED/.test(`${error.message} ${error.cause}`);
-  throw refused ? Object.assign(error, { code: "ECONNREFUSED" }) : error;
+  const text = error instanceof Error ? `${error.message} ${error.cause}` : "";
+  throw /client error \(Connect\)|Connection refused|ECONNREFUSED/.test(text)
+    ? new NotConnected("no connection", { cause: error })
+    : error;
 }

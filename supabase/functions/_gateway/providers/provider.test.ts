@@ -1,7 +1,8 @@
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { ClientLeft, callProvider, type ProviderCall } from "./provider.ts";
+import { noteReached } from "./reachable.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -106,6 +107,15 @@ describe("a provider call", () => {
     );
     expect(tried.map(({ type }) => type)).toEqual(["retry", "retry", "retry"]);
     await silent.left;
+  });
+
+  test("costs nothing where no connection comes about any more", async () => {
+    const server = createTcpServer((socket) => void socket.once("data", () => socket.end("no handshake")));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => void server.close());
+    const baseUrl = `https://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    noteReached(baseUrl, () => performance.now());
+    await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: false });
   });
 
   test("that may have been charged at one route stays so whatever the next one says", async () => {

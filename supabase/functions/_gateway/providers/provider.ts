@@ -4,6 +4,7 @@ import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { CallUse, OpenRun } from "../runs/run.ts";
 import { startTimeLimit } from "../time-limit.ts";
 import { post } from "./exchange.ts";
+import { NotConnected } from "./not-connected.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
 /** Time limits of a provider call, in milliseconds. */
@@ -182,7 +183,10 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
     }
     noteFailed(provider.baseUrl);
     // Once the request is on its way, nothing tells whether it arrived, unless there was no connection at all.
-    throw connection.explain(cause, { mayHaveCharged: dispatched && !isRefusedConnection(cause), retryable: true });
+    throw connection.explain(cause, {
+      mayHaveCharged: dispatched && !(cause instanceof NotConnected),
+      retryable: true,
+    });
   }
 }
 
@@ -265,8 +269,4 @@ function statusFailure(status: number): ProviderFailure {
     mayHaveCharged: gaveUp,
     retryable: status === 429 || status >= 500 || status === 408,
   });
-}
-
-function isRefusedConnection(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ECONNREFUSED";
 }

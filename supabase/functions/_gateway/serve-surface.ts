@@ -7,6 +7,7 @@ import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import { type Body, parseJson } from "./http/body.ts";
 import type { Call, Handler } from "./http/router.ts";
+import { firstByteWithinMs } from "./providers/provider.ts";
 import { openRun } from "./runs/run.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "./runs/usage.ts";
 import type { Asked, Surface } from "./surface.ts";
@@ -72,12 +73,17 @@ async function admit<Request extends Asked>(
     requestId,
     usageBound: boundUsage(asked, () => gateway.report(new ImplausibleUsage(), requestId)),
     guessedInputTokens: guessInputTokens(asked),
-    deadline: startedAt + gateway.limits.totalMs,
+    deadline: startedAt + timeInAll(gateway, asked),
     headers: rateLimitHeaders(run.limits),
   });
   // A client that leaves does not take the run's end with it.
   gateway.waitUntil(answering.catch(() => {}));
   return answering;
+}
+
+/** What is not streamed is whole before its first byte goes out. */
+function timeInAll({ limits: { totalMs } }: Gateway, { stream }: Asked): number {
+  return stream ? totalMs : Math.min(totalMs, firstByteWithinMs);
 }
 
 /** What an idempotency key is bound to: SHA-256 of path and raw body. */

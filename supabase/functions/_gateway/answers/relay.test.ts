@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 /** Silence is judged soon, a connection on a busy machine late. */
-const limits = { connectMs: 1_500, firstByteMs: 1_500, idleMs: 300, totalMs: 1_500 };
+const limits = { connectMs: 1_500, firstByteMs: 1_500, routesMs: 1_500, idleMs: 300, totalMs: 1_500 };
 const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
 const content = (text: string) => event({ id: "c", created: 1, model: "m", choices: [{ delta: { content: text } }] });
 const usage = event({

@@ -19,7 +19,7 @@ function gateway(): Gateway {
     database,
     beginRun: createBegin({ database, waitUntil }),
     providers: new Map(),
-    limits: { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
+    limits: { connectMs: 1_000, firstByteMs: 1_000, routesMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
     readBody: createBodyReader(),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,

@@ -29,7 +29,7 @@ async function provider(answer: RequestListener): Promise<{ baseUrl: string; ask
   return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked, left };
 }
 
-const limits = { connectMs: 300, firstByteMs: 300, idleMs: 300, totalMs: 2_000 };
+const limits = { connectMs: 300, firstByteMs: 300, routesMs: 2_000, idleMs: 300, totalMs: 2_000 };
 const text = (body: string, status = 200): RequestListener => {
   return (_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body);
 };
@@ -107,6 +107,14 @@ describe("a provider call", () => {
     );
     expect(tried.map(({ type }) => type)).toEqual(["retry", "retry", "retry"]);
     await silent.left;
+  });
+
+  test("asks no further route once the time for all of them is up", async () => {
+    const [first, second, third] = [await provider(() => {}), await provider(() => {}), await provider(() => {})];
+    const routes = [first, second, third].map(({ baseUrl }) => baseUrl);
+    const call = callOf(routes, { limits: { ...limits, routesMs: 450 } });
+    await expect(readAll(call)).rejects.toMatchObject({ code: "provider_timeout", mayHaveCharged: true });
+    expect(third.asked).toEqual([]);
   });
 
   test("costs nothing where no connection comes about any more", async () => {

@@ -7,9 +7,22 @@ import { post } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
-/** Time limits of a provider call, in milliseconds. */
-export type TimeLimits = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number };
-export const defaultTimeLimits = { connectMs: 5_000, firstByteMs: 60_000, idleMs: 30_000 } as const;
+/** Time limits of a provider call, in milliseconds: of each route, of all that are tried one after another, and in all. */
+export type TimeLimits = {
+  connectMs: number;
+  firstByteMs: number;
+  routesMs: number;
+  idleMs: number;
+  totalMs: number;
+};
+/** The platform gives a function 150 s until its first byte. */
+export const firstByteWithinMs = 140_000;
+export const defaultTimeLimits = {
+  connectMs: 5_000,
+  firstByteMs: 60_000,
+  routesMs: firstByteWithinMs,
+  idleMs: 30_000,
+} as const;
 
 /** A provider's answer from its first byte on. */
 export type ProviderAnswer = {
@@ -94,14 +107,16 @@ export type ProviderCall = {
 export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep"]): Promise<ProviderAnswer> {
   let failure: unknown;
   let mayHaveCharged = false;
+  const firstByteBy = call.now() + call.limits.routesMs;
   for (const route of call.routes) {
     const startedAt = call.now();
     try {
-      return await ask(call, route);
+      return await ask(call, { route, firstByteBy });
     } catch (error) {
       if (error instanceof ProviderFailure) mayHaveCharged ||= error.mayHaveCharged;
       failure = error instanceof ProviderFailure ? new ProviderFailure({ ...error, mayHaveCharged }) : error;
-      const more = error instanceof ProviderFailure && error.retryable && route !== call.routes.at(-1);
+      const inTime = call.now() < firstByteBy;
+      const more = error instanceof ProviderFailure && error.retryable && route !== call.routes.at(-1) && inTime;
       const status = error instanceof ClientLeft ? "aborted" : "failed";
       addStep({ type: more ? "retry" : "model", name: call.name, status }, startedAt);
       if (!more) throw failure;
@@ -111,7 +126,10 @@ export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep
   throw failure ?? new GatewayError("service_unavailable");
 }
 
-async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer> {
+async function ask(
+  call: ProviderCall,
+  { route, firstByteBy }: { route: RunRoute; firstByteBy: number },
+): Promise<ProviderAnswer> {
   const provider = call.providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
   const startedAt = call.now();
@@ -126,7 +144,7 @@ async function ask(call: ProviderCall, route: RunRoute): Promise<ProviderAnswer>
     dispatched = true;
     if (!call.clientLeft.aborted) call.onDispatch?.(route);
     if (provider.drains) connection.outliveClient();
-    connection.expectWithin(call.limits.firstByteMs);
+    connection.expectWithin(Math.min(call.limits.firstByteMs, firstByteBy - call.now()));
     if (connection.isClosed()) throw over;
     const exchange = post(
       provider.baseUrl + path,

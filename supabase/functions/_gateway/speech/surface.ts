@@ -4,14 +4,12 @@ import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { bodyLimits } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
-import { ClientLeft, type ProviderAnswer } from "../providers/provider.ts";
+import { ClientLeft, firstByteWithinMs, type ProviderAnswer } from "../providers/provider.ts";
 import type { Surface } from "../surface.ts";
 import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
 import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
 import { wavHeader } from "./wav.ts";
 
-/** Speech is spoken to its end before its first byte comes; the platform gives a function 150 s until its own. */
-const firstByteMs = 140_000;
 /** What all answers at once may hold of an isolate, which the platform ends at 256 MB; each by its text. */
 const maxHeldBytes = 96 * 1024 * 1024;
 const heldBytesPerCharacter = 4_000;
@@ -41,7 +39,8 @@ export const speechSurface: Surface<Speech> = {
 };
 
 async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Response> {
-  const limits = { ...gateway.limits, firstByteMs };
+  // It is spoken to its end before its first byte comes.
+  const limits = { ...gateway.limits, firstByteMs: firstByteWithinMs };
   const answer = await askProvider({ ...gateway, limits }, call);
   const spoken = await listen(call, answer);
   return speechResponse(call, spoken, endWhole(call, answer, { use: spoken.use }));

@@ -29,6 +29,8 @@ const schemes = {
 export type Answer = {
   status: number;
   contentType: string;
+  /** How its bytes are coded still: `identity` where they are what it says. */
+  encoding: string;
   /** The next bytes; undefined at the end. @throws Error where it was cut */
   read: () => Promise<Uint8Array | undefined>;
 };
@@ -84,7 +86,12 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
         whole = true;
       });
       const { statusCode: status = 0, headers: told } = response;
-      resolve({ status, contentType: told["content-type"] ?? "", read: readerOf(response) });
+      resolve({
+        status,
+        contentType: told["content-type"] ?? "",
+        encoding: told["content-encoding"] || "identity",
+        read: readerOf(response),
+      });
     });
     const fail = (cause: unknown) => reject(connected ? cause : new NotConnected("no connection", { cause }));
     sent.on("error", fail).once("close", () => {

@@ -19,6 +19,8 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     return {
       status,
       contentType: response.headers.get("content-type") ?? "",
+      // It decodes by itself.
+      encoding: "identity",
       async read() {
         const reading = await reader?.read(new Uint8Array(pieceBytes));
         if (reading && !reading.done) return reading.value;

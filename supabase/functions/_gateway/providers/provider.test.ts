@@ -1,5 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { ClientLeft, callProvider, type ProviderCall } from "./provider.ts";
 import { noteReached } from "./reachable.ts";
@@ -124,6 +125,16 @@ describe("a provider call", () => {
     const baseUrl = `https://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
     noteReached(baseUrl, () => performance.now());
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: false });
+  });
+
+  test("that is answered in a coding that nobody asked for is over, and not made again", async () => {
+    const [packed, next] = [
+      await provider((_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("{}"))),
+      await provider(text("yes")),
+    ];
+    const call = callOf([packed.baseUrl, next.baseUrl]);
+    await expect(readAll(call)).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
+    expect(next.asked).toEqual([]);
   });
 
   test("that may have been charged at one route stays so whatever the next one says", async () => {

@@ -157,12 +157,16 @@ async function ask(
       body,
     );
     connection.onClose(exchange.abandon);
-    const { status, contentType, read } = await exchange.answer;
+    const { status, contentType, encoding, read } = await exchange.answer;
     noteReached(provider.baseUrl, call.now);
     if (redirects.has(status)) throw new Error("a redirect is not followed");
     if (status < 200 || status >= 300) {
       connection.close();
       throw statusFailure(status);
+    }
+    // Nobody could read it.
+    if (encoding !== "identity") {
+      throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
     }
     let ahead = await read();
     if (!ahead) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });

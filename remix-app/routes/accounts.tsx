@@ -123,7 +123,7 @@ export default function AccountsPage() {
               <Form method="post" action="/accounts" reloadDocument data-once>
                 <input type="hidden" name="intent" value="sign_out" />
                 <input type="hidden" name="accountId" value={id} />
-                <Button variant="secondary" className="w-full">
+                <Button variant="secondary" className="wrap-anywhere w-full">
                   Sign out of {email}
                 </Button>
               </Form>

@@ -89,7 +89,7 @@ export default function ContinuePage() {
     <EntryPage title={`Continue to ${app.displayName}`} lead={`It will know who you are, at ${app.host}.`}>
       <ErrorSummary id="continue-error" form={failed ? [failed.message] : undefined} fields={[]} />
       <Form method="post" data-once>
-        <Button className="w-full">Continue as {email}</Button>
+        <Button className="wrap-anywhere w-full">Continue as {email}</Button>
       </Form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
       <a href={detour("/add-account", here)} className={`${buttonClass("quiet")} w-full`}>

@@ -104,8 +104,8 @@ export default function OAuthCallbackPage() {
       <form method="post" action="/auth/callback" data-once className="space-y-3">
         <input type="hidden" name="code" value={code} />
         <input type="hidden" name="state" value={state} />
-        <Button className="w-full">{email ? `Continue as ${email}` : `Continue with ${provider}`}</Button>
-        <a href="/" className={`${buttonClass("secondary")} w-full`}>
+        <Button className="wrap-anywhere w-full">{email ? `Continue as ${email}` : `Continue with ${provider}`}</Button>
+        <a href="/" className={`${buttonClass("secondary")} wrap-anywhere w-full`}>
           Stay signed in as {visitor}
         </a>
       </form>

@@ -94,7 +94,7 @@ export default function AccountRecoveryPage() {
         <Form method="post" action="/auth/recovery" data-once>
           <input type="hidden" name="token" value={link.token} />
           {nextField}
-          <Button className="w-full">Continue as {link.email}</Button>
+          <Button className="wrap-anywhere w-full">Continue as {link.email}</Button>
         </Form>
       ) : (
         <Form method="post" action="/auth/recovery" id={form.id} noValidate data-once className="space-y-5">

@@ -58,7 +58,7 @@ export default function VerifyTokenPage() {
           <input type="hidden" name="token" value={token} />
           <input type="hidden" name="nextUrl" value={nextUrl} />
           {startedHere ? <input type="hidden" name="state" value={state} /> : null}
-          <Button className="w-full">{name ? `Continue as ${name}` : "Continue"}</Button>
+          <Button className="wrap-anywhere w-full">{name ? `Continue as ${name}` : "Continue"}</Button>
           {startedHere ? null : (
             <a href="/" className={`${buttonClass("secondary")} w-full`}>
               Cancel

@@ -76,7 +76,9 @@ export default function WorkspaceSettingsPage() {
           <PostForm action={here}>
             <input type="hidden" name="intent" value="transfer" />
             <input type="hidden" name="userId" value={heir.userId} />
-            <Button variant="danger">Hand over to {heir.name}</Button>
+            <Button variant="danger" className="wrap-anywhere">
+              Hand over to {heir.name}
+            </Button>
           </PostForm>
         </ConfirmCard>
       ) : null}

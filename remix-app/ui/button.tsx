@@ -3,7 +3,7 @@ import type { ComponentPropsWithoutRef } from "react";
 type Variant = "primary" | "secondary" | "quiet" | "danger";
 
 const base =
-  "inline-flex min-h-10 items-center justify-center gap-2 rounded-button border px-4 py-1.5 wrap-anywhere text-center font-medium text-body transition-colors duration-100 disabled:opacity-60 aria-disabled:cursor-not-allowed aria-disabled:opacity-60 not-disabled:cursor-pointer";
+  "inline-flex min-h-10 items-center justify-center gap-2 rounded-button border px-4 py-1.5 text-center font-medium text-body transition-colors duration-100 disabled:opacity-60 aria-disabled:cursor-not-allowed aria-disabled:opacity-60 not-disabled:cursor-pointer";
 
 const variants: Record<Variant, string> = {
   primary: "border-transparent bg-accent text-on-accent hover:bg-accent-strong",

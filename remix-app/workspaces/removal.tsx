@@ -30,7 +30,9 @@ export function Removal({
       <PostForm action={here}>
         <input type="hidden" name="intent" value="remove" />
         <input type="hidden" name="userId" value={userId} />
-        <Button variant="danger">{self ? "Leave workspace" : `Remove ${name}`}</Button>
+        <Button variant="danger" className="wrap-anywhere">
+          {self ? "Leave workspace" : `Remove ${name}`}
+        </Button>
       </PostForm>
     </ConfirmCard>
   );

@@ -36,6 +36,10 @@ test.each<[string, LiveAnswer]>([
   ["a missing property", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, role: undefined }] }) }],
   ["another type", { ...listed, text: JSON.stringify({ workspaces: null }) }],
   ["an id that is none", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, id: "1" }] }) }],
+  [
+    "a time that is not in UTC with Z",
+    { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, name: "2026-01-01T00:00:00.5+00:00" }] }) },
+  ],
   ["another status", { ...listed, status: 418 }],
   ["another content type", { ...listed, contentType: "text/html" }],
   ["no request id", { ...listed, requestId: null }],

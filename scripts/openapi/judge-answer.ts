@@ -20,11 +20,14 @@ type Response = { content?: Record<string, { schema?: object }> };
 
 const formats = {
   uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
-  "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/,
+  "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/,
   date: /^\d{4}-\d\d-\d\d$/,
   uri: (text: string) => URL.canParse(text),
   email: /@/,
 };
+
+/** A time with an offset, described as one or not: answers have them in UTC, with Z. */
+const elsewhere = /"\d{4}-\d\d-\d\dT[\d:.]+[+-]\d\d:\d\d"/;
 
 /** Holds live answers to a document: status, content type and body, in which nothing may be that is not described. */
 export function createAnswerJudge(document: object) {
@@ -67,6 +70,8 @@ export function createAnswerJudge(document: object) {
       if (answer.method === "HEAD" || !content) {
         return answer.text === "" || !content ? [] : [`${operationId}: HEAD has a body`];
       }
+      const time = elsewhere.exec(answer.text)?.[0];
+      if (time) return [`${operationId}: the time ${time} is not in UTC with Z`];
       const type = (answer.contentType ?? "").split(";")[0]?.trim() ?? "";
       const media = content[type];
       if (!media) return [`${operationId}: ${answer.status} as ${type || "nothing"} is not described`];

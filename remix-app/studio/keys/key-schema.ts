@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { exactUtcText } from "#shared/utc-time.ts";
 import { isOneLine } from "../../http/one-line.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 import { amountText } from "../exact-amounts.ts";
@@ -8,6 +9,9 @@ const perMinute = z.number().int().min(1).max(1_000_000_000);
 
 /** One address, or a network as CIDR with no bits set beside its prefix. */
 const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
+
+/** Later moments have no year of four digits, in UTC, which is how times are written. */
+const lastMoment = Date.parse("9999-12-31T23:59:59Z");
 
 /** The body that asks for a new key, as parseBudgets reads it. */
 export const newKeySchema = z.strictObject({
@@ -24,6 +28,7 @@ export const newKeySchema = z.strictObject({
   expiresAt: z.iso
     .datetime({ offset: true })
     .refine((text) => Date.parse(text) > Date.now(), "must be in the future")
+    .refine((text) => Date.parse(text) <= lastMoment, "must be before the year 10000")
     .nullish(),
   requestsPerMinute: perMinute.nullish(),
   tokensPerMinute: perMinute.nullish(),
@@ -36,7 +41,7 @@ export type NewKey = z.infer<typeof newKeySchema>;
 /** The body that asks for a rotation. */
 export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().min(0).max(86_400).default(0) });
 
-const moment = z.string().nullable();
+const moment = exactUtcText.nullable();
 
 /** A key as its managers see it; the answer of `ai.key_summary`. */
 export const keySummary = z.object({
@@ -44,7 +49,7 @@ export const keySummary = z.object({
   name: z.string(),
   prefix: z.string(),
   environment: z.string(),
-  createdAt: z.string(),
+  createdAt: exactUtcText,
   createdBy: z.string().nullable(),
   lastUsedAt: moment,
   expiresAt: moment,
@@ -64,7 +69,7 @@ export type KeySummary = z.infer<typeof keySummary>;
 
 /** A page of keys, and whether the workspace may make more. */
 export const keyPage = z.object({
-  approval: z.object({ approvedAt: z.string() }).nullable(),
+  approval: z.object({ approvedAt: exactUtcText }).nullable(),
   keys: z.array(keySummary),
   nextCursor: z.string().nullable(),
 });

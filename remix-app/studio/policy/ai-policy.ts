@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { exactUtcText } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
@@ -39,7 +40,7 @@ export const aiPolicy = z.object({
   providerCostVisible: z.boolean(),
   contentCapture: z.boolean(),
   contentRetentionDays: z.number(),
-  updatedAt: z.string().nullable(),
+  updatedAt: exactUtcText.nullable(),
   updatedBy: z.string().nullable(),
 });
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { offsetTime } from "#shared/utc-time.ts";
+import { exactUtcText, offsetTime } from "#shared/utc-time.ts";
 import { pageQuery } from "../../http/page-query.ts";
 import { amountText as amount } from "../exact-amounts.ts";
 
@@ -9,8 +9,8 @@ const count = z.number().int();
 export const runSummary = z.object({
   id: z.uuid(),
   requestId: z.string(),
-  createdAt: z.string(),
-  settledAt: z.string().nullable(),
+  createdAt: exactUtcText,
+  settledAt: exactUtcText.nullable(),
   model: z.string(),
   feature: z.string(),
   entityId: z.string().nullable(),

@@ -32,3 +32,8 @@ export const utcText = z.coerce
   .date()
   .transform((time) => time.toISOString())
   .pipe(z.iso.datetime());
+
+/** The same to the microsecond, for what lists are ordered by. */
+export const exactUtcText = offsetTime
+  .transform((text) => (/(Z|[+-]00:00)$/.test(text) ? text.replace(/[+-]00:00$/, "Z") : new Date(text).toISOString()))
+  .pipe(z.iso.datetime());

@@ -134,6 +134,8 @@ export type GatewayDatabase = {
 /** Statements that may wait for a connection before further ones are turned away. */
 const maxWaiting = 500;
 const connectTimeoutMs = 1_000;
+/** A server process that is new takes some 60 ms to plan an admission, a batch and a settlement, each for the first time. */
+const idleConnectionMs = 60_000;
 /**
  * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.begin_in_time`
  * undoes a little earlier what took so long.
@@ -154,6 +156,7 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     connectionString: url,
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
+    idleTimeoutMillis: idleConnectionMs,
     application_name: "gatehouse-gateway",
   });
   // A connection that breaks is replaced when next needed; the statement that is under way on it fails by itself.

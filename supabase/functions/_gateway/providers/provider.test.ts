@@ -61,6 +61,13 @@ async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string>
   return body;
 }
 
+test("an answer has no getter of its own, whose hidden class would keep its call until a full collection", async () => {
+  const { baseUrl } = await provider(text("{}"));
+  const answer = await callProvider(callOf([baseUrl]), () => {});
+  const getters = Object.entries(Object.getOwnPropertyDescriptors(answer)).filter(([, { get }]) => get);
+  expect(getters.map(([name]) => name)).toEqual([]);
+});
+
 describe("a provider call", () => {
   test("gives the answer's bytes and says which route gave them", async () => {
     const { baseUrl, asked } = await provider(text("hello"));

@@ -46,6 +46,7 @@ export interface StateValues {
   challenge: string;
 }
 
+/** A new state for a visit to a provider, from 256 random bits of its own. */
 export function createState(env: StateContext["env"]): StateValues {
   return valuesOf(env, randomBytes(stateBytes).toString("base64url"));
 }

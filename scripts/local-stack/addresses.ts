@@ -47,6 +47,7 @@ function satelliteOrigin(settings: Environment["settings"], { base, port }: { ba
   return `http://${hostname === host ? "localhost" : host}:${port}`;
 }
 
+/** Where everything of the stack is found, by the ports that it has. */
 export function addressesOf(ports: Ports, settings: Environment["settings"]): Addresses {
   const at = (port: number) => `http://${host}:${port}`;
   const base = webOrigin(settings, ports.web);

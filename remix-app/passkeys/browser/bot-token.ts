@@ -1,4 +1,4 @@
-/** The sign-in page's bot challenge, as ui/bot-challenge.tsx describes it; null where there is none. */
+/** The sign-in page's bot challenge, as ui/bot-challenge.tsx describes it. */
 export interface BotToken {
   /** Whether there is a token. */
   ready(): boolean;
@@ -8,6 +8,7 @@ export interface BotToken {
   onChange(listener: () => void): void;
 }
 
+/** The page's bot challenge; null where there is none. */
 export function findBotToken(): BotToken | null {
   const field = document.querySelector<HTMLInputElement>("[data-bot-challenge] input[name=botChallengeToken]");
   if (!field) return null;

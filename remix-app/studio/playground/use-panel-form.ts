@@ -37,10 +37,12 @@ export function usePanelForm(options: {
   };
 }
 
+/** What stands in a form's fields, by their names; of several of one name the last. */
 export function typedIn(form: FormData): Record<string, string> {
   return Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
 }
 
+/** {@link typedIn} the other way round. */
 export function formOf(typed: Record<string, string>): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(typed)) form.set(name, value);

@@ -14,6 +14,10 @@ export interface Single<Answer> {
 
 const stopped: Failure = { sentence: "Stopped. What the provider had done by then is among the runs." };
 
+/**
+ * Asks one question at a time of an address of ours. An answer under way is given up when its panel goes.
+ * @param initial what a form that was posted without a script has brought
+ */
 export function useSingle<Answer>(
   url: string,
   initial: { answer: Answer | null; failure: Failure | null },

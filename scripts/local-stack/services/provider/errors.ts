@@ -31,15 +31,18 @@ export function failureResponse(status: keyof typeof failures): Response {
   return Response.json(errorBody(failures[status]), { status, headers });
 }
 
+/** A call without the provider's key. */
 export function invalidKey(): Response {
   return failureResponse(401);
 }
 
+/** A body that is not of the wire format, and which member of it. */
 export function invalidRequest(message: string, param: string | null): Response {
   const failure = { status: 400, type: "invalid_request_error", code: null, message } as const;
   return Response.json(errorBody(failure, param), { status: 400 });
 }
 
+/** A model that the demo does not have. */
 export function unknownModel(model: string): Response {
   const message = `The demo has no model ${JSON.stringify(model)}.`;
   const failure = { status: 404, type: "invalid_request_error", code: "model_not_found", message } as const;

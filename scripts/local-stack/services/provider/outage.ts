@@ -15,6 +15,7 @@ export type Outage = {
   over: (behaviour: Behaviour) => Behaviour;
 };
 
+/** A provider that is well, until an outage begins. */
 export function createOutage(): Outage {
   let now: z.infer<typeof outageSchema> | undefined;
   return {

@@ -18,6 +18,7 @@ const paths = [
   "/.well-known/openid-configuration",
 ];
 
+/** Each of these paths, by any method: 501. */
 export function notImplementedRoutes(): Hono<Env> {
   const routes = new Hono<Env>();
   for (const path of paths) {

@@ -22,6 +22,7 @@ const body = z.looseObject({
   code_challenge_method: text,
 });
 
+/** Making an account by password; anonymous ones are refused, as where Supabase Auth has them off. */
 export function signUpRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>().post("/signup", async (c) => {
     await requireCaptcha(c, deps);

@@ -19,6 +19,7 @@ const halfWay = "Confirmation link accepted. Please proceed to confirm link sent
 
 const body = z.looseObject({ type: text, token: text, token_hash: text, email: text, phone: text, redirect_to: text });
 
+/** Tokens and codes from mails: redeemed by a link (GET) or by an app (POST). */
 export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .post("/verify", async (c) => {

@@ -61,6 +61,11 @@ describe("the environment", () => {
     expect(() => parseEnv({ ...whole, [name]: value })).toThrow(`${name} is not valid`);
   });
 
+  test("says in words what a port must be", () => {
+    const message = "PORT is not valid: must be a whole number from 0 to 65535.";
+    for (const PORT of ["http", "65536", "-1", "3000.5"]) expect(() => parseEnv({ ...whole, PORT })).toThrow(message);
+  });
+
   test("has a sender where it has a server for mails", () => {
     const SMTP_URL = "smtps://user:password@smtp.example.com:465";
     expect(() => parseEnv({ ...whole, SMTP_URL })).toThrow(/^MAIL_FROM is missing/);

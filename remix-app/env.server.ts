@@ -8,6 +8,12 @@ const list = z.string().transform((text) => text.split(",").map((entry) => entry
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
 
+/** A whole number from one to another, as text. */
+export function wholeNumber(min: number, max: number) {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.coerce.number(error).int(error).min(min, error).max(max, error);
+}
+
 /** Secrets of before, comma-separated; what they made stays good. */
 const previousSecrets = list.pipe(z.array(strongSecret)).optional();
 /** As above; one of them may have been the project's own key, which is as long as it is. */
@@ -20,7 +26,7 @@ const schema = z
     BASE_URL: origin,
     WEB_ALLOWED_ORIGINS: list.pipe(z.array(origin)).optional(),
     HOST: z.string().default("127.0.0.1"),
-    PORT: z.coerce.number().int().min(0).max(65_535).default(3000),
+    PORT: wholeNumber(0, 65_535).default(3000),
     APP_NAME: z.string().default("web"),
     SUPABASE_URL: z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, "")),
     SUPABASE_PUBLISHABLE_KEY: z.string(),
@@ -30,7 +36,7 @@ const schema = z
       .transform((text) => text.replace(/\/+$/, ""))
       .optional(),
     PARENT_DOMAIN: hostname.optional(),
-    TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(0),
+    TRUSTED_PROXY_HOPS: wholeNumber(0, 10).default(0),
     WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
     WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: earlierSecrets,
     AUTH_RECOVERY_HASH_SECRET: strongSecret.optional(),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { checkSettings, origin } from "./env.server.ts";
+import { checkSettings, origin, wholeNumber } from "./env.server.ts";
 
 const schema = z
   .object({
@@ -11,12 +11,12 @@ const schema = z
       .pipe(z.array(origin))
       .optional(),
     HOST: z.string().default("127.0.0.1"),
-    PORT: z.coerce.number().int().min(0).max(65_535).default(3000),
+    PORT: wholeNumber(0, 65_535).default(3000),
     APP_NAME: z.string().regex(/^[a-z][a-z0-9-]{1,39}$/, "must be the app's registered name, such as notes"),
     APP_SECRET: z.string().min(32, "must be the secret that `npm run app -- add` has shown"),
     CENTRAL_URL: origin,
     CENTRAL_API_URL: origin.optional(),
-    TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(0),
+    TRUSTED_PROXY_HOPS: wholeNumber(0, 10).default(0),
   })
   .transform((env) => ({ ...env, CENTRAL_API_URL: env.CENTRAL_API_URL ?? env.CENTRAL_URL }));
 

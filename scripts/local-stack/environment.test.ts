@@ -41,11 +41,14 @@ test.each([
   ["SUPABASE_URL", "abc.supabase.co"],
   ["SUPABASE_DB_URL", "https://abc.supabase.co"],
   ["PORT", "70000"],
+  ["PORT", "http"],
   ["NODE_ENV", "prod"],
+  ["LOCAL_BOT_CHALLENGE", "yes"],
   ["IDENTITY_BIN", "/nowhere/auth"],
   ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "x".repeat(31)],
-])("a bad %s is named", (name, value) => {
-  expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(new RegExp(`\n {2}${name} `));
+])("a bad %s is named, with what is wrong with %s in words", (name, value) => {
+  const words = new RegExp(`\n {2}${name} (must be|needs|names) `);
+  expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(words);
 });
 
 test.each([

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
+import { wholeNumber } from "../../remix-app/env.server.ts";
 import { readProviders } from "../../supabase/functions/_gateway/environment.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import { messageOf, StackError } from "./errors.ts";
@@ -13,9 +14,9 @@ const url = z.url({ protocol: /^https?$/, error: "must be an http or https URL" 
 const databaseUrl = z.url({ protocol: /^postgres(ql)?$/, error: "must be a URL that begins with postgres://" });
 
 const schema = z.object({
-  NODE_ENV: z.enum(["development", "test", "production"]).optional(),
+  NODE_ENV: z.enum(["development", "test", "production"], "must be development, test or production").optional(),
   BASE_URL: url.optional(),
-  PORT: z.coerce.number().int().min(1).max(65_535).optional(),
+  PORT: wholeNumber(1, 65_535).optional(),
   PARENT_DOMAIN: z.string().optional(),
   SUPABASE_URL: url.transform((text) => text.replace(/\/+$/, "")).optional(),
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
@@ -25,7 +26,7 @@ const schema = z.object({
     .string()
     .refine((file) => existsSync(file), "names a file that is not there: build Supabase Auth, or remove the line")
     .optional(),
-  LOCAL_BOT_CHALLENGE: z.enum(["on", "off"]).optional(),
+  LOCAL_BOT_CHALLENGE: z.enum(["on", "off"], "must be on or off").optional(),
   WEB_MULTI_ACCOUNT_SESSION_SECRET: z
     .string()
     .min(32, "needs 32 characters or more: make one with `openssl rand -base64 32`")

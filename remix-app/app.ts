@@ -13,6 +13,7 @@ import { clientAddress } from "./http/client-address.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { requestOrigin } from "./http/origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
+import { requestForRemix } from "./http/request-for-remix.ts";
 import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createRouteHandlers } from "./http/route-handlers.ts";
@@ -280,25 +281,4 @@ function factsOf(
     personal: false,
     settle: async () => {},
   };
-}
-
-/**
- * The request as Remix sees it: on our configured origin, whatever Host said. Its Origin has been judged already;
- * Remix would compare it with Host, which knows nothing of the configured list.
- */
-function requestForRemix(
-  request: Request,
-  { origin, pathname, body }: { origin: string; pathname: string; body: Uint8Array<ArrayBuffer> },
-): Request {
-  const { search } = new URL(request.url);
-  const url = new URL(origin);
-  url.pathname = pathname;
-  url.search = search;
-  // An older protocol of Remix, which it takes for an error.
-  if (url.searchParams.has("_data")) url.searchParams.delete("_data");
-  const headers = new Headers(request.headers);
-  headers.set("host", url.host);
-  for (const name of ["origin", "x-forwarded-host", "x-forwarded-proto"]) headers.delete(name);
-  const hasBody = request.method !== "GET" && request.method !== "HEAD";
-  return new Request(url, { method: request.method, headers, signal: request.signal, ...(hasBody ? { body } : {}) });
 }

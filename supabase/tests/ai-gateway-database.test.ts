@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "../functions/_gateway/database.ts";
-import { createSettlements, type Outcome } from "../functions/_gateway/settlements.ts";
+import { createSettlements, type Outcome } from "../functions/_gateway/runs/settlements.ts";
 import { books, createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
 

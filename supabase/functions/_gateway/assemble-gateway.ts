@@ -1,14 +1,14 @@
 import { createClaimsVerifier } from "../_shared/claims.ts";
+import { createBegin } from "./admission/begin-runs.ts";
 import { callerAddress } from "./admission/caller-address.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
-import { createBegin } from "./begin-runs.ts";
 import { createDatabase } from "./database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
 import { defaultTimeLimits } from "./providers/provider.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
-import { createSettlements } from "./settlements.ts";
+import { createSettlements } from "./runs/settlements.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";
 
 /** What a function may take of what all of them share. */

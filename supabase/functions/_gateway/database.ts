@@ -1,9 +1,9 @@
 import pg from "pg";
 import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
+import { createAdmissions } from "./admission/admissions.ts";
 import type { Credential } from "./admission/credentials.ts";
 import { admitted, isRefusal, rateLimits, refusalError } from "./admission/refusals.ts";
-import { createAdmissions } from "./admissions.ts";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 

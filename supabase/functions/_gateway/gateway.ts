@@ -1,11 +1,11 @@
+import type { createBegin } from "./admission/begin-runs.ts";
 import type { CredentialReader } from "./admission/credentials.ts";
-import type { createBegin } from "./begin-runs.ts";
 import type { GatewayDatabase } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { BodyReader } from "./http/body.ts";
 import type { TimeLimits } from "./providers/provider.ts";
 import type { OpenRuns } from "./runs/open-runs.ts";
-import type { Settlements } from "./settlements.ts";
+import type { Settlements } from "./runs/settlements.ts";
 import type { Telemetry } from "./telemetry/ended-run.ts";
 
 /** What the gateway's handlers work with. */

@@ -2,12 +2,12 @@ import { describe, expect, test } from "vitest";
 import { createAiKey } from "../../_shared/ai-key.ts";
 import { createHandler as createChat } from "../../chat/handler.ts";
 import { createHandler as createModels } from "../../models/handler.ts";
+import { createBegin } from "../admission/begin-runs.ts";
 import { createCredentialReader } from "../admission/credentials.ts";
-import { createBegin } from "../begin-runs.ts";
 import { createDatabase } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 import { createOpenRuns } from "../runs/open-runs.ts";
-import { createSettlements } from "../settlements.ts";
+import { createSettlements } from "../runs/settlements.ts";
 import { createBodyReader } from "./body.ts";
 
 /** A gateway without a database: what needs one is refused as unavailable, all else is answered. */

@@ -3,12 +3,12 @@ import { type TokenCounts, usageCostUsd, usdToCredits } from "../../_shared/mone
 import { jsonNumber } from "../../_shared/raw-json.ts";
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
-import type { Outcome, UsageSource } from "../settlements.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
+import type { Outcome, UsageSource } from "./settlements.ts";
 import type { Step } from "./steps.ts";
 
 /** What one provider call used, and how that is known: its last word, a count on the way, or our guess. */

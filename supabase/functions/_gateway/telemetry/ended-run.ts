@@ -1,7 +1,7 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import type { RunEnd } from "../runs/run.ts";
+import type { UsageSource } from "../runs/settlements.ts";
 import type { Step } from "../runs/steps.ts";
-import type { UsageSource } from "../settlements.ts";
 
 /** A step, with what its provider call used where it was one. Times are milliseconds of the gateway's clock. */
 export type TracedStep = Pick<Step, "type" | "name" | "status"> & {

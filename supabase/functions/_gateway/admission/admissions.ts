@@ -1,4 +1,4 @@
-import { GatewayError } from "./http/errors.ts";
+import { GatewayError } from "../http/errors.ts";
 
 /** Batches under way at once, and calls in one. */
 const maxUnderWay = 2;

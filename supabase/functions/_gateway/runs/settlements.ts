@@ -1,5 +1,5 @@
-import type { TokenCounts } from "../_shared/money.ts";
-import type { Step } from "./runs/steps.ts";
+import type { TokenCounts } from "../../_shared/money.ts";
+import type { Step } from "./steps.ts";
 
 /** How a run ended. */
 export type Outcome = {

@@ -1,4 +1,4 @@
-import { type GatewayDatabase, isUnanswered, type KeptAnswer, type Run, type RunRequest } from "./database.ts";
+import { type GatewayDatabase, isUnanswered, type KeptAnswer, type Run, type RunRequest } from "../database.ts";
 
 /** Before each look for runs that may have begun unheard. After the last the sweeper has them. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];

@@ -24,7 +24,7 @@ const functions = {
   "sweep-content": { schema: "ai", name: "sweep_content", intervalMs: minute },
   /** Clears away the gateway's expired idempotency keys and the minutes of subjects that call no more. */
   "forget-expired-gateway-state": { schema: "ai", name: "forget_expired", intervalMs: 5 * minute },
-  /** Clears away what apps held, a day after its end; pg_cron has no job for it. */
+  /** Clears away what apps held, a day after its end. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
   /** Forgets visits to providers that are over, and takes off identities whose link nobody came back to finish. */
   "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minute },

@@ -80,3 +80,11 @@ $$;
 comment on function private.sweep_app_credentials() is 'Removes credentials of apps a day after their end; returns how many.';
 revoke execute on function private.sweep_app_credentials() from public, anon, authenticated;
 grant execute on function private.sweep_app_credentials() to service_role;
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    perform cron.schedule('sweep-app-credentials', '*/10 * * * *', 'select private.sweep_app_credentials()');
+  end if;
+end
+$$;

@@ -103,7 +103,7 @@ describe("the budgets page", () => {
     const late = form({ ...key, readUsd: "0.2", limitUsd: "0.5" });
     const refused = await admin.browser.post(at("budgets"), late);
     expect(refused.status).toBe(409);
-    expect(refused.words).toContain("it is $0.3 now");
+    expect(refused.words).toContain("it is $0.30 now");
     expect(refused.text).toContain('value="0.5"');
     expect(hidden(refused.text, "readUsd")).toBe("0.3");
     expect((await admin.browser.post(at("budgets"), { ...late, readUsd: "0.3" })).status).toBe(303);

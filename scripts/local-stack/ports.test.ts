@@ -15,16 +15,20 @@ async function occupy(port = 0): Promise<number> {
   return typeof address === "object" && address ? address.port : 0;
 }
 
-/** A taken port whose neighbour is free. */
+/**
+ * A taken port whose neighbour is free, below those that systems give to whoever asks for any: nobody takes that one
+ * meanwhile.
+ */
 async function occupyBesideFree(): Promise<number> {
-  for (;;) {
-    const port = await occupy();
-    const next = await occupy(port + 1).catch(() => undefined);
-    if (next === undefined) continue;
+  for (let wish = 5_000; wish < 10_000; wish += 2) {
+    const port = await occupy(wish).catch(() => undefined);
+    const next = port && (await occupy(port + 1).catch(() => undefined));
+    if (!next) continue;
     const neighbour = open.pop();
     await new Promise((resolve) => neighbour?.close(resolve));
     return port;
   }
+  throw new Error("No two ports beside each other are free.");
 }
 
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;

@@ -39,6 +39,14 @@ test("without a connection a form keeps what was typed and says so, and a page o
   await expect(page.getByRole("heading", { level: 1, name: "Offline" })).toBeVisible();
 });
 
+test("a form reaches a server on this machine, though the machine has no network", async ({ page, member }) => {
+  await page.addInitScript(() => Object.defineProperty(navigator, "onLine", { get: () => false }));
+  await enter(page, member, "/workspaces");
+  await page.getByLabel("Name").fill("On a train");
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "On a train" })).toBeVisible();
+});
+
 test("a page that a script brings is announced, and the keyboard goes on from its beginning", async ({
   page,
   member,

@@ -1,4 +1,4 @@
-import { Form, type FormProps, useActionData, useNavigation } from "@remix-run/react";
+import { Form, type FormProps, useActionData, useNavigation, useSubmit } from "@remix-run/react";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 
 /**
@@ -8,6 +8,7 @@ import { type FormEvent, useEffect, useRef, useState } from "react";
  */
 export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "method">) {
   const idle = useNavigation().state === "idle";
+  const submit = useSubmit();
   const answer = useActionData<unknown>();
   // A second click comes before React has drawn what the first one began.
   const sent = useRef(false);
@@ -17,10 +18,22 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     if (idle) sent.current = false;
   }, [idle, answer]);
   function sendOnce(event: FormEvent<HTMLFormElement>) {
-    setOffline(!navigator.onLine);
-    if (sent.current || !navigator.onLine) return event.preventDefault();
+    setOffline(false);
+    if (sent.current) return event.preventDefault();
     sent.current = true;
     onSubmit?.(event);
+    if (navigator.onLine || event.defaultPrevented) return;
+    // What browsers call offline has no network; a server on this same machine it has all the same.
+    event.preventDefault();
+    const { submitter } = event.nativeEvent as SubmitEvent;
+    const target = submitter instanceof HTMLButtonElement ? submitter : event.currentTarget;
+    fetch("/healthz", { method: "HEAD", cache: "no-store" }).then(
+      () => submit(target, { preventScrollReset: form.preventScrollReset, replace: form.replace }),
+      () => {
+        sent.current = false;
+        setOffline(true);
+      },
+    );
   }
   return (
     <Form {...form} method="post" data-once="" onSubmit={sendOnce}>

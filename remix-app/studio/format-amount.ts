@@ -1,5 +1,5 @@
 /**
- * Dollars as people read them: two decimals from a cent on, two significant digits below. The exact figure stands
+ * Dollars as people read them: two decimals from ten cents on, two significant digits below. The exact figure stands
  * beside it, on hover and in files.
  * @param amount exact decimal text
  */
@@ -22,7 +22,7 @@ export function exactUsd(amount: string): string {
  */
 export function formatCredits(amount: string): string {
   const value = Number(amount);
-  return (value !== 0 && Math.abs(value) < 0.01 ? smallAmounts : amounts).format(value);
+  return (value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value);
 }
 
 // Made once: a format takes longer to make than a row of a table.

@@ -18,8 +18,7 @@ export function openAddAccount(
 ): { email: string; again: boolean; stays: string } {
   const { accounts } = context.session;
   const email = readSignInHint(context, query);
-  const listed = accounts.some((account) => account.email === email);
-  if (accounts.length >= maxAccounts && !listed) throw redirect("/accounts?full");
+  requireRoomFor(context, email);
   const active = accounts.find((account) => account.active);
   return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };
 }
@@ -32,4 +31,14 @@ export function redirectToChooser({ session }: AppLoadContext, returnUrl: string
   if (session.auth.status === "anonymous" && session.accounts.some(({ requiresReauth }) => !requiresReauth)) {
     throw redirect(detour("/accounts", returnUrl || "/"));
   }
+}
+
+/**
+ * Before something is used up that works once: a browser that is full could not keep whom it signs in.
+ * @param email in lower case
+ * @throws Response a redirect to the accounts where this browser holds as many as it may, and not this one
+ */
+export function requireRoomFor({ session: { accounts } }: AppLoadContext, email: string | null): void {
+  const listed = accounts.some((account) => account.email === email);
+  if (accounts.length >= maxAccounts && !listed) throw redirect("/accounts?full");
 }

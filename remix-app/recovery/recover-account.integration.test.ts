@@ -55,6 +55,27 @@ describe("a recovery link", () => {
     expect((await stranger().get(path)).status).toBe(410);
   });
 
+  test.each(["link", "code"] as const)("by a %s uses nothing up in a browser that is full", async (way) => {
+    const { token, code } = await help();
+    const owner = await createPerson();
+    const full = await signIn(owner);
+    const deviceId = /gh_device=([0-9a-f-]{36})/.exec(full.cookie())?.[1];
+    const others = Array.from({ length: 9 }, () => crypto.randomUUID());
+    await query(
+      "insert into auth.users (id, email) select id, id || '@full.gatehouse.test' from unnest($1::uuid[]) id",
+      [others],
+    );
+    await query(
+      `insert into private.account_vault_entries (device_id, user_id, session_id)
+       select $1, id, gen_random_uuid() from unnest($2::uuid[]) id`,
+      [deviceId, others],
+    );
+    const proof: Record<string, string> = way === "link" ? { token } : { email: person.email.toUpperCase(), code };
+    expect(await full.post(page, proof)).toMatchObject({ status: 302, location: "/accounts?full" });
+    expect(await stranger().post(page, proof)).toMatchObject({ status: 302, location: "/" });
+    await Promise.all([...others.map((id) => ({ id })), owner].map(deletePerson));
+  });
+
   test.each([
     "//evil.example",
     "https://evil.example/",

@@ -3,6 +3,7 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { requireRoomFor } from "../accounts/add-account.ts";
 import { signedInAs } from "../accounts/signed-in-as.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
@@ -52,6 +53,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const submission = parseWithZod(form, { schema: form.has("token") ? linkSchema : codeSchema });
   if (submission.status !== "success") return data(submission.reply({ hideFields: ["code"] }), { status: 400 });
   const { next, ...proof } = submission.value;
+  const email = "token" in proof ? await emailOfLink(context, proof.token) : proof.email;
+  if (email !== null) requireRoomFor(context, email.toLowerCase());
   const recovery = await recoverAccount(context, proof);
   if (recovery.outcome === "failed") {
     const reply = submission.reply({ formErrors: [recovery.message], hideFields: ["token", "code"] });

@@ -106,7 +106,8 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
     port: options.port,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
-    max_connections: 120,
+    // Tests of many callers at once take 60 each, and two files run beside each other.
+    max_connections: 200,
     shared_buffers: "128MB",
     timezone: "UTC",
     log_timezone: "UTC",

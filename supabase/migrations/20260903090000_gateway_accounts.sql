@@ -150,15 +150,32 @@ create table ai.credit_ledger (
   run_id uuid,
   description text,
   created_at timestamptz not null default now(),
-  primary key (account_id, id),
-  constraint credit_ledger_whole check (
-    (run_id is null) = (run_created_at is null) and (run_id is not null or kind <> 'usage' and kind <> 'adjustment')
-  )
+  primary key (account_id, id)
 );
 comment on table ai.credit_ledger is
   'Every change of every balance, append-only. What is not linked to a run was deducted or given by other means. An '
   'account is never gone: ai.credit_accounts sees to it, since a foreign key would look it up for every entry again.';
-create unique index credit_ledger_one_entry_a_run on ai.credit_ledger (run_id, kind) where run_id is not null;
+create unique index credit_ledger_one_entry_a_run on ai.credit_ledger (run_id, kind);
+
+create function ai.reject_ledger_entry() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if num_nulls(new.run_id, new.run_created_at) = 1 or new.kind in ('usage', 'adjustment') then
+    raise exception 'an entry is of a run, or of none and neither usage nor adjustment' using errcode = 'check_violation';
+  end if;
+  return null;
+end
+$$;
+comment on function ai.reject_ledger_entry() is 'Says no to an entry that is only half a run''s.';
+revoke execute on function ai.reject_ledger_entry() from public, anon, authenticated;
+create trigger is_whole after insert on ai.credit_ledger
+  for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_ledger_entry();
+comment on trigger is_whole on ai.credit_ledger is
+  'In place of a check: its condition is the shortest that no entry of a settlement meets.';
 
 create function ai.reject_ledger_change() returns trigger
   language plpgsql

@@ -256,6 +256,9 @@ begin
         cost_usd := cost_usd + least(guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
       end if;
     end if;
+    if run.usage_source is null or run.status = 'running' then
+      raise exception 'a run ends with a status, and says where its counts are from' using errcode = 'check_violation';
+    end if;
     last_id := run.id;
     credits := ai.usd_to_credits(cost_usd, run.markup);
     billed := case when run.exempt then 0 else credits end;

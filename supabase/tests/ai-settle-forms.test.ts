@@ -10,6 +10,7 @@ import {
   createTenant,
   openPool,
   outcome,
+  runRow,
   settle,
   type Tenant,
   type TenantOptions,
@@ -181,6 +182,22 @@ describe("the ways to say an outcome", () => {
   });
 });
 
+describe("a run", () => {
+  test.for([
+    { why: "no word of where its counts are from", changes: { usage_source: null } },
+    { why: "the status of one that is open", changes: { status: "running" } },
+    { why: "a status that there is not", changes: { status: "over" } },
+    { why: "a source of counts that there is not", changes: { usage_source: "hearsay" } },
+    { why: "fewer tokens than none", changes: { calls: undefined, route: 1, input_tokens: 1, reasoning_tokens: -1 } },
+  ])("stays open that is ended with $why", async ({ changes }, { db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const [run, sound] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
+    expect(await settle(db, [{ ...outcome(run), ...changes }, outcome(sound)])).toMatchObject([{ id: sound.run_id }]);
+    expect(await runRow(db, run)).toMatchObject({ status: "running" });
+    expect(await books(db, tenant)).toMatchObject({ balance: "99.93850000", open: 1 });
+  });
+});
+
 describe("accounts", () => {
   test("belong to a workspace or a person, and stay once they were booked on", async ({ db }) => {
     const { workspaceId } = await createTenant(db, { credits: "100" });
@@ -192,6 +209,10 @@ describe("accounts", () => {
       `delete from ai.credit_accounts where workspace_id = '${workspaceId}'`,
       "insert into ai.credit_ledger (account_id, kind, amount, balance_after) values (gen_random_uuid(), 'usage', 1, 1)",
       "insert into ai.credit_ledger (account_id, kind, amount, balance_after) values (gen_random_uuid(), 'gift', 1, 1)",
+      ...["run_id", "run_created_at"].map(
+        (half) => `insert into ai.credit_ledger (account_id, kind, amount, balance_after, ${half})
+          select gen_random_uuid(), 'refund', 1, 1, ${half === "run_id" ? "gen_random_uuid()" : "now()"}`,
+      ),
     ];
     for (const sql of attempts) {
       await db.query("savepoint attempt");

@@ -19,6 +19,8 @@ export default defineConfig({
           exclude: [...generated, sql, contract, integration, fault, fuzz],
           maxWorkers: 2,
           testTimeout: 20_000,
+          // To start a process a file, and to load in it what the others have, is half of their processor time.
+          isolate: false,
         },
       },
       {

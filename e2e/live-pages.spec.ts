@@ -1,4 +1,4 @@
-import { enter, expect, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
 
 test("a form that is sent twice at once is sent once", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
@@ -78,4 +78,35 @@ test("a page that a script brings begins at its top, and back leads to where one
   await page.goBack();
   await expect(page.getByRole("heading", { level: 2, name: "Policy", exact: true })).toBeVisible();
   await expect.poll(() => page.evaluate("scrollY")).toBe(before);
+});
+
+test("a page that takes long to come shows its outline in place of what it takes the place of", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, "/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Settings" }).click();
+  const outline = page.locator("[data-outline]:visible");
+  let go = () => {};
+  const held = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  await page.route(/members\.data|\/ai\.data/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.getByRole("link", { name: "Members", exact: true }).click();
+  await expect(outline).toHaveAttribute("data-outline", /\/members$/);
+  // The frame that both share stays, with what can be pressed in it.
+  await expect(page.getByRole("navigation", { name: "Workspace" })).toBeVisible();
+  await expect(page.getByLabel("Name")).toBeHidden();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  // Another choice in the meantime, and in the end the page itself.
+  await page.getByRole("link", { name: "AI studio" }).click();
+  await expect(outline).toHaveAttribute("data-outline", /\/ai$/);
+  go();
+  await expect(page.getByRole("heading", { level: 2, name: "Overview" })).toBeVisible();
+  await expect(outline).toHaveCount(0);
 });

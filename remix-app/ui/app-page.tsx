@@ -4,11 +4,14 @@ import type { loader as rootLoader } from "../root.tsx";
 import { AccountMenu } from "./account-menu.tsx";
 import { Link, SectionLink } from "./link.tsx";
 import { Mark } from "./mark.tsx";
+import { UntilNextPage } from "./next-page.tsx";
 
 export interface AppPageProps {
   user: { email: string; displayName: string | null };
   title: string;
   lead?: ReactNode;
+  /** The path below which pages share what is around the content of this one. */
+  shared?: string;
   children: ReactNode;
 }
 
@@ -18,7 +21,7 @@ const sections = [
 ] as const;
 
 /** The frame of every signed-in page: the mark, the sections, the account menu, and one heading. */
-export function AppPage({ user, title, lead, children }: AppPageProps) {
+export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
   const root = useRouteLoaderData<typeof rootLoader>("root");
   return (
     <>
@@ -53,12 +56,14 @@ export function AppPage({ user, title, lead, children }: AppPageProps) {
           <AccountMenu user={user} accounts={root?.accounts ?? []} theme={root?.theme ?? "system"} />
         </div>
       </header>
-      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl space-y-6 px-4 py-8 outline-none sm:py-10">
-        <div className="space-y-1">
-          <h1 className="font-semibold text-display tracking-tight">{title}</h1>
-          {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
-        </div>
-        {children}
+      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">
+        <UntilNextPage frames={0} shared={shared}>
+          <div className="space-y-1">
+            <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+            {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+          </div>
+          {children}
+        </UntilNextPage>
       </main>
     </>
   );

@@ -1,8 +1,9 @@
 import type { ReactNode } from "react";
+import { UntilNextPage } from "./next-page.tsx";
 import { SectionNav } from "./section-nav.tsx";
 import { WorkspacePage, type WorkspacePageProps } from "./workspace-page.tsx";
 
-export interface StudioPageProps extends WorkspacePageProps {
+export interface StudioPageProps extends Omit<WorkspacePageProps, "shared"> {
   workspace: WorkspacePageProps["workspace"] & { permissions: readonly string[] };
   title: string;
   lead?: ReactNode;
@@ -30,16 +31,18 @@ export function StudioPage({ user, workspace, title, lead, actions, children }: 
     .filter(({ permission }) => !permission || workspace.permissions.includes(permission))
     .map(({ path, label }) => ({ to: `${base}${path}`, label }));
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage user={user} workspace={workspace} shared={base}>
       <SectionNav label="AI studio" sections={[{ to: base, label: "Overview" }, ...shown]} nested />
-      <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
-        <div className="min-w-0 flex-1 basis-56 space-y-1">
-          <h2 className="font-semibold text-title tracking-tight">{title}</h2>
-          {lead ? <p className="max-w-prose text-muted">{lead}</p> : null}
+      <UntilNextPage frames={2}>
+        <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+          <div className="min-w-0 flex-1 basis-56 space-y-1">
+            <h2 className="font-semibold text-title tracking-tight">{title}</h2>
+            {lead ? <p className="max-w-prose text-muted">{lead}</p> : null}
+          </div>
+          {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
         </div>
-        {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
-      </div>
-      {children}
+        {children}
+      </UntilNextPage>
     </WorkspacePage>
   );
 }

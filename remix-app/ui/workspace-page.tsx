@@ -1,15 +1,18 @@
 import type { ReactNode } from "react";
 import { AppPage, type AppPageProps } from "./app-page.tsx";
+import { UntilNextPage } from "./next-page.tsx";
 import { SectionNav, type SectionNavProps } from "./section-nav.tsx";
 
 export interface WorkspacePageProps {
   user: AppPageProps["user"];
   workspace: { id: string; name: string; isOwner: boolean };
+  /** As AppPage has it, of what is below the workspace's sections. */
+  shared?: string;
   children: ReactNode;
 }
 
 /** The frame of a workspace's pages: its name, and its sections. */
-export function WorkspacePage({ user, workspace, children }: WorkspacePageProps) {
+export function WorkspacePage({ user, workspace, shared, children }: WorkspacePageProps) {
   const base = `/workspaces/${workspace.id}`;
   const sections: SectionNavProps["sections"] = [
     { to: base, label: "Overview" },
@@ -20,9 +23,11 @@ export function WorkspacePage({ user, workspace, children }: WorkspacePageProps)
     ...(workspace.isOwner ? [{ to: `${base}/activity`, label: "Activity" }] : []),
   ];
   return (
-    <AppPage user={user} title={workspace.name}>
+    <AppPage user={user} title={workspace.name} shared={base}>
       <SectionNav label="Workspace" sections={sections} />
-      {children}
+      <UntilNextPage frames={1} shared={shared}>
+        {children}
+      </UntilNextPage>
     </AppPage>
   );
 }

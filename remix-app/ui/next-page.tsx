@@ -1,0 +1,62 @@
+import { useLocation, useNavigation } from "@remix-run/react";
+import { type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
+import { Outline } from "./outline.tsx";
+
+const slowAfterMs = 300;
+
+/** The page that is on its way, and how high what it takes the place of is, in pixels. */
+interface NextPage {
+  path: string;
+  height: number;
+}
+
+/** The page that is on its way in place of this one, once that takes more than a moment. */
+function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefined {
+  const here = useLocation().pathname;
+  const { state, location } = useNavigation();
+  // Another view of the same page leaves what is there until it comes.
+  const path = state === "loading" && location.pathname !== here ? location.pathname : undefined;
+  const [next, setNext] = useState<NextPage>();
+  useEffect(() => {
+    if (path === undefined) return;
+    const timer = setTimeout(() => setNext({ path, height: content.current?.offsetHeight ?? 0 }), slowAfterMs);
+    return () => {
+      clearTimeout(timer);
+      setNext(undefined);
+    };
+  }, [path, content]);
+  return next;
+}
+
+export interface UntilNextPageProps {
+  /** How many frames of pages there are around this one. */
+  frames: 0 | 1 | 2;
+  /** The path of a frame within this one, which the pages below it share: for those it stays. */
+  shared?: string | undefined;
+  children: ReactNode;
+}
+
+/** What a frame holds; while a page is on its way that takes more than a moment, the outline of that one. */
+export function UntilNextPage({ frames, shared, children }: UntilNextPageProps) {
+  const content = useRef<HTMLDivElement>(null);
+  const next = useNextPage(content);
+  const leaves = next !== undefined && !(shared !== undefined && isWithin(next.path, shared));
+  return (
+    <>
+      {/* Hidden and not taken away: where no page comes, what was typed is still there. */}
+      <div ref={content} hidden={leaves} className="space-y-6">
+        {children}
+      </div>
+      {/* As high as that, so that nothing scrolls, and where it is seen however far down that was. */}
+      {leaves ? (
+        <div style={{ minHeight: next.height }}>
+          <Outline path={next.path} frames={frames} />
+        </div>
+      ) : null}
+    </>
+  );
+}
+
+function isWithin(path: string, frame: string): boolean {
+  return path === frame || path.startsWith(`${frame}/`);
+}

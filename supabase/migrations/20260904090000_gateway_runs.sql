@@ -13,8 +13,6 @@ comment on domain ai.run_status is 'How a run stands.';
 create domain ai.usage_source as text
   check (value in ('provider', 'provider_partial', 'estimated_partial', 'unavailable'));
 comment on domain ai.usage_source is 'How a run''s counts came about.';
-create domain ai.token_count as bigint check (value >= 0);
-comment on domain ai.token_count is 'Tokens of one kind.';
 
 create table ai.runs (
   id uuid not null,
@@ -39,12 +37,12 @@ create table ai.runs (
   http_status smallint,
   error_code text,
   usage_source ai.usage_source,
-  input_tokens ai.token_count not null default 0,
-  cached_input_tokens ai.token_count not null default 0,
-  audio_input_tokens ai.token_count not null default 0,
-  output_tokens ai.token_count not null default 0,
-  reasoning_tokens ai.token_count not null default 0,
-  audio_output_tokens ai.token_count not null default 0,
+  input_tokens bigint not null default 0,
+  cached_input_tokens bigint not null default 0,
+  audio_input_tokens bigint not null default 0,
+  output_tokens bigint not null default 0,
+  reasoning_tokens bigint not null default 0,
+  audio_output_tokens bigint not null default 0,
   cost_usd numeric(24, 12) not null default 0,
   billed_credits numeric(24, 8) not null default 0,
   unmetered_credits numeric(24, 8) not null default 0,
@@ -65,8 +63,8 @@ comment on table ai.runs is
   'Metering records, partitioned by month. Kept for good, so nothing here refers to a workspace, person or key by a '
   'foreign key: they may go, what they cost does not.';
 comment on column ai.runs.settled_at is
-  'Null as long as status is running; then usage_source is there, too. No check says so, which every statement would '
-  'prepare anew: ai.lock_and_sum, by which alone runs end, refuses what would break it.';
+  'Null as long as status is running; then usage_source is there, too, and no count is below zero. No check says so, '
+  'which every statement would prepare anew: ai.lock_and_sum, by which alone runs end, refuses what would break it.';
 comment on column ai.runs.id is 'UUID version 7 of created_at, so that an id alone finds its partition.';
 comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): what the run is charged at.';

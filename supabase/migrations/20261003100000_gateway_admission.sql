@@ -326,7 +326,7 @@ create function ai.reserved_input_tokens(call jsonb) returns bigint
   security invoker
   parallel safe
 as $$
-  select ceil((call ->> 'input_bytes')::numeric / 3)::bigint + 1500 * coalesce((call ->> 'images')::bigint, 0)
+  select ((call ->> 'input_bytes')::bigint + 2) / 3 + 1500 * coalesce((call ->> 'images')::bigint, 0)
 $$;
 comment on function ai.reserved_input_tokens(jsonb) is 'What a call''s input may count at most: a third of its bytes, and 1,500 an image.';
 revoke execute on function ai.reserved_input_tokens(jsonb) from public, anon, authenticated;
@@ -472,9 +472,8 @@ as $$
       else workspace_tokens
     end,
     'remaining_tokens', least((of_key).tokens_left, (of_workspace).tokens_left),
-    'reset_seconds', case when coalesce((of_key).started_at, (of_workspace).started_at) is not null then greatest(
-      ceil(extract(epoch from coalesce((of_key).started_at, (of_workspace).started_at) + interval '1 minute' - now())), 1
-    ) end
+    -- No minute is told of that is over.
+    'reset_seconds', ceil(date_part('epoch', coalesce((of_key).started_at, (of_workspace).started_at) - now()) + 60)
   ))
 $$;
 comment on function ai.told_limits is 'What the rate headers tell of the minutes of a key and of a workspace, as far as they are limited.';

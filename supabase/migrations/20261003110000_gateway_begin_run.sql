@@ -1,37 +1,20 @@
 -- Admitting a call: everything that decides about it is asked of the rows of this moment, in one statement. Refusals
 -- are returned, never raised. Locks are taken in this order everywhere: idempotency key, key, app, workspace, balance.
 
-create function ai.new_run_id(call jsonb) returns uuid
+create function ai.new_run_id(run_tail text) returns uuid
   language sql
   volatile
   security invoker
 as $$
-  select case
-    when call ? 'run_tail' then (
-      lpad(to_hex(floor(extract(epoch from now()) * 1000)::bigint), 12, '0')
-        || to_hex(28672 + floor(random() * 4096)::integer)
-        || (call ->> 'run_tail')
-    )::uuid
-    else ai.run_id(now())
-  end
+  select ('0' || to_hex(floor(date_part('epoch', now()) * 1000)::bigint) || '7000' || run_tail)::uuid
 $$;
-comment on function ai.new_run_id(jsonb) is
-  'The id of a run that begins now, as ai.run_id makes them. Of its random part the gateway may choose the end, by which '
-  'it finds the run of a begin whose answer never came.';
-revoke execute on function ai.new_run_id(jsonb) from public, anon, authenticated;
+comment on function ai.new_run_id(text) is
+  'The id of a run that begins now, as ai.run_id makes them, but that its random part is the end alone, which the gateway '
+  'chooses: by it it finds the run of a begin whose answer never came. In few functions, since each is made ready anew for '
+  'every call.';
+revoke execute on function ai.new_run_id(text) from public, anon, authenticated;
 
-create function ai.note_begin(call jsonb) returns void
-  language sql
-  volatile
-  security invoker
-as $$
-  select pg_advisory_xact_lock(hashtextextended(call ->> 'run_tail', 1))
-$$;
-comment on function ai.note_begin(jsonb) is
-  'Holds, until it is known whether a run begins, what give_back_runs asks for. Before any other lock; nobody waits for it.';
-revoke execute on function ai.note_begin(jsonb) from public, anon, authenticated;
-
-create function ai.begin_in_time() returns void
+create function ai.begin_in_time() returns boolean
   language plpgsql
   volatile
   security invoker
@@ -40,6 +23,7 @@ begin
   if clock_timestamp() - statement_timestamp() > interval '1.2 seconds' then
     raise exception 'too late for a run to begin' using errcode = 'query_canceled';
   end if;
+  return true;
 end
 $$;
 comment on function ai.begin_in_time() is
@@ -189,7 +173,11 @@ begin
     end if;
   end if;
 
-  new_run_id := ai.new_run_id(call);
+  if call ? 'run_tail' then
+    new_run_id := ai.new_run_id(call ->> 'run_tail');
+  else
+    new_run_id := ai.run_id(now());
+  end if;
   insert into ai.runs (
     id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
     entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
@@ -251,11 +239,15 @@ create function ai.begin_run(call jsonb) returns json
   set lock_timeout = '1s'
 as $$
 declare
+  noted boolean;
   answer json;
+  in_time boolean;
 begin
-  perform ai.note_begin(call);
+  -- For give_back_runs, until it is known whether a run begins. Before any other lock; nobody waits for it. Assigned,
+  -- since what is performed is a statement.
+  noted := pg_advisory_xact_lock(hashtextextended(call ->> 'run_tail', 1)) is not null;
   answer := ai.admit(call, ai.credential_of(call));
-  perform ai.begin_in_time();
+  in_time := ai.begin_in_time();
   return answer;
 end
 $$;

@@ -256,8 +256,11 @@ begin
         cost_usd := cost_usd + least(guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
       end if;
     end if;
-    if run.usage_source is null or run.status = 'running' then
-      raise exception 'a run ends with a status, and says where its counts are from' using errcode = 'check_violation';
+    if run.usage_source is null or run.status = 'running' or least(
+      run.input_tokens, run.cached_input_tokens, run.audio_input_tokens,
+      run.output_tokens, run.reasoning_tokens, run.audio_output_tokens
+    ) < 0 then
+      raise exception 'a run ends with a status, and with counts from somewhere' using errcode = 'check_violation';
     end if;
     last_id := run.id;
     credits := ai.usd_to_credits(cost_usd, run.markup);

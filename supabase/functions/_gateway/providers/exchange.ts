@@ -57,7 +57,7 @@ export function postOf(userAgent: string): Post {
 export const post: Post = postOf(navigator.userAgent);
 
 function postByNode(url: string, headers: Record<string, string>, body: string): Exchange {
-  const { protocol, hostname, port, path } = partsOf(url);
+  const { protocol, hostname, host, port, path } = partsOf(url);
   const { request, agent } = schemes[protocol === "http:" ? "http:" : "https:"];
   const length = String(Buffer.byteLength(body));
   const sent = request({
@@ -66,7 +66,8 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     hostname,
     port,
     path,
-    headers: { accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length },
+    // As a list they go out as they are; as an object, each is checked, kept, and read again.
+    headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length }),
   });
   let connected = false;
   let begun = false;
@@ -74,15 +75,16 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
   const noteConnected = () => {
     connected = true;
   };
-  sent.once("finish", noteConnected).once("socket", (socket) => {
+  // What happens once needs no `once`, which makes a listener around each.
+  sent.on("finish", noteConnected).on("socket", (socket) => {
     // One that was used before is there already.
     if (!socket.connecting) noteConnected();
     else socket.once(protocol === "http:" ? "connect" : "secureConnect", noteConnected);
   });
   const answer = new Promise<Answer>((resolve, reject) => {
-    sent.once("response", (response) => {
+    sent.on("response", (response) => {
       begun = true;
-      response.once("end", () => {
+      response.on("end", () => {
         whole = true;
       });
       const { statusCode: status = 0, headers: told } = response;
@@ -94,7 +96,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
       });
     });
     const fail = (cause: unknown) => reject(connected ? cause : new NotConnected("no connection", { cause }));
-    sent.on("error", fail).once("close", () => {
+    sent.on("error", fail).on("close", () => {
       if (!begun) fail(new Error("the provider closed the connection"));
     });
   });
@@ -108,17 +110,24 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
   };
 }
 
-type Parts = { protocol: string; hostname: string; port: string; path: string };
+type Parts = { protocol: string; hostname: string; host: string; port: string; path: string };
 /** Of the few addresses that there are. */
 const known = new Map<string, Parts>();
 
 function partsOf(url: string): Parts {
   const cached = known.get(url);
   if (cached) return cached;
-  const { protocol, hostname, port, pathname, search } = new URL(url);
-  const parts = { protocol, hostname: hostname.replace(/^\[|\]$/g, ""), port, path: pathname + search };
+  const { protocol, hostname, host, port, pathname, search } = new URL(url);
+  const parts = { protocol, hostname: hostname.replace(/^\[|\]$/g, ""), host, port, path: pathname + search };
   known.set(url, parts);
   return parts;
+}
+
+/** Headers as a list: each name before its value. */
+function listOf(headers: Record<string, string>): string[] {
+  const list: string[] = [];
+  for (const name in headers) list.push(name, headers[name] ?? "");
+  return list;
 }
 
 /** Reads an answer at its reader's pace. */
@@ -139,7 +148,7 @@ function readerOf(response: http.IncomingMessage): () => Promise<Uint8Array | un
     if (held > mostHeld) response.pause();
     tell();
   });
-  response.once("end", () => {
+  response.on("end", () => {
     ended = true;
     tell();
   });
@@ -147,7 +156,7 @@ function readerOf(response: http.IncomingMessage): () => Promise<Uint8Array | un
     failure ??= error;
     tell();
   });
-  response.once("close", () => {
+  response.on("close", () => {
     if (!ended) failure ??= new Error("the answer was cut");
     tell();
   });

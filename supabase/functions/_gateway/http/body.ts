@@ -14,6 +14,7 @@ export const bodyLimits = {
 const maxDepth = 65;
 const maxValues = 200_000;
 
+const utf8 = new TextDecoder("utf-8", { fatal: true });
 const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
 const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
 const mebibyte = 1024 * 1024;
@@ -197,7 +198,7 @@ export function parseJson(
   checkStructure(body);
   let value: unknown;
   try {
-    value = parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    value = parse(utf8.decode(body));
   } catch {
     throw new GatewayError("invalid_json");
   }

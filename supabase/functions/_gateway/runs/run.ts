@@ -193,6 +193,7 @@ function costOf(run: Run, calls: readonly CallUse[]): Decimal {
   const sum = (guessed: boolean) =>
     costs.filter((each) => each.guessed === guessed).reduce((total, { cost }) => add(total, cost), nothing);
   const known = sum(false);
+  if (!costs.some(({ guessed }) => guessed)) return known;
   const left = add(parseDecimal(run.reserved_usd), { units: -known.units, scale: known.scale });
   return add(known, smaller(sum(true), left.units < 0n ? nothing : left));
 }

@@ -64,7 +64,7 @@ comment on table ai.runs is
   'foreign key: they may go, what they cost does not.';
 comment on column ai.runs.settled_at is
   'Null as long as status is running; then usage_source is there, too, and no count is below zero. No check says so, '
-  'which every statement would prepare anew: ai.lock_and_sum, by which alone runs end, refuses what would break it.';
+  'which every statement would prepare anew: ai.sum_run, by which alone runs end, refuses what would break it.';
 comment on column ai.runs.id is 'UUID version 7 of created_at, so that an id alone finds its partition.';
 comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): what the run is charged at.';

@@ -123,6 +123,50 @@ $$;
 comment on function ai.read_outcomes(jsonb) is 'Outcomes as they are told.';
 revoke execute on function ai.read_outcomes(jsonb) from public, anon, authenticated;
 
+create function ai.lock_ending(outcomes jsonb) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  runs ai.settling_run[];
+begin
+  select array_agg(l.run) into runs
+  from (
+    select
+      row(
+        r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, null, null, null, null, null, null, null, null,
+        r.account_id, null, null, r.budget_scopes, null, null, null
+      )::ai.settling_run as run
+    from jsonb_array_elements(outcomes) as o
+    -- One of them may be why the batch cannot be booked.
+    join ai.runs r
+      on r.created_at = case
+        when pg_input_is_valid(o ->> 'created_at', 'timestamptz') then (o ->> 'created_at')::timestamptz
+      end
+      and r.id = case when pg_input_is_valid(o ->> 'id', 'uuid') then (o ->> 'id')::uuid end
+    order by r.account_id, r.id
+    for update of r
+  ) as l;
+  perform from ai.budgets b
+  where (b.scope, b.subject_id, b.workspace_id) in (
+    select t.scope, ai.budget_subject(t.scope, r.key_lineage_id, r.app_id, r.workspace_id), r.workspace_id
+    from unnest(runs) r
+    cross join unnest(r.budget_scopes) as t (scope)
+  )
+  order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end, b.subject_id, b.workspace_id
+  for update;
+  perform from ai.credit_accounts a
+  where a.id in (select r.account_id from unnest(runs) as r)
+  order by a.id
+  for no key update;
+end
+$$;
+comment on function ai.lock_ending(jsonb) is
+  'Takes all locks of a batch that is to be ended run by run, in the order in which a batch takes them: one by one, each '
+  'run would be locked by whoever has balances of runs before it.';
+revoke execute on function ai.lock_ending(jsonb) from public, anon, authenticated;
+
 create function ai.end_bookable_runs(outcomes jsonb, untouched_since timestamptz default null) returns jsonb
   language plpgsql
   volatile
@@ -144,6 +188,7 @@ begin
   exception when data_exception or integrity_constraint_violation then
     null;
   end;
+  perform ai.lock_ending(outcomes);
   for outcome in select o.value from jsonb_array_elements(outcomes) as o order by o.value ->> 'id' loop
     begin
       ended := ended || ai.end_runs(ai.read_outcomes(jsonb_build_array(outcome)), untouched_since);

@@ -8,6 +8,7 @@ import {
   books,
   chatCall,
   createTenant,
+  forgetReservation,
   openPool,
   outcome,
   settle,
@@ -95,4 +96,33 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
     tenants.map(({ workspaceId }) => workspaceId),
   ]);
   expect(held).toHaveLength(0);
+});
+
+test("batches that each hold a run that cannot be booked end all others, whoever else does", {
+  timeout: 60_000,
+}, async () => {
+  const broken = await createTenant(db, { credits: "1000" });
+  const payers = await Promise.all([1, 2, 3].map(() => createTenant(db, { credits: "1000" })));
+  const begun = await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      const [lost, ...runs] = await admitAll(
+        db,
+        [broken, ...shuffled([...payers, ...payers])].map((one) => chatCall(one)),
+      );
+      return { lost, runs };
+    }),
+  );
+  await forgetReservation(db, broken);
+  const ended = await Promise.all(
+    begun.map(({ lost, runs }) =>
+      settle(
+        db,
+        [lost as Begun, ...runs].map((run) => outcome(run)),
+      ),
+    ),
+  );
+  expect(ended.map((runs) => runs.length)).toEqual(begun.map(({ runs }) => runs.length));
+  for (const tenant of payers) {
+    expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+  }
 });

@@ -220,13 +220,14 @@ begin
     else
       return null;
   end case;
-  if caller.refused is null
-    and (caller.source = 'app_token' or call ->> 'workspace' is distinct from caller.workspace_id::text)
-  then
-    caller.refused := case
-      when call ->> 'workspace' <> caller.workspace_id::text then 'workspace_mismatch'
-      when caller.source = 'app_token' and call ->> 'workspace' is null then 'workspace_header_required'
-    end;
+  if caller.refused is null then
+    if call ->> 'workspace' <> caller.workspace_id::text then
+      caller.refused := 'workspace_mismatch';
+    elsif caller.source = 'app_token' then
+      if call ->> 'workspace' is null then
+        caller.refused := 'workspace_header_required';
+      end if;
+    end if;
   end if;
   return caller;
 end

@@ -228,13 +228,18 @@ begin
     and offer.kind <> 'speech'
     and caller.plan_id = any (offer.plans)
     and call ->> 'voice' is null
-    and not coalesce((call ->> 'audio')::boolean, false)
+    and (call ->> 'audio')::boolean is not true
     and (caller.workspace_models is null or offer.model_id = any (caller.workspace_models))
-    and not offer.model_id = any (coalesce(caller.denied_models, '{}'))
+    and (caller.denied_models is null or not offer.model_id = any (caller.denied_models))
     and (caller.key_models is null or offer.model_id = any (caller.key_models))
     and call -> 'providers' @> offer.providers
   then
-    offered.dearest_usd := ai.dearest_offered_usd(offer, input_tokens, output_tokens);
+    if cardinality(offer.input_usd) = 1 and offer.min_input_tokens[1] = 0 then
+      -- As ai.dearest_offered_usd has it, of the one price that nearly all models have.
+      offered.dearest_usd := (input_tokens * offer.input_usd[1] + output_tokens * offer.output_usd[1]) * 0.000001;
+    else
+      offered.dearest_usd := ai.dearest_offered_usd(offer, input_tokens, output_tokens);
+    end if;
     if offered.dearest_usd is not null then
       offered.model_id := offer.model_id;
       offered.routes := offer.routes;

@@ -83,8 +83,11 @@ begin
   principal := coalesce(caller.lineage_id, caller.app_id, caller.actor_id);
   -- Whoever calls as a registered app pays no credits: its tokens, and keys that are bound to it.
   exempt := caller.app_id is not null;
-  if caller.source = 'app_token' and call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes) then
-    return ai.refusal('insufficient_scope');
+  -- Within each other, here and below: what is not come to is not made ready.
+  if caller.source = 'app_token' then
+    if call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes) then
+      return ai.refusal('insufficient_scope');
+    end if;
   end if;
   if caller.plan_id is null then
     return ai.refusal('service_unavailable');
@@ -136,17 +139,19 @@ begin
   end if;
 
   -- key, app, workspace: the order of the locks.
-  if 'key' = any (caller.budgets) then
-    if not ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, offer.dearest_usd) then
-      return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+  if caller.budgets <> '{}' then
+    if 'key' = any (caller.budgets) then
+      if not ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, offer.dearest_usd) then
+        return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+      end if;
+      held := held || 'key'::text;
     end if;
-    held := held || 'key'::text;
-  end if;
-  if 'app' = any (caller.budgets) then
-    if not ai.reserve_budget('app', caller.app_id, caller.workspace_id, offer.dearest_usd) then
-      return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+    if 'app' = any (caller.budgets) then
+      if not ai.reserve_budget('app', caller.app_id, caller.workspace_id, offer.dearest_usd) then
+        return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+      end if;
+      held := held || 'app'::text;
     end if;
-    held := held || 'app'::text;
   end if;
   if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
     of_workspace := ai.take_rate(
@@ -157,11 +162,13 @@ begin
       return ai.refuse('rate_limit_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
     end if;
   end if;
-  if 'workspace' = any (caller.budgets) then
-    if not ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, offer.dearest_usd) then
-      return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+  if caller.budgets <> '{}' then
+    if 'workspace' = any (caller.budgets) then
+      if not ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, offer.dearest_usd) then
+        return ai.refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.dearest_usd);
+      end if;
+      held := held || 'workspace'::text;
     end if;
-    held := held || 'workspace'::text;
   end if;
   if not exempt then
     account := ai.reserve_credits(

@@ -1,4 +1,4 @@
-import { expect, expectAccessible, test } from "./test.ts";
+import { enter, expect, expectAccessible, test } from "./test.ts";
 
 for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
@@ -31,4 +31,16 @@ test("an unknown address is a page with a way out and a request id", async ({ pa
   await expect(page.getByRole("heading", { name: "There is nothing here" })).toBeVisible();
   await expect(page.getByText(response?.headers()["x-request-id"] ?? "missing")).toBeVisible();
   await expectAccessible(page);
+});
+
+test("with the system's own colours, what is chosen is still told from the rest", async ({ page, member }) => {
+  await page.emulateMedia({ forcedColors: "active" });
+  await enter(page, member, "/settings/security");
+  const outlineOf = (name: string) =>
+    page
+      .getByRole("main")
+      .getByRole("link", { name, exact: true })
+      .evaluate((link) => getComputedStyle(link).outlineStyle);
+  expect(await outlineOf("Security")).toBe("solid");
+  expect(await outlineOf("Profile")).toBe("none");
 });

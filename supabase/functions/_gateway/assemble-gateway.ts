@@ -6,7 +6,7 @@ import { createDatabase } from "./database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
-import { defaultTimeLimits } from "./providers/provider.ts";
+import { defaultTimeLimits } from "./providers/limits.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";

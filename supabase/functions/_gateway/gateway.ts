@@ -3,7 +3,7 @@ import type { CredentialReader } from "./admission/credentials.ts";
 import type { GatewayDatabase } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { BodyReader } from "./http/body.ts";
-import type { TimeLimits } from "./providers/provider.ts";
+import type { TimeLimits } from "./providers/limits.ts";
 import type { OpenRuns } from "./runs/open-runs.ts";
 import type { Settlements } from "./runs/settlements.ts";
 import type { Telemetry } from "./telemetry/ended-run.ts";

@@ -7,7 +7,7 @@ import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import { type Body, parseJson } from "./http/body.ts";
 import type { Call, Handler } from "./http/router.ts";
-import { firstByteWithinMs } from "./providers/provider.ts";
+import { firstByteWithinMs } from "./providers/limits.ts";
 import { openRun } from "./runs/run.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage } from "./runs/usage.ts";
 import type { Asked, Surface } from "./surface.ts";

@@ -193,6 +193,45 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", errorCode: "provider_timeout" }]);
   });
 
+  test("goes on at once, and what comes in one packet together", async () => {
+    let more = () => {};
+    const { stream } = await relay((response) => {
+      response.write(content("a"));
+      more = () => {
+        response.cork();
+        response.write(content("b"));
+        response.write(content("c"));
+        response.uncork();
+      };
+    });
+    const reader = stream.getReader();
+    const readText = async () => new TextDecoder().decode((await reader.read()).value);
+    expect(await readText()).toBe(content("a"));
+    const next = readText();
+    more();
+    expect(await next).toBe(content("b") + content("c"));
+    await reader.cancel();
+  });
+
+  test("is read no further than its client reads", async () => {
+    const piece = content("a".repeat(64 * 1024));
+    const allBytes = 400 * piece.length;
+    let goneBytes = 0;
+    const { stream } = await relay((response) => {
+      const writeNext = () => {
+        goneBytes += piece.length;
+        if (goneBytes < allBytes) response.write(piece, writeNext);
+      };
+      response.write(piece, writeNext);
+    });
+    const reader = stream.getReader();
+    await reader.read();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    // What the sockets' own buffers hold, and little more.
+    expect(goneBytes).toBeLessThan(allBytes / 2);
+    await reader.cancel();
+  });
+
   test.for(["reading", "not reading"])(
     "whose client leaves while it is %s, at a provider that is paid for all of it, is read to its end",
     async (how) => {

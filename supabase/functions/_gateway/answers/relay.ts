@@ -9,6 +9,7 @@ const closingMs = 1_000;
 const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
+type StepState = "open" | "done" | "failed";
 
 /** One provider call of a streamed answer. */
 export type StreamStep = { answer: ProviderAnswer; reader: StreamReader; guessedInputTokens: number };
@@ -52,22 +53,33 @@ export function relayStream(options: {
     return open.end({ ...how, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
   }
 
-  /** Reads once. @returns what to pass on, and whether that was all */
-  async function advance(): Promise<{ passed: Uint8Array[]; state: "open" | "done" | "failed" }> {
+  /**
+   * Reads on until `pass` has enough of what is to be passed on, or the call is over; for nobody without it.
+   * @returns how the call stands
+   */
+  async function advance(pass?: (bytes: Uint8Array) => boolean): Promise<StepState> {
     const { answer, reader, guessedInputTokens } = step;
+    let state: StepState = "open";
+    /** @returns whether there is more to come, and somebody who wants it */
+    function digest(passed: Uint8Array[], ended: boolean): boolean {
+      const { facts } = reader;
+      open.progress.input_tokens = facts.usage?.input_tokens ?? guessedInputTokens;
+      open.progress.output_tokens = facts.usage?.output_tokens ?? facts.guessedOutputTokens;
+      if (facts.done || (ended && facts.usageIsFinal && !facts.failed)) state = "done";
+      else if (facts.failed || ended) state = "failed";
+      let wanted = state === "open";
+      // The client left while we waited.
+      if (pass && (over || left)) return false;
+      for (const each of passed) if (pass && !pass(each)) wanted = false;
+      return wanted;
+    }
     reading = true;
-    let bytes: Uint8Array | undefined;
     try {
-      bytes = await answer.read();
+      if (!(await answer.pour((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
     } finally {
       reading = false;
     }
-    const passed = bytes ? reader.push(bytes) : reader.end();
-    const { facts } = reader;
-    open.progress.input_tokens = facts.usage?.input_tokens ?? guessedInputTokens;
-    open.progress.output_tokens = facts.usage?.output_tokens ?? facts.guessedOutputTokens;
-    if (facts.done || (!bytes && facts.usageIsFinal && !facts.failed)) return { passed, state: "done" };
-    return { passed, state: facts.failed || !bytes ? "failed" : "open" };
+    return state;
   }
 
   /** @returns whether another call follows */
@@ -99,19 +111,22 @@ export function relayStream(options: {
   }
 
   async function pull(controller: Controller): Promise<void> {
+    const hasEnough = () => (controller.desiredSize ?? 0) < 0;
+    const pass = (bytes: Uint8Array) => {
+      controller.enqueue(bytes);
+      return !hasEnough();
+    };
     for (;;) {
-      const { passed, state } = await advance();
-      // The client left while we waited.
+      const state = await advance(pass);
       if (over) return;
       if (left) return state === "open" ? drain() : endUnheard();
-      for (const each of passed) controller.enqueue(each);
       if (state === "failed") return fail(controller, new GatewayError("provider_error"));
       if (state === "done" && !(await goOn(controller))) {
         if (left) return endUnheard();
         return complete(controller);
       }
       if (left) return step.answer.drains ? drain() : endUnheard();
-      if (passed.length > 0) return;
+      if (hasEnough()) return;
     }
   }
 
@@ -127,7 +142,7 @@ export function relayStream(options: {
   /** Reads to the end for the sake of the usage. */
   async function drain(): Promise<void> {
     try {
-      while ((await advance()).state === "open");
+      await advance();
     } catch {
       // What is known by now is what stands.
     }

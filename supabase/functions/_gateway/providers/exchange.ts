@@ -33,7 +33,15 @@ export type Answer = {
   encoding: string;
   /** The next bytes; undefined at the end. @throws Error where it was cut */
   read: () => Promise<Uint8Array | undefined>;
+  /**
+   * Hands over what comes as soon as it is there, with no promise for each piece, until `take` says that it has had
+   * enough. @returns whether there may be more @throws Error where it was cut
+   */
+  pour: (take: Take) => Promise<boolean>;
 };
+
+/** Takes the next bytes. @returns whether it wants more */
+export type Take = (bytes: Uint8Array) => boolean;
 
 /** A request on its way, and what becomes of it. */
 export type Exchange = { answer: Promise<Answer>; abandon: () => void };
@@ -92,7 +100,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
         status,
         contentType: told["content-type"] ?? "",
         encoding: told["content-encoding"] || "identity",
-        read: readerOf(response),
+        ...readerOf(response),
       });
     });
     const fail = (cause: unknown) => reject(connected ? cause : new NotConnected("no connection", { cause }));
@@ -131,8 +139,8 @@ function listOf(headers: Record<string, string>): string[] {
 }
 
 /** Reads an answer at its reader's pace. */
-function readerOf(response: http.IncomingMessage): () => Promise<Uint8Array | undefined> {
-  const come: Uint8Array[] = [];
+function readerOf(response: http.IncomingMessage): Pick<Answer, "read" | "pour"> {
+  let come: Uint8Array[] = [];
   let held = 0;
   let ended = false;
   let failure: Error | undefined;
@@ -160,19 +168,51 @@ function readerOf(response: http.IncomingMessage): () => Promise<Uint8Array | un
     if (!ended) failure ??= new Error("the answer was cut");
     tell();
   });
-  return async () => {
-    for (;;) {
-      const bytes = come.shift();
-      if (bytes) {
-        held -= bytes.byteLength;
-        return bytes;
+
+  /** All that has come, in one piece. */
+  function takeAll(first: Uint8Array): Uint8Array {
+    const all = come.length === 1 ? first : Buffer.concat(come);
+    come = [];
+    held = 0;
+    return new Uint8Array(all.buffer, all.byteOffset, all.byteLength);
+  }
+
+  return {
+    async read() {
+      for (;;) {
+        const bytes = come.shift();
+        if (bytes) {
+          held -= bytes.byteLength;
+          return bytes;
+        }
+        if (ended) return undefined;
+        if (failure) throw failure;
+        if (response.isPaused()) response.resume();
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
       }
-      if (ended) return undefined;
-      if (failure) throw failure;
-      if (response.isPaused()) response.resume();
-      await new Promise<void>((resolve) => {
-        wake = resolve;
+    },
+    pour(take) {
+      return new Promise<boolean>((resolve, reject) => {
+        // One packet may hold several pieces: they go on together.
+        const flowSoon = () => queueMicrotask(flow);
+        function flow(): void {
+          try {
+            const [first] = come;
+            if (first && !take(takeAll(first))) resolve(true);
+            else if (ended) resolve(false);
+            else if (failure) reject(failure);
+            else {
+              if (response.isPaused()) response.resume();
+              wake = flowSoon;
+            }
+          } catch (error) {
+            reject(error);
+          }
+        }
+        flow();
       });
-    }
+    },
   };
 }

@@ -16,17 +16,22 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     const { status, body: bytes } = response;
     const reader = bytes?.getReader({ mode: "byob" });
     cancel = () => void reader?.cancel().catch(() => undefined);
+    async function read(): Promise<Uint8Array | undefined> {
+      const reading = await reader?.read(new Uint8Array(pieceBytes));
+      if (reading && !reading.done) return reading.value;
+      // A reader that is cancelled says that this was the end.
+      ending.signal.throwIfAborted();
+      return undefined;
+    }
     return {
       status,
       contentType: response.headers.get("content-type") ?? "",
       // It decodes by itself.
       encoding: "identity",
-      async read() {
-        const reading = await reader?.read(new Uint8Array(pieceBytes));
-        if (reading && !reading.done) return reading.value;
-        // A reader that is cancelled says that this was the end.
-        ending.signal.throwIfAborted();
-        return undefined;
+      read,
+      async pour(take) {
+        for (let piece = await read(); piece; piece = await read()) if (!take(piece)) return true;
+        return false;
       },
     };
   }, refuse);

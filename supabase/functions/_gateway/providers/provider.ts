@@ -3,26 +3,10 @@ import type { Provider } from "../environment.ts";
 import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { CallUse, OpenRun } from "../runs/run.ts";
 import { startTimeLimit } from "../time-limit.ts";
-import { post } from "./exchange.ts";
+import { post, type Take } from "./exchange.ts";
+import type { TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
-
-/** Time limits of a provider call, in milliseconds: of each route, of all that are tried one after another, and in all. */
-export type TimeLimits = {
-  connectMs: number;
-  firstByteMs: number;
-  routesMs: number;
-  idleMs: number;
-  totalMs: number;
-};
-/** The platform gives a function 150 s until its first byte. */
-export const firstByteWithinMs = 140_000;
-export const defaultTimeLimits = {
-  connectMs: 5_000,
-  firstByteMs: 60_000,
-  routesMs: firstByteWithinMs,
-  idleMs: 30_000,
-} as const;
 
 /** A provider's answer from its first byte on. */
 export type ProviderAnswer = {
@@ -30,6 +14,8 @@ export type ProviderAnswer = {
   contentType: string;
   /** The next bytes; undefined at the end. @throws ProviderFailure */
   read: () => Promise<Uint8Array | undefined>;
+  /** Hands over what comes until `take` has had enough. @returns whether there may be more @throws ProviderFailure */
+  pour: (take: Take) => Promise<boolean>;
   /** Ends the call; the provider sees its client leave. */
   cancel: () => void;
   /** The provider is paid for it all, whoever leaves: read on to the end rather than cancel. */
@@ -135,6 +121,19 @@ async function ask(
   const startedAt = call.now();
   const connection = openConnection(call.clientLeft, call);
   let dispatched = false;
+  /** What is not there ends the call. */
+  async function attended<More>(reading: () => Promise<More>): Promise<More> {
+    try {
+      connection.expectWithin(call.limits.idleMs);
+      const more = await reading();
+      // A client that takes its time is no fault of the provider's: only the time in all runs on.
+      connection.expectWithin(Number.POSITIVE_INFINITY);
+      if (!more) connection.close();
+      return more;
+    } catch (cause) {
+      throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
+    }
+  }
   try {
     const { path, body } = call.requestFor(route, provider);
     if (!wasJustReached(provider.baseUrl, call.now)) {
@@ -157,7 +156,7 @@ async function ask(
       body,
     );
     connection.onClose(exchange.abandon);
-    const { status, contentType, encoding, read } = await exchange.answer;
+    const { status, contentType, encoding, read, pour } = await exchange.answer;
     noteReached(provider.baseUrl, call.now);
     if (redirects.has(status)) throw new Error("a redirect is not followed");
     if (status < 200 || status >= 300) {
@@ -181,21 +180,20 @@ async function ask(
       ended: connection.ended,
       cancel: connection.close,
       async read() {
-        if (ahead) {
-          const value = ahead;
-          ahead = undefined;
-          return value;
-        }
-        try {
-          connection.expectWithin(call.limits.idleMs);
-          const bytes = await read();
-          // A client that takes its time is no fault of the provider's: only the time in all runs on.
-          connection.expectWithin(Number.POSITIVE_INFINITY);
-          if (!bytes) connection.close();
-          return bytes;
-        } catch (cause) {
-          throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
-        }
+        const first = ahead;
+        ahead = undefined;
+        return first ?? attended(read);
+      },
+      async pour(take) {
+        const first = ahead;
+        ahead = undefined;
+        if (first && !take(first)) return true;
+        return attended(() =>
+          pour((bytes) => {
+            connection.expectWithin(call.limits.idleMs);
+            return take(bytes);
+          }),
+        );
       },
     };
   } catch (cause) {

@@ -42,14 +42,19 @@ function answer(socket: Socket, { method, path, body }: WireRequest): void {
   else writeStream(socket, streamRequest.parse(JSON.parse(body.toString())));
 }
 
-/** Writes a stream at its pace; what it is remembered by is the last message. */
+/**
+ * Writes a stream at its pace; what it is remembered by is the last message. Each chunk is due by when the stream began:
+ * intervals of one length, which Node keeps in one list, would soon all be due at once.
+ */
 function writeStream(socket: Socket, { messages, stream_options }: z.infer<typeof streamRequest>): void {
   const record = { sha256: "", chunks: 0, end: "open" as "open" | "whole" | "cancelled" };
   streams.set(messages.at(-1)?.content ?? "", record);
   const hash = createHash("sha256");
   socket.write(streamHead);
+  const startedAt = performance.now();
+  let timer: NodeJS.Timeout;
   const close = (end: "whole" | "cancelled") => {
-    clearInterval(timer);
+    clearTimeout(timer);
     socket.off("close", leave);
     record.sha256 = hash.digest("hex");
     record.end = end;
@@ -65,8 +70,8 @@ function writeStream(socket: Socket, { messages, stream_options }: z.infer<typeo
     socket.write(bodyChunk(event));
     hash.update(event);
     record.chunks += 1;
+    timer = setTimeout(writeNext, startedAt + record.chunks * paceMs - performance.now());
   };
-  const timer = setInterval(writeNext, paceMs);
   socket.once("close", leave);
   writeNext();
 }

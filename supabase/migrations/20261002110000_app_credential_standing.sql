@@ -83,3 +83,20 @@ comment on function private.proof_standing(private.mfa_proof) is
   'good; over (session or account ended, policy changed, factor gone); mfa_required; or unavailable, where the policy '
   'cannot be read. For definers; granted to nobody.';
 revoke execute on function private.proof_standing(private.mfa_proof) from public, anon, authenticated;
+
+create function private.hold_app_credentials(user_id uuid) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  -- As an update of the account does by itself, so that a new password waits here, too, and is waited for.
+  perform from auth.users u where u.id = hold_app_credentials.user_id for no key update;
+end
+$$;
+comment on function private.hold_app_credentials(uuid) is
+  'One at a time for each person, before any row of theirs is read: who refreshes and who ends what apps hold of them. '
+  'Else the successor that a refresh under way is about to leave would outlive what ends its token. For definers; granted '
+  'to nobody.';
+revoke execute on function private.hold_app_credentials(uuid) from public, anon, authenticated;

@@ -83,6 +83,11 @@ begin
   if not found then
     return false;
   end if;
+  -- Both rows or none, as whoever ends all sessions of the person.
+  perform private.hold_app_credentials(s.user_id)
+  from private.app_sessions s
+  where s.app_id = app.id
+    and (s.token_hash = revoke_app_session.token_hash or s.previous_hash = revoke_app_session.token_hash);
   update private.app_sessions s
   set revoked_at = now()
   where s.app_id = app.id

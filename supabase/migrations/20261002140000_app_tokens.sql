@@ -16,6 +16,7 @@ create table ai.app_tokens (
   refresh_hash bytea not null unique check (octet_length(refresh_hash) = 32),
   refresh_expires_at timestamptz not null,
   refreshed_at timestamptz,
+  handed_over_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
   revoked_at timestamptz,
   constraint one_user check ((proof).user_id = user_id),
@@ -28,6 +29,7 @@ comment on table ai.app_tokens is
 comment on column ai.app_tokens.family_id is 'The handoff that all of a chain of refreshes come from; it ends as one.';
 comment on column ai.app_tokens.proof is 'Without a session, since these tokens outlive sign-out.';
 comment on column ai.app_tokens.valid_until is 'Where the second factor was lent by an approval, its end; the chain leads no further.';
+comment on column ai.app_tokens.handed_over_at is 'When its chain began: refreshed on and on, it outlives the rows of its beginning.';
 comment on column ai.app_tokens.refreshed_at is 'When its refresh token was used; 30 seconds later another use ends the family.';
 create index app_tokens_family_id_idx on ai.app_tokens (family_id);
 create index app_tokens_app_id_idx on ai.app_tokens (app_id, workspace_id);
@@ -91,12 +93,12 @@ create function private.issue_app_token(token ai.app_tokens) returns jsonb
 as $$
   insert into ai.app_tokens as t (
     family_id, app_id, user_id, workspace_id, scopes, proof, valid_until, lookup, token_hash, expires_at, refresh_hash,
-    refresh_expires_at
+    refresh_expires_at, handed_over_at
   )
   values (
     token.family_id, token.app_id, token.user_id, token.workspace_id, token.scopes, token.proof, token.valid_until,
     token.lookup, token.token_hash, least(now() + interval '1 hour', token.valid_until), token.refresh_hash,
-    least(now() + interval '30 days', token.valid_until)
+    least(now() + interval '30 days', token.valid_until), coalesce(token.handed_over_at, now())
   )
   returning jsonb_build_object(
     'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
@@ -200,6 +202,9 @@ begin
   if not found then
     return jsonb_build_object('refused', 'unauthenticated');
   end if;
+  perform private.hold_app_credentials(t.user_id)
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash and t.app_id = app.id;
   select * into token
   from ai.app_tokens t
   where t.refresh_hash = refresh_app_token.refresh_hash
@@ -274,6 +279,10 @@ begin
   if not found then
     return false;
   end if;
+  perform private.hold_app_credentials(t.user_id)
+  from ai.app_tokens t
+  where t.app_id = app.id
+    and (t.token_hash = revoke_app_token.token_hash or t.refresh_hash = revoke_app_token.token_hash);
   update ai.app_tokens t
   set revoked_at = now()
   where t.app_id = app.id

@@ -38,7 +38,11 @@ as $$
 begin
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
-  update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+  loop
+    -- What a refresh under way leaves is seen only once it is through, and its token was waited for here.
+    update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+    exit when not found;
+  end loop;
   return null;
 end
 $$;

@@ -29,8 +29,8 @@ as $$
     ),
     'appTokens', (
       select coalesce(jsonb_agg(jsonb_build_object(
-        'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'createdAt', t.created_at,
-        'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
+        'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
+        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
       ) order by t.created_at), '[]')
       from ai.app_tokens t join private.apps a on a.id = t.app_id
       where t.user_id = subject_id

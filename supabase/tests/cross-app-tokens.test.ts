@@ -247,6 +247,7 @@ describe("functions of the handoff", () => {
       "private.app_caller_of(bytea, text)",
       "private.workspaces_of(uuid)",
       "private.issue_app_token(ai.app_tokens)",
+      "private.hold_app_credentials(uuid)",
       "ai.app_token_of(bytea)",
     ]) {
       const row = await one<{ may: boolean }>(db, {

@@ -1,0 +1,138 @@
+-- What apps hold of a person, for that person to see and to end.
+
+-- Definer: asks what is granted to nobody, of the identity backend's tables and of the registry.
+create function private.connected_apps(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  with sessions as (
+    select
+      s.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(s.created_at),
+        'renewedAt', max(s.issued_at),
+        'endsAt', max(s.ends_at)
+      ) as held
+    from private.app_sessions s
+    left join lateral unnest(private.scopes_in_force(s)) as g (scope) on true
+    where s.user_id = subject_id
+      and s.revoked_at is null
+      and s.expires_at > now()
+      and s.ends_at > now()
+      and private.proof_standing(s.proof) <> 'over'
+    group by s.app_id
+  ),
+  tokens as (
+    select
+      t.app_id,
+      t.workspace_id,
+      jsonb_build_object(
+        'workspace', max(w.name),
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(t.handed_over_at),
+        'renewedAt', max(t.created_at),
+        'endsAt', max(e.ends_at)
+      ) as held
+    from ai.app_tokens t
+    join private.apps a on a.id = t.app_id
+    -- Its refresh token's end, until that was used: from then on its successor has a line of its own.
+    cross join lateral (
+      select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
+    ) as e
+    -- Where the gateway refuses the token, it may do nothing; and who has left a workspace learns no name of it.
+    left join public.workspaces w on w.id = t.workspace_id
+      and private.app_may_act_in(a, w.id)
+      and private.is_member(subject_id, w.id)
+    left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
+    where t.user_id = subject_id
+      and t.revoked_at is null
+      and e.ends_at > now()
+      and private.proof_standing(t.proof) <> 'over'
+    group by t.app_id, t.workspace_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'name', a.name,
+    'displayName', a.display_name,
+    'origins', (
+      select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
+    ),
+    'session', s.held,
+    'tokens', (
+      select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
+      from tokens t
+      where t.app_id = a.id
+    )
+  ) order by lower(a.display_name), a.name), '[]')
+  from private.apps a
+  left join sessions s on s.app_id = a.id
+  where s.app_id is not null or exists (select from tokens t where t.app_id = a.id)
+$$;
+comment on function private.connected_apps(uuid) is
+  'Apps that hold something of a person which is not over: [{name, displayName, origins, session, tokens}]. Session, or '
+  'null, sums up the app sessions, and each of tokens what is held for one workspace: {scopes, connectedAt, renewedAt, '
+  'endsAt}, scopes as they are in force now; with workspace, null where the gateway refuses the token.';
+revoke execute on function private.connected_apps(uuid) from public, anon, authenticated;
+grant execute on function private.connected_apps(uuid) to service_role;
+
+-- Definer: whoever ends sessions need not reach the gateway's tables.
+create function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  part integer;
+  ended integer := 0;
+begin
+  select * into app
+  from private.apps a
+  where a.name = disconnect_app.app_name
+    and (
+      exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
+      or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+      or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+    );
+  if not found then
+    return 'not_found';
+  end if;
+  perform private.hold_app_credentials(subject_id);
+  -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id
+    and t.app_id = app.id
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.app_sessions s
+  set revoked_at = now()
+  where s.user_id = subject_id and s.app_id = app.id and s.revoked_at is null and s.expires_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id and t.app_id = app.id and t.revoked_at is null and t.refresh_expires_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  if ended = 0 then
+    return 'over';
+  end if;
+  perform private.record_security_event(
+    event || jsonb_build_object('userId', subject_id, 'details', jsonb_build_object('app', app.display_name))
+  );
+  return 'disconnected';
+end
+$$;
+comment on function private.disconnect_app(uuid, text, jsonb) is
+  'Ends all that an app holds of a person, handoffs on their way included, and adds to the log of the account '
+  '(private.record_security_event): disconnected; over where nothing was left to end; not_found where it never held '
+  'anything of theirs, or is no app.';
+revoke execute on function private.disconnect_app(uuid, text, jsonb) from public, anon, authenticated;
+grant execute on function private.disconnect_app(uuid, text, jsonb) to service_role;

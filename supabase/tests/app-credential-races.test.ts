@@ -1,0 +1,197 @@
+import { Client } from "pg";
+import { describe, expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+import {
+  call,
+  handOver,
+  newHash,
+  openAppSession,
+  openPools,
+  redeem,
+  refreshSession,
+  registerApp,
+} from "./app-fixtures.ts";
+import { beginExchange, exchange, newPair, refresh, revoke } from "./app-token-fixtures.ts";
+import { type Database, one } from "./database.ts";
+
+/** One connection whose transaction the test begins and ends, as the service role or as the identity backend. */
+async function openLine(role: "service_role" | "postgres"): Promise<{ db: Database; client: Client }> {
+  const url = new URL(readStack().supabase.dbUrl);
+  if (role !== "postgres") url.searchParams.set("options", `-c role=${role}`);
+  const client = new Client({ connectionString: url.href });
+  await client.connect();
+  const db: Database = {
+    query: async (sql, values) => (await client.query(sql, values)).rows,
+    asUser: () => Promise.reject(new Error("a line takes no role")),
+    asRole: (_, work) => work(),
+  };
+  return { db, client };
+}
+
+/** What a connection has begun waits for somebody's lock, or is through. */
+async function untilItWaits(db: Database, { work, pid }: { work: Promise<unknown>; pid: number }): Promise<void> {
+  let through = false;
+  const done = work.then(() => {
+    through = true;
+  });
+  while (!through) {
+    const waiting = await db.query("select from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'", [pid]);
+    if (waiting.length > 0) return;
+    await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 10))]);
+  }
+}
+
+/** Sets a scene, lets `early` begin and stay open until `late` waits for it, and then looks. */
+async function race<Scene>({
+  scene,
+  early,
+  late,
+  lateRole = "service_role",
+  after,
+}: {
+  scene: (db: Database, service: Database) => Promise<Scene & { userId: string }>;
+  early: (line: Database, scene: Scene) => Promise<unknown>;
+  late: (line: Database, scene: Scene) => Promise<unknown>;
+  lateRole?: "service_role" | "postgres";
+  after: (db: Database, outcome: { scene: Scene; answer: unknown }) => Promise<void>;
+}): Promise<void> {
+  const { db, service, close } = openPools(2);
+  const [first, second] = [await openLine("service_role"), await openLine(lateRole)];
+  const set = await scene(db, service);
+  try {
+    await first.client.query("begin");
+    await early(first.db, set);
+    const { pid } = await one<{ pid: number }>(second.db, { sql: "select pg_backend_pid() as pid" });
+    const answer = late(second.db, set);
+    await untilItWaits(db, { work: answer, pid });
+    await first.client.query("commit");
+    await after(service, { scene: set, answer: await answer });
+  } finally {
+    await first.client.query("rollback");
+    await db.query("delete from auth.users where id = $1", [set.userId]);
+    await Promise.all([first.client.end(), second.client.end(), close()]);
+  }
+}
+
+const event = { kind: "app_disconnected" };
+
+async function tokenScene(db: Database, service: Database) {
+  const setting = await beginExchange(db, { service });
+  const [pair, next] = [newPair(), newPair()];
+  await exchange(service, { ...setting, pair });
+  return { setting, pair, next, userId: setting.claims.sub };
+}
+type TokenScene = Awaited<ReturnType<typeof tokenScene>>;
+
+const refreshToken = (line: Database, { setting, pair, next }: TokenScene) =>
+  refresh(line, { ...setting, from: pair.refresh, to: next });
+const disconnect = (line: Database, { app, userId }: { app: { name: string }; userId: string }) =>
+  call<string>(line, "disconnect_app", { subject_id: userId, app_name: app.name, event });
+/** Whether anything can still be made of what the app holds. */
+async function expectNothingLeft(service: Database, { setting, pair, next }: TokenScene): Promise<void> {
+  for (const from of [pair.refresh, next.refresh])
+    expect(await refresh(service, { ...setting, from, to: newPair() })).toEqual({ refused: "token" });
+}
+
+describe("a refresh that is under way", () => {
+  test("does not outlive the app's being disconnected", () =>
+    race<TokenScene>({
+      scene: tokenScene,
+      early: refreshToken,
+      late: (line, { setting, userId }) => disconnect(line, { app: setting.app, userId }),
+      after: async (service, { scene, answer }) => {
+        expect(answer).toBe("disconnected");
+        await expectNothingLeft(service, scene);
+        expect(await call(service, "connected_apps", { subject_id: scene.userId })).toEqual([]);
+      },
+    }));
+
+  test("does not outlive a new password", () =>
+    race<TokenScene>({
+      scene: tokenScene,
+      early: refreshToken,
+      late: (line, { userId }) =>
+        line.query("update auth.users set encrypted_password = 'another' where id = $1", [userId]),
+      lateRole: "postgres",
+      after: (service, { scene }) => expectNothingLeft(service, scene),
+    }));
+
+  test("does not outlive the app's being turned off, and on again", () =>
+    race<TokenScene>({
+      scene: tokenScene,
+      early: refreshToken,
+      late: (line, { setting: { app } }) =>
+        line.query("update private.apps set enabled = false where id = $1", [app.id]),
+      lateRole: "postgres",
+      after: async (service, { scene }) => {
+        await service.query("update private.apps set enabled = true where id = $1", [scene.setting.app.id]);
+        await expectNothingLeft(service, scene);
+      },
+    }));
+
+  test("does not outlive the app's own revocation", () =>
+    race<TokenScene>({
+      scene: tokenScene,
+      early: refreshToken,
+      late: (line, { setting, pair }) => revoke(line, { app: setting.app, hash: pair.access }),
+      after: (service, { scene }) => expectNothingLeft(service, scene),
+    }));
+
+  test("of an app session leads nowhere once the app is disconnected", () =>
+    race({
+      scene: async (db, service) => {
+        const { claims } = await beginExchange(db, { service });
+        const app = await registerApp(service);
+        return { app, userId: claims.sub, session: await openAppSession(service, { claims, app }), next: newHash() };
+      },
+      early: (line, { app, session, next }) => refreshSession(line, { app, hash: session.appHash, successor: next }),
+      late: (line, { app, session }) => disconnect(line, { app, userId: session.claims.sub }),
+      after: async (service, { scene: { app, next }, answer }) => {
+        expect(answer).toBe("disconnected");
+        expect(await refreshSession(service, { app, hash: next, successor: newHash() })).toEqual({ refused: "token" });
+      },
+    }));
+});
+
+describe("a redemption that is under way", () => {
+  test("for a token does not outlive the app's being disconnected", () =>
+    race({
+      scene: async (db, service) => {
+        const setting = await beginExchange(db, { service });
+        return { setting, pair: newPair(), next: newPair(), userId: setting.claims.sub };
+      },
+      early: (line, { setting, pair }) => exchange(line, { ...setting, pair }),
+      late: (line, { setting }) => disconnect(line, { app: setting.app, userId: setting.claims.sub }),
+      after: async (service, { scene, answer }) => {
+        expect(answer).toBe("disconnected");
+        await expectNothingLeft(service, scene);
+      },
+    }));
+
+  test("for a session does not, either", () =>
+    race({
+      scene: async (db, service) => {
+        const { claims } = await beginExchange(db, { service });
+        const app = await registerApp(service);
+        const handoff = await handOver(service, { claims, app });
+        return { app, userId: claims.sub, handoff, hash: newHash() };
+      },
+      early: (line, { app, handoff, hash }) => redeem(line, { app, handoff, appHash: hash }),
+      late: (line, { app, handoff }) => disconnect(line, { app, userId: handoff.facts.user }),
+      after: async (service, { scene: { app, hash }, answer }) => {
+        expect(answer).toBe("disconnected");
+        expect(await refreshSession(service, { app, hash, successor: newHash() })).toEqual({ refused: "token" });
+      },
+    }));
+});
+
+test("a disconnection that is under way is waited for, and the refresh gets nothing", () =>
+  race<TokenScene>({
+    scene: tokenScene,
+    early: (line, { setting, userId }) => disconnect(line, { app: setting.app, userId }),
+    late: refreshToken,
+    after: async (service, { scene, answer }) => {
+      expect(answer).toEqual({ refused: "token" });
+      await expectNothingLeft(service, scene);
+    },
+  }));

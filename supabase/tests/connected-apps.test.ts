@@ -1,0 +1,237 @@
+import { describe, expect } from "vitest";
+import { createActor } from "./actors.ts";
+import {
+  type App,
+  call,
+  handOver,
+  introspect,
+  newHash,
+  openAppSession,
+  redeem,
+  refreshSession,
+  registerApp,
+} from "./app-fixtures.ts";
+import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
+import { type Database, signIn, test } from "./database.ts";
+
+interface Held {
+  scopes: string[];
+  connectedAt: string;
+  renewedAt: string;
+  endsAt: string;
+}
+
+interface Connected {
+  name: string;
+  displayName: string;
+  origins: string[];
+  session: Held | null;
+  tokens: (Held & { workspace: string | null })[];
+}
+
+const appsOf = (db: Database, userId: string) => call<Connected[]>(db, "connected_apps", { subject_id: userId });
+const namesOf = async (db: Database, userId: string) => (await appsOf(db, userId)).map(({ name }) => name);
+const event = { kind: "app_disconnected", ip: "203.0.113.7", userAgent: "Test/1", device: "Test browser" };
+const disconnect = (db: Database, { userId, app }: { userId: string; app: Pick<App, "name"> }) =>
+  call<string>(db, "disconnect_app", { subject_id: userId, app_name: app.name, event });
+const eventsOf = (db: Database, userId: string) =>
+  db.query("select kind, host(ip) as ip, device, details from public.security_events where user_id = $1", [userId]);
+
+describe("connected apps", () => {
+  test("are those that hold sessions or tokens, with what they may do now, since when and until when", async ({
+    db,
+  }) => {
+    const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
+    const { claims } = setting;
+    expect(await namesOf(db, (await createActor(db, {})).sub)).toEqual([]);
+    const notes = await registerApp(db, { origins: ["https://notes.example", "https://a.notes.example"] });
+    await openAppSession(db, { claims, app: notes });
+    await openAppSession(db, { claims, app: notes });
+    await db.query("update private.apps set display_name = 'Aurora' where id = $1", [notes.id]);
+    await db.query(
+      `update private.app_sessions set created_at = now() - interval '3 days', ends_at = now() + interval '27 days'
+       where handoff_id = (select min(handoff_id::text)::uuid from private.app_sessions where app_id = $1)`,
+      [notes.id],
+    );
+    await refresh(db, { ...setting, from: pair.refresh, to: newPair() });
+    const time = expect.any(String);
+    const held = { connectedAt: time, renewedAt: time, endsAt: time };
+    const found = await appsOf(db, claims.sub);
+    expect(found).toEqual([
+      {
+        name: notes.name,
+        displayName: "Aurora",
+        origins: ["https://a.notes.example", "https://notes.example"],
+        session: { ...held, scopes: ["profile", "workspaces:read", "workspaces:write"] },
+        tokens: [],
+      },
+      {
+        name: setting.app.name,
+        displayName: "Notes",
+        origins: [],
+        session: null,
+        tokens: [{ ...held, scopes: ["ai:use", "tts:use", "workspace:session"], workspace: "Shared" }],
+      },
+    ]);
+    const days = (from?: string, to?: string) => (Date.parse(to ?? "") - Date.parse(from ?? "")) / 86_400_000;
+    const { session } = found[0] ?? {};
+    expect(days(session?.connectedAt, session?.renewedAt)).toBeCloseTo(3, 3);
+    expect(days(session?.renewedAt, session?.endsAt)).toBeCloseTo(30, 3);
+    const token = found[1]?.tokens[0];
+    expect(days(token?.renewedAt, token?.endsAt)).toBeCloseTo(30, 3);
+  });
+
+  test("say what the registration still allows", async ({ db }) => {
+    const { setting } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
+    await db.query("update private.apps set scopes = array['workspace:session', 'ai:use'] where id = $1", [
+      setting.app.id,
+    ]);
+    expect(await appsOf(db, setting.claims.sub)).toMatchObject([
+      { tokens: [{ scopes: ["ai:use", "workspace:session"], workspace: "Shared" }] },
+    ]);
+  });
+
+  test("are since their handoff, however often their tokens were refreshed and cleared away", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    const since = "2026-01-02T03:04:05+00:00";
+    await db.query("update ai.app_tokens set handed_over_at = $2 where token_hash = $1", [pair.access, since]);
+    await refresh(db, { ...setting, from: pair.refresh, to: newPair() });
+    await db.query("delete from ai.app_tokens where token_hash = $1", [pair.access]);
+    const [app] = await appsOf(db, setting.claims.sub);
+    expect(Date.parse(app?.tokens[0]?.connectedAt ?? "")).toBe(Date.parse(since));
+  });
+
+  test.for([
+    ["unlinked from the workspace", "delete from private.app_workspaces where app_id = $1 and $2 <> ''"],
+    ["closed with its workspace", "update public.workspaces set deleted_at = now() where $1 <> '' and id = $2"],
+    [
+      "of who is no member any more",
+      `delete from public.workspace_members m using ai.app_tokens t
+       where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
+    ],
+  ] as const)("name no workspace and no right there where they are %s", async ([, sql], { db }) => {
+    const claims = await createActor(db, {});
+    const { setting } = await issueAppToken(db, { claims });
+    await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
+      setting.app.id,
+      setting.workspaceId,
+    ]);
+    expect(await appsOf(db, claims.sub)).toMatchObject([{ tokens: [{ scopes: [], workspace: null }] }]);
+  });
+
+  test("are no more once what they hold is over, to the moment", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    const { claims } = setting;
+    const notes = await registerApp(db);
+    await openAppSession(db, { claims, app: notes });
+    const both = [setting.app.name, notes.name].sort();
+    const of = async () => (await namesOf(db, claims.sub)).sort();
+    const set = (sql: string) => db.query(sql, [claims.sub]);
+    expect(await of()).toEqual(both);
+    await set("update private.app_sessions set expires_at = now() where user_id = $1");
+    expect(await of()).toEqual([setting.app.name]);
+    await set("update private.app_sessions set expires_at = now() + interval '1 microsecond' where user_id = $1");
+    expect(await of()).toEqual(both);
+    await set("update ai.app_tokens set refresh_expires_at = now() where user_id = $1");
+    expect(await of()).toEqual([notes.name]);
+    await set("update ai.app_tokens set refresh_expires_at = now() + interval '1 microsecond' where user_id = $1");
+    expect(await of()).toEqual(both);
+    // Sign-out ends sessions; tokens outlive it.
+    await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+    expect(await of()).toEqual([setting.app.name]);
+    await call(db, "revoke_app_token", {
+      app_name: setting.app.name,
+      secret_hash: setting.app.secretHash,
+      token_hash: pair.refresh,
+    });
+    expect(await of()).toEqual([]);
+  });
+});
+
+describe("disconnecting an app", () => {
+  test("ends its sessions, its tokens with their refresh tokens, and handoffs on their way, and is in the log", async ({
+    db,
+  }) => {
+    const { setting, pair } = await issueAppToken(db);
+    const { app, claims } = setting;
+    const session = await openAppSession(db, { claims, app });
+    const pending = await handOver(db, { claims, app });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    expect(await introspect(db, { app, hash: session.appHash })).toEqual({ active: false });
+    expect(await refreshSession(db, { app, hash: session.appHash, successor: newHash() })).toEqual({
+      refused: "token",
+    });
+    expect(await tokenOf(db, pair.access)).toBeUndefined();
+    expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "token" });
+    expect(await redeem(db, { app, handoff: pending })).toEqual({ refused: "token" });
+    expect(await exchange(db, { ...setting, handoff: pending })).toEqual({ refused: "token" });
+    expect(await appsOf(db, claims.sub)).toEqual([]);
+    expect(await eventsOf(db, claims.sub)).toEqual([
+      { kind: "app_disconnected", ip: "203.0.113.7", device: "Test browser", details: { app: "Notes" } },
+    ]);
+  });
+
+  test("is done once, and the app may be connected anew", async ({ db }) => {
+    const app = await registerApp(db);
+    const claims = await createActor(db, {});
+    await openAppSession(db, { claims, app });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("over");
+    expect(await eventsOf(db, claims.sub)).toHaveLength(1);
+    const { appHash } = await openAppSession(db, { claims, app });
+    expect(await introspect(db, { app, hash: appHash })).toMatchObject({ active: true });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+  });
+
+  test("ends a handoff on its way where there is nothing else", async ({ db }) => {
+    const app = await registerApp(db);
+    const claims = await createActor(db, {});
+    const handoff = await handOver(db, { claims, app });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
+  });
+
+  test("ends nothing of other people, and nothing of other apps", async ({ db }) => {
+    const { setting, pair } = await issueAppToken(db);
+    const { app, claims } = setting;
+    const [other, stranger] = [await createActor(db, {}), await createActor(db, {})];
+    const theirs = await openAppSession(db, { claims: other, app });
+    const notes = await registerApp(db);
+    const mine = await openAppSession(db, { claims, app: notes });
+    const pending = await handOver(db, { claims: other, app });
+
+    expect(await disconnect(db, { userId: stranger.sub, app })).toBe("not_found");
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    expect(await introspect(db, { app, hash: theirs.appHash })).toMatchObject({ active: true });
+    expect(await introspect(db, { app: notes, hash: mine.appHash })).toMatchObject({ active: true });
+    expect(await namesOf(db, other.sub)).toEqual([app.name]);
+    expect(await redeem(db, { app, handoff: pending })).not.toHaveProperty("refused");
+    for (const { sub } of [other, stranger]) expect(await eventsOf(db, sub)).toEqual([]);
+  });
+
+  test("finds no app of a name that is none", async ({ db }) => {
+    const { sub: userId } = await createActor(db, {});
+    for (const name of ["nobody-registered-this", "", "'", "NOTES"])
+      expect(await disconnect(db, { userId, app: { name } })).toBe("not_found");
+  });
+
+  test("takes in what every session of the person has handed over", async ({ db }) => {
+    const app = await registerApp(db);
+    const claims = await createActor(db, {});
+    const elsewhere = await signIn(db, { userId: claims.sub });
+    const held = [await openAppSession(db, { claims, app }), await openAppSession(db, { claims: elsewhere, app })];
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    for (const { appHash, centralHash } of held) {
+      for (const hash of [appHash, centralHash]) expect(await introspect(db, { app, hash })).toEqual({ active: false });
+    }
+  });
+
+  test("does not take a token of an exchange that was begun for another", async ({ db }) => {
+    const setting = await beginExchange(db);
+    const other = await registerApp(db, { kind: "external", workspaceId: setting.workspaceId });
+    await openAppSession(db, { claims: setting.claims, app: other });
+    expect(await disconnect(db, { userId: setting.claims.sub, app: other })).toBe("disconnected");
+    expect(await exchange(db, setting)).not.toHaveProperty("refused");
+  });
+});

@@ -31,6 +31,8 @@ export default [
   route("settings/security/password", "routes/settings.security.password.tsx"),
   route("settings/security/sessions", "routes/settings.security.sessions.ts"),
   route("settings/security/activity", "routes/settings.security.activity.tsx"),
+  route("settings/security/apps", "routes/settings.security.apps.tsx"),
+  route("settings/security/apps/:appName/disconnect", "routes/settings.security.apps.disconnect.tsx"),
   route(".well-known/change-password", "routes/change-password.ts"),
   route("settings/security/passkeys", "routes/settings.security.passkeys.ts"),
   route("settings/security/passkeys/options", "routes/settings.security.passkeys.options.ts"),

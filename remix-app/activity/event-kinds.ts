@@ -78,6 +78,7 @@ const eventKinds = {
   },
   session_revoked: { label: "Signed a device out" },
   other_sessions_revoked: { label: "Signed all other devices out" },
+  app_disconnected: { label: "Disconnected an app" },
   account_recovered: {
     label: "Recovered the account by mail",
     notice: { subject: "Your account was recovered", what: "Your account was signed in to by a recovery mail." },

@@ -9,6 +9,7 @@ import { listAuthenticators } from "../mfa/authenticators.ts";
 import { recoveryState } from "../mfa/recovery-codes.ts";
 import { readPasskeysOverview } from "../passkeys/overview.ts";
 import { AuthenticatorsCard } from "../settings/authenticators-card.tsx";
+import { ConnectedAppsCard } from "../settings/connected-apps-card.tsx";
 import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
 import { linkedAccountsOf } from "../settings/linked-accounts.ts";
 import { LinkedAccountsCard } from "../settings/linked-accounts-card.tsx";
@@ -62,6 +63,7 @@ export default function SecurityPage() {
       {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
       <LinkedAccountsCard {...page.linkedAccounts} />
       <SessionsCard sessions={page.sessions} notice={notice} />
+      <ConnectedAppsCard />
       <RecentActivityCard events={page.activity.events} />
       <DangerZoneCard />
     </SettingsPage>

@@ -1,0 +1,50 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../http/form.ts";
+import { problem } from "../http/problem.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { requireFreshUser } from "../identity/user.ts";
+import { disconnectApp, listConnectedApps } from "../satellites/connected-apps.ts";
+import { effectOfDisconnecting } from "../settings/app-rights.ts";
+import { connectedAppsPath } from "../settings/connected-apps-path.ts";
+import { leaveNotice } from "../settings/settings-notice.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { SettingsPage } from "../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Disconnect an app · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const app = (await listConnectedApps(context, user)).find(({ name }) => name === params.appName);
+  if (!app) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, app };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  await readForm(request, context);
+  const done = await disconnectApp(context, { user, appName: params.appName ?? "" });
+  if (done === "not_found") throw problem("NOT_FOUND", { requestId: context.requestId });
+  leaveNotice(context, { card: "apps", done });
+  throw redirect(connectedAppsPath, 303);
+}
+
+export default function DisconnectAppPage() {
+  const { user, app } = useLoaderData<typeof loader>();
+  return (
+    <SettingsPage user={user} title={`Disconnect ${app.displayName}`}>
+      <Card title={app.origins.join(", ") || app.displayName} lead={effectOfDisconnecting(app)}>
+        <form method="post" data-once className="flex flex-wrap gap-3">
+          <Button variant="danger">Disconnect</Button>
+          <a href={connectedAppsPath} className={buttonClass("secondary")}>
+            Cancel
+          </a>
+        </form>
+      </Card>
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,59 @@
+import type { ReactNode } from "react";
+import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { RelativeTime } from "../ui/relative-time.tsx";
+import { rightOfToken, rightsOfSession } from "./app-rights.ts";
+import { connectedAppsPath } from "./connected-apps-path.ts";
+
+/** An app, what it may do with the account, since when and until when, and the way to end it. */
+export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
+  const { name, displayName, origins, session, tokens } = app;
+  return (
+    <Card
+      title={displayName}
+      lead={<span className="wrap-anywhere">{origins.join(", ") || "No website is registered for it."}</span>}
+      action={
+        <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
+          Disconnect<span className="sr-only"> {displayName}</span>
+        </a>
+      }
+    >
+      <ul className="divide-y divide-line">
+        {session ? (
+          <HeldLine held={session} ends="at the latest">
+            <p className="font-medium">You are signed in to it</p>
+            {rightsOfSession(session).map((right) => (
+              <p key={right}>{right}</p>
+            ))}
+          </HeldLine>
+        ) : null}
+        {tokens.map((token, index) => (
+          // Two workspaces may have one name, and those that are closed to somebody have none.
+          // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
+          <HeldLine key={index} held={token} ends="unless it is renewed">
+            <p className="wrap-anywhere font-medium">{rightOfToken(token)}</p>
+          </HeldLine>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function HeldLine({ held, ends, children }: { held: HeldByApp; ends: string; children: ReactNode }) {
+  const { connectedAt, renewedAt, endsAt } = held;
+  return (
+    <li className="py-3 first:pt-0 last:pb-0">
+      {children}
+      <p className="text-muted">
+        Connected <RelativeTime at={connectedAt} />
+        {renewedAt === connectedAt ? null : (
+          <>
+            {" · "}renewed <RelativeTime at={renewedAt} />
+          </>
+        )}
+        {" · "}ends <RelativeTime at={endsAt} /> {ends}
+      </p>
+    </li>
+  );
+}

@@ -1,0 +1,2 @@
+/** Where people see which apps hold something of their account. */
+export const connectedAppsPath = "/settings/security/apps";

@@ -4,7 +4,7 @@ import { confirmationLink, linkOfMail } from "../../e2e/mailbox.ts";
 import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
 import { openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { createApp, mint, signInAgain } from "../test/apps.ts";
+import { asApp, createApp, mint, paths, signInAgain } from "../test/apps.ts";
 import { signedInLongAgo } from "../test/people.ts";
 import { createHelper } from "../test/recovery-help.ts";
 import { readStack } from "../test/stack.ts";
@@ -113,6 +113,19 @@ export async function createWorld() {
       const { status } = await openBrowser(satellite, { userAgent }).post("/verify-token", { token, nextUrl: "/" });
       if (status !== 303) throw new Error(`A link of ${account.email} was answered by ${status}.`);
       return link;
+    },
+    /** Lets an app of somebody else's use AI for a person in a workspace. */
+    connectApp: async (account: Account, workspaceId: string): Promise<void> => {
+      const app = await createApp({
+        kind: "external",
+        scopes: ["workspace:session", "ai:use", "tts:use"],
+        workspaceId,
+        displayName: "Meeting minutes for distributed teams",
+        origins: [`https://minutes-${crypto.randomUUID().slice(0, 4)}.northern-lights.example`],
+      });
+      const token = await mint(await signInAgain(account), app);
+      const { status } = await asApp(app, paths.exchange, { token, workspaceId });
+      if (status !== 200) throw new Error(`The exchange was answered by ${status}.`);
     },
     /** Makes an override for an account and sends its mail. */
     recover: async ({ email }: Pick<Account, "email">) => helper.send(email, await helper.override(email)),

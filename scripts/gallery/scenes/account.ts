@@ -37,6 +37,25 @@ async function fillSecurityPage(scene: Scene): Promise<void> {
   await scene.page.reload();
 }
 
+/** Signs in to the satellite, and lets an app use AI in their own workspace. */
+async function connectApps(scene: Scene): Promise<void> {
+  const { page, world } = scene;
+  await page.goto(`${world.satellite}/sign-in`);
+  await page
+    .getByRole("button", { name: /^Continue as/ })
+    .first()
+    .click();
+  await page.getByText("Signed in as").waitFor();
+  await world.connectApp(whose(scene), await world.ownWorkspace(whose(scene)));
+  await page.goto("/settings/security/apps");
+}
+
+async function askToDisconnect(scene: Scene): Promise<void> {
+  await connectApps(scene);
+  await scene.page.getByRole("link", { name: "Disconnect Notes" }).click();
+  await arrive(scene.page, "Disconnect Notes");
+}
+
 async function askForEmailChange(scene: Scene): Promise<string> {
   const email = `robin.new.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
   await scene.page.goto("/settings/profile/email");
@@ -157,6 +176,20 @@ export const accountStates = statesOf("Account", [
     },
   ],
   ["Activity", "settings.security.activity", "user", "/settings/security/activity"],
+  ["Connected apps, none", "settings.security.apps", "guest", "/settings/security/apps"],
+  ["Connected apps", "settings.security.apps", "guest", "/settings/security/apps", connectApps],
+  ["Disconnect an app", "settings.security.apps.disconnect", "guest", "/settings/security/apps", askToDisconnect],
+  [
+    "Connected apps, one disconnected",
+    "settings.security.apps",
+    "guest",
+    "/settings/security/apps",
+    async (scene) => {
+      await askToDisconnect(scene);
+      await press(scene.page, "Disconnect");
+      await scene.page.getByText("The app is disconnected.").waitFor();
+    },
+  ],
   ["Change password", "settings.security.password", "guest", "/settings/security/password"],
   [
     "Change password, refused",

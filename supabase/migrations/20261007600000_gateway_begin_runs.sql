@@ -47,25 +47,40 @@ create function ai.lock_rows(locks ai.lock_list) returns integer
   security invoker
 as $$
 declare
+  minutes uuid[] := locks.key_minutes || locks.workspace_minutes;
+  there bigint := 0;
   accounts integer;
 begin
   if locks.keys is not null then
     perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
   end if;
-  if locks.key_minutes is not null then
-    perform ai.lock_minutes('key', locks.key_minutes);
+  if locks.budget_workspaces is null and minutes is not null then
+    select count(*) into there
+    from ai.rate_windows w
+    where w.scope in ('key', 'workspace') and w.subject_id = any (minutes);
   end if;
-  if locks.key_budgets is not null then
-    perform ai.lock_budgets('key', locks.key_budgets, locks.budget_workspaces);
-  end if;
-  if locks.app_budgets is not null then
-    perform ai.lock_budgets('app', locks.app_budgets, locks.budget_workspaces);
-  end if;
-  if locks.workspace_minutes is not null then
-    perform ai.lock_minutes('workspace', locks.workspace_minutes);
-  end if;
-  if locks.workspace_budgets is not null then
-    perform ai.lock_budgets('workspace', locks.workspace_budgets, locks.budget_workspaces);
+  if there = cardinality(minutes) then
+    -- Nearly always: all of them are there, and nothing is to be locked between those of keys and those of workspaces.
+    perform from ai.rate_windows w
+    where w.scope in ('key', 'workspace') and w.subject_id = any (minutes)
+    order by w.scope, w.subject_id
+    for no key update;
+  else
+    if locks.key_minutes is not null then
+      perform ai.lock_minutes('key', locks.key_minutes);
+    end if;
+    if locks.key_budgets is not null then
+      perform ai.lock_budgets('key', locks.key_budgets, locks.budget_workspaces);
+    end if;
+    if locks.app_budgets is not null then
+      perform ai.lock_budgets('app', locks.app_budgets, locks.budget_workspaces);
+    end if;
+    if locks.workspace_minutes is not null then
+      perform ai.lock_minutes('workspace', locks.workspace_minutes);
+    end if;
+    if locks.workspace_budgets is not null then
+      perform ai.lock_budgets('workspace', locks.workspace_budgets, locks.budget_workspaces);
+    end if;
   end if;
   perform from ai.credit_accounts a
   where coalesce(a.workspace_id, a.user_id) = any (locks.payers)
@@ -88,34 +103,41 @@ create function ai.add_locks(locks ai.lock_list, callers ai.caller[]) returns ai
 as $$
 declare
   caller ai.caller;
+  payer uuid;
 begin
   foreach caller in array callers loop
     continue when caller.source is null or caller.refused is not null or caller.plan_id is null;
     if caller.key_id is not null and (caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute') then
       locks.keys := array_append(locks.keys, caller.key_id);
     end if;
-    if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
+    -- Minutes and payers each once, as they are counted.
+    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0
+      and array_position(locks.key_minutes, caller.lineage_id) is null
+    then
       locks.key_minutes := array_append(locks.key_minutes, caller.lineage_id);
     end if;
-    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
+    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0
+      and array_position(locks.workspace_minutes, caller.workspace_id) is null
+    then
       locks.workspace_minutes := array_append(locks.workspace_minutes, caller.workspace_id);
     end if;
-    if 'key' = any (caller.budgets) then
-      locks.key_budgets := array_append(locks.key_budgets, caller.lineage_id);
-    end if;
-    if 'app' = any (caller.budgets) then
-      locks.app_budgets := array_append(locks.app_budgets, caller.app_id);
-    end if;
-    if 'workspace' = any (caller.budgets) then
-      locks.workspace_budgets := array_append(locks.workspace_budgets, caller.workspace_id);
-    end if;
-    if cardinality(caller.budgets) > 0 then
+    if caller.budgets <> '{}' then
+      if 'key' = any (caller.budgets) then
+        locks.key_budgets := array_append(locks.key_budgets, caller.lineage_id);
+      end if;
+      if 'app' = any (caller.budgets) then
+        locks.app_budgets := array_append(locks.app_budgets, caller.app_id);
+      end if;
+      if 'workspace' = any (caller.budgets) then
+        locks.workspace_budgets := array_append(locks.workspace_budgets, caller.workspace_id);
+      end if;
       locks.budget_workspaces := array_append(locks.budget_workspaces, caller.workspace_id);
     end if;
     if caller.app_id is null and (caller.payer = 'workspace' or caller.actor_is_member) then
-      locks.payers := array_append(
-        locks.payers, case caller.payer when 'member' then caller.actor_id else caller.workspace_id end
-      );
+      payer := case caller.payer when 'member' then caller.actor_id else caller.workspace_id end;
+      if array_position(locks.payers, payer) is null then
+        locks.payers := array_append(locks.payers, payer);
+      end if;
     end if;
   end loop;
   return locks;

@@ -6,12 +6,12 @@ create function ai.new_run_id(run_tail text) returns uuid
   volatile
   security invoker
 as $$
-  select ('0' || to_hex(floor(date_part('epoch', now()) * 1000)::bigint) || '7000' || run_tail)::uuid
+  select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_tail)::uuid
 $$;
 comment on function ai.new_run_id(text) is
   'The id of a run that begins now, as ai.run_id makes them, but that its random part is the end alone, which the gateway '
   'chooses: by it it finds the run of a begin whose answer never came. In few functions, since each is made ready anew for '
-  'every call.';
+  'every call; milliseconds have eleven digits until the year 2527.';
 revoke execute on function ai.new_run_id(text) from public, anon, authenticated;
 
 create function ai.begin_in_time() returns boolean

@@ -27,6 +27,23 @@ async function beginAll(calls: readonly object[]): Promise<Begun[]> {
   return row?.answer ?? [];
 }
 
+describe("a run's id", () => {
+  test.for([1, 2, 3])(
+    "is a UUID version 7 of its moment that ends as the gateway says, of %i at once",
+    async (count) => {
+      const tenant = await createTenant(db, { credits: "100" });
+      const tails = Array.from({ length: count }, () => randomUUID().slice(-17));
+      const calls = tails.map((run_tail) => chatCall(tenant, { run_tail }));
+      const runs = count === 1 ? [await begin(db, calls[0] as object)] : await beginAll(calls);
+      for (const [place, { run_id, created_at }] of runs.entries()) {
+        const milliseconds = Date.parse(created_at).toString(16).padStart(12, "0");
+        expect(run_id.replaceAll("-", "").slice(0, 13)).toBe(`${milliseconds}7`);
+        expect(run_id.slice(-17)).toBe(tails[place]);
+      }
+    },
+  );
+});
+
 describe("ai.begin_runs", () => {
   test("answers each call for itself, in their order", async () => {
     const [rich, poor] = [await createTenant(db, { credits: "10" }), await createTenant(db)];

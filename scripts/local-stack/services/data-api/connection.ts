@@ -37,14 +37,16 @@ class Rollback {
  */
 export class RequestRoleConnection extends PostgresConnection {
   private readonly databaseUrl: string;
+  private readonly schemas: readonly string[];
   private roleSettings: RoleSettings = new Map();
   private elementTypes: ElementTypes = new Map();
   private loading: Promise<Introspection> | undefined;
   private loadedAt = 0;
 
-  constructor(databaseUrl: string) {
+  constructor(databaseUrl: string, schemas: readonly string[]) {
     super({ url: databaseUrl });
     this.databaseUrl = databaseUrl;
+    this.schemas = schemas;
     const pool = new pg.Pool({
       connectionString: databaseUrl,
       max: poolSize,
@@ -117,7 +119,7 @@ export class RequestRoleConnection extends PostgresConnection {
 
   private async load(): Promise<Introspection> {
     const [schema, settings, elementTypes] = await Promise.all([
-      readSchema(this.databaseUrl),
+      readSchema(this.databaseUrl, this.schemas),
       this.kysely.executeQuery(roleSettingsQuery),
       this.kysely.executeQuery<{ array: number; element: number }>(elementTypesQuery),
     ]);

@@ -16,7 +16,7 @@ export type DataApi = {
 
 /** Makes the PostgREST-compatible API below `/rest/v1` of a Postgres database, reached as role `authenticator`. */
 export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; schemas: string[] }): DataApi {
-  const connection = new RequestRoleConnection(databaseUrl);
+  const connection = new RequestRoleConnection(databaseUrl, schemas);
   const [defaultSchema = "public"] = schemas;
   const app = new App({
     connection,

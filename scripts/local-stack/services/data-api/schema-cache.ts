@@ -13,20 +13,24 @@ export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
 
 /**
  * Reads what tables, columns, functions and relations the API's roles can see between them.
+ * @param schemas those that are served. Of others' views and columns nothing is kept: the App goes through all of them
+ *   at each request, and through a view's whole text for each of its columns.
  * @throws Error when the database cannot be reached
  */
-export async function readSchema(databaseUrl: string): Promise<Introspection> {
+export async function readSchema(databaseUrl: string, schemas: readonly string[]): Promise<Introspection> {
   const [first, ...others] = await Promise.all(requestRoles.map((role) => readSchemaAs(databaseUrl, role)));
   if (!first) throw new Error("No role to read the schema as");
   const all = [first, ...others];
+  const isServed = ({ schema = "public" }: { schema?: string }) => schemas.includes(schema);
   return {
     ...first,
+    views: first.views.filter(isServed),
     tables: uniqueBy(
       all.flatMap(({ tables }) => tables),
       ({ schema, name }) => `${schema}.${name}`,
     ),
     columns: uniqueBy(
-      all.flatMap(({ columns }) => columns),
+      all.flatMap(({ columns }) => columns.filter(isServed)),
       ({ schema, table, name }) => `${schema}.${table}.${name}`,
     ),
   };

@@ -19,7 +19,7 @@ test("a visitor who leaves is logged as gone, not as a failure of ours", async (
   const headers = { cookie: await backend.vault.cookieOf(await backend.session()), "x-request-id": "left-1" };
   const leaving = new AbortController();
   const visit = web.fetch("/", { headers, signal: leaving.signal }).catch(() => null);
-  await vi.waitUntil(() => backend.count("POST /rest/v1/rpc/device_session_state") === 1);
+  await vi.waitUntil(() => backend.count("POST /rest/v1/rpc/device_session_state") === 1, { timeout: 10_000 });
   leaving.abort();
   await visit;
   await vi.waitUntil(() => web.output().includes("request=left-1"), { timeout: 10_000 });

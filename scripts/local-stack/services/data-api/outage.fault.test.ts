@@ -31,13 +31,17 @@ afterAll(async () => {
 describe.each(["SIGINT", "SIGKILL"] as const)("a database that goes away by %s", (signal) => {
   test("is answered with 503 within a second, and found again when it is back", async () => {
     const asked = Promise.all(Array.from({ length: 8 }, () => sleepLong()));
-    await vi.waitFor(async () => {
-      const running = await database.query(
-        "select 1 from pg_stat_activity where query like '%fail%' and usename = 'authenticator' and state = 'active'",
-        "supabase_admin",
-      );
-      expect(running.length).toBeGreaterThan(7);
-    });
+    // The schema is read before.
+    await vi.waitFor(
+      async () => {
+        const running = await database.query(
+          "select 1 from pg_stat_activity where query like '%fail%' and usename = 'authenticator' and state = 'active'",
+          "supabase_admin",
+        );
+        expect(running.length).toBeGreaterThan(7);
+      },
+      { timeout: 10_000 },
+    );
     await database.stop(signal);
     for (const { status, body } of await asked) expect([status, body.code]).toEqual([503, "PGRST000"]);
     const started = performance.now();

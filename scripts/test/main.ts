@@ -4,11 +4,11 @@ import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./run
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm test`: every tier, cheapest first, on one stack of its own; the checks are beside each other, and so are the last
- * two, which wait more than they work. All tiers run even when one fails, so that one run tells all. Closes with
- * `N passed, N failed`; exit code 1 unless nothing failed and something ran. Budgets are for two cores with nothing else
- * to do, a tier's and the whole run's, a minute less than theirs come to: what is over its own is named, and fails
- * nothing, since machines are shared.
+ * `npm test`: every tier, cheapest first, on one stack of its own. The types are checked beside the other checks and the
+ * unit tests, and the last two tiers, which wait more than they work, run beside each other. All tiers run even when one
+ * fails, so that one run tells all. Closes with `N passed, N failed`; exit code 1 unless nothing failed and something
+ * ran. Budgets are for two cores with nothing else to do, a tier's and the whole run's, a minute less than theirs come
+ * to: what is over its own is named, and fails nothing, since machines are shared.
  */
 const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });
@@ -43,18 +43,19 @@ function failStack(error: unknown): undefined {
 const check = (command: string, args: string[]) => () => runCheck(command, args);
 const vitest = (project: string) => () => runVitest(project, { reportDir });
 
-// The types take one core, and so does the stack's start, which is over before them: the other checks have it then.
+// The types take one core, and so does the stack's start, which is over before them: the other checks have it then, and
+// the unit tests begin.
 const [stack] = await Promise.all([
   startStack()
     .catch(failStack)
     .then(async (started) => {
       await tier("lint", { budgetSeconds: 5, run: check("biome", ["ci", "--error-on-warnings", "."]) });
       await tier("dead code", { budgetSeconds: 10, run: check("knip", ["--no-progress"]) });
+      await tier("unit", { budgetSeconds: 60, run: vitest("unit") });
       return started;
     }),
-  tier("types", { budgetSeconds: 45, run: check("tsc", ["--noEmit"]) }),
+  tier("types", { budgetSeconds: 60, run: check("tsc", ["--noEmit"]) }),
 ]);
-await tier("unit", { budgetSeconds: 60, run: vitest("unit") });
 
 if (stack) {
   process.env.GATEHOUSE_STACK = stack.file;

@@ -11,7 +11,7 @@ export interface Figure {
   note?: ReactNode;
 }
 
-const arrows = { up: ArrowUp, down: ArrowDown, same: Minus } as const;
+const arrows = { up: "change-up", down: "change-down", same: "change-same" } as const;
 const words = { up: "more than", down: "less than", same: "change from" } as const;
 
 /** A row of at most four figures, each with its change against the previous range. */
@@ -37,12 +37,24 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
   );
 }
 
-/** A change with its arrow, in words for assistive technology. */
+/** The arrows of all changes of a page, drawn once: a table has dozens, and each shows one of these. */
+export function ChangeArrows() {
+  return (
+    <svg aria-hidden="true" className="hidden">
+      <ArrowUp id={arrows.up} />
+      <ArrowDown id={arrows.down} />
+      <Minus id={arrows.same} />
+    </svg>
+  );
+}
+
+/** A change with its arrow, in words for assistive technology. Its page has the {@link ChangeArrows}. */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
-  const Arrow = arrows[direction];
   return (
     <span className="inline-flex items-center gap-1" title="Against the previous range">
-      <Arrow aria-hidden="true" className="size-3 shrink-0" />
+      <svg aria-hidden="true" viewBox="0 0 24 24" className="size-3 shrink-0">
+        <use href={`#${arrows[direction]}`} />
+      </svg>
       {text}
       <span className="sr-only">{text === "new" ? ": nothing in" : ` ${words[direction]}`} the previous range</span>
     </span>

@@ -30,6 +30,7 @@ export function OverviewTable({
   range: Range;
   runsPath: string;
 }) {
+  const days = rangeDays(range);
   const costVisible = totals.amountUsd !== null;
   const otherwise = Number(totals.otherDeductions) > 0;
   const main = (row: OverviewRow) =>
@@ -63,7 +64,7 @@ export function OverviewTable({
         columns={[
           {
             label: daysEach > 1 && by === "day" ? "Week from" : names[by],
-            cell: (row) => <RunsLink row={row} by={by} range={range} daysEach={daysEach} runsPath={runsPath} />,
+            cell: (row) => <RunsLink row={row} by={by} days={days} daysEach={daysEach} runsPath={runsPath} />,
           },
           ...(costVisible ? [spend] : []),
           {
@@ -106,17 +107,16 @@ export function OverviewTable({
 function RunsLink({
   row,
   by,
-  range,
+  days: { first, last },
   daysEach,
   runsPath,
 }: {
   row: OverviewRow;
   by: OverviewDimension;
-  range: Range;
+  days: { first: string; last: string };
   daysEach: number;
   runsPath: string;
 }) {
-  const { first, last } = rangeDays(range);
   const end = new Date(Date.parse(row.label) + (daysEach - 1) * 86_400_000);
   const query =
     by === "day"

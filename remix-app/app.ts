@@ -1,52 +1,23 @@
-import { randomBytes } from "node:crypto";
 import type { HttpBindings } from "@hono/node-server";
 import type { AppLoadContext, ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
-import type { Env } from "./env.server.ts";
 import { isGatewayCredential } from "./gateway/credential-syntax.ts";
 import { refuseForGateway } from "./gateway/gateway-refusal.ts";
 import { asksForPage } from "./http/asks-for-page.ts";
 import { basicChallenge, basicCredentials } from "./http/basic.ts";
 import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
-import { clientAddress } from "./http/client-address.ts";
-import { type CookieJar, createCookieJar } from "./http/cookies.ts";
-import { requestOrigin } from "./http/origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestForRemix } from "./http/request-for-remix.ts";
-import { requestIdOf } from "./http/request-id.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createRouteHandlers } from "./http/route-handlers.ts";
-import { createRouteTable, manifestPath, type RouteVerdict, type Side } from "./http/route-table.ts";
+import { createRouteTable, manifestPath, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
-import type { ScheduledTask } from "./schedule/schedule.ts";
-import "./load-context.ts";
-
-/** What differs between the platform and a satellite, which are one build. */
-export interface Runtime {
-  settings: Pick<
-    Env,
-    "NODE_ENV" | "APP_NAME" | "HOST" | "PORT" | "BASE_URL" | "WEB_ALLOWED_ORIGINS" | "TRUSTED_PROXY_HOPS"
-  >;
-  /** Whose routes it answers. */
-  side: Side;
-  /** What the routes of one request work with beside the request itself. */
-  open(credentials: RequestCredentials): Promise<Pick<AppLoadContext, "env" | "session" | "satellite">>;
-  /** Upkeep while the process runs. */
-  tasks: readonly ScheduledTask[];
-  /** What is wrong with its surroundings, for the log; it runs all the same. */
-  findFaults(): Promise<readonly string[]>;
-}
-
-/** By what a request says who sends it. */
-export interface RequestCredentials {
-  authorization: string | null;
-  jar: CookieJar;
-  origin: string;
-  clientAddress: string;
-}
+import { nobody, openContext } from "./open-context.ts";
+import { factsOf, type RequestFacts } from "./request-facts.ts";
+import type { Runtime } from "./runtime.ts";
 
 export interface AppOptions {
   runtime: Runtime;
@@ -62,27 +33,13 @@ export interface AppOptions {
 /** In the log only, as nginx has it: nobody was there to be answered. */
 const visitorLeft = 499;
 
-const maxUserAgentLength = 512;
 /** Of a limit of the identity backend's own, which does not say how long. */
 const unsaidRetryAfterSeconds = 60;
 
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
-type RequestFacts = Pick<
-  AppLoadContext,
-  "requestId" | "nonce" | "clientAddress" | "userAgent" | "origin" | "surface" | "jar"
-> & {
-  formTargets: Set<string>;
-  widgets: Set<string>;
-  /** 0: nothing to wait for. */
-  retryAfterSeconds: number;
-  /** True once the request's session has been read: the answer is for this visitor alone. */
-  personal: boolean;
-  /** Ends what was done with the request's session, before the answer sets its cookies. */
-  settle: () => Promise<void>;
-};
 
 /** What a request is to Remix; `routeId` is null for what Remix answers by itself. */
-type Routed = { context: AppLoadContext; routeId: string | null };
+type Routed = { context: AppLoadContext; routeId: string | null; current: ServerBuild };
 
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
 export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
@@ -93,7 +50,11 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
   app.use(async (c, next) => {
     const started = performance.now();
-    const facts = factsOf(c, { settings, origins });
+    const facts = factsOf(c.req.raw, {
+      remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
+      trustedProxyHops: settings.TRUSTED_PROXY_HOPS,
+      origins,
+    });
     c.set("request", facts);
     await next();
     await facts.settle();
@@ -138,8 +99,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const mode = development ? "development" : "production";
   const handlersOf = oncePerBuild((current) => createRouteHandlers(current, mode));
 
-  async function remix(request: Request, { context, routeId }: Routed): Promise<Response> {
-    const response = await handlersOf(await build())(routeId)(request, context);
+  async function remix(request: Request, { context, routeId, current }: Routed): Promise<Response> {
+    // What the session's opening leaves in the jar is for every answer, also for one that did not wait for it.
+    const [response] = await Promise.all([handlersOf(current)(routeId)(request, context), context.opened]);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
     // Routes without a page, such as files and what settings post to, refuse by it all the same.
@@ -149,27 +111,10 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return response.status >= 500 && !isOurs ? problem("INTERNAL", { requestId: context.requestId }) : response;
   }
 
-  /** A refusal in the site's own dress. */
+  /** A refusal in the site's own dress, for a context whose session is open. */
   async function asPage(refusal: Response, context: AppLoadContext): Promise<Response> {
     const handle = handlersOf(await build())(null);
     return handle(new Request(new URL("/refused", context.origin)), { ...context, refusal });
-  }
-
-  async function contextOf(facts: RequestFacts, caller: ReturnType<typeof nobody>): Promise<AppLoadContext> {
-    const { formTargets, widgets, personal: _, retryAfterSeconds: __, settle: ___, ...rest } = facts;
-    const { origin, clientAddress } = facts;
-    const opened = await runtime.open({ ...caller, origin, clientAddress });
-    facts.settle = () => opened.session.settle();
-    return {
-      ...rest,
-      ...opened,
-      refusal: null,
-      allowFormTarget: (origin) => formTargets.add(origin),
-      allowWidget: (origin) => widgets.add(origin),
-      retryAfter: (seconds) => {
-        facts.retryAfterSeconds = Math.max(facts.retryAfterSeconds, seconds);
-      },
-    };
   }
 
   /** Answers a refusal of our own: to a browser that asks for a page as one, in the site's own dress. */
@@ -177,11 +122,16 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const facts = c.get("request");
     const refusal = problem(code, { ...options, requestId: facts.requestId });
     if (facts.surface === "api" || !asksForPage(c.req.raw)) return refusal;
-    return asPage(refusal, await contextOf(facts, nobody()));
+    const context = openContext(runtime, { facts, ...nobody() });
+    await context.opened;
+    return asPage(refusal, context);
   }
 
   /** Answers what the AI gateway's clients ask of this server: in the same order, in that gateway's shape of errors. */
-  async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
+  async function answerForGateway(
+    c: Context<Bindings>,
+    { verdict, current }: { verdict: Exclude<RouteVerdict, { status: "not-found" }>; current: ServerBuild },
+  ) {
     const facts = c.get("request");
     const request = c.req.raw;
     const { requestId, origin } = facts;
@@ -196,9 +146,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const body = await readLimitedBody(request);
     if (body === null) return refuseForGateway("payload_too_large", { requestId, headers: { connection: "close" } });
     // Whoever sends an Authorization header is asked for no origin, and no cookie of theirs is looked at.
-    const context = await contextOf(facts, nobody());
+    const context = openContext(runtime, { facts, ...nobody() });
     const asked = requestForRemix(request, { origin, pathname: verdict.pathname, body });
-    const answer = await handlersOf(await build())(verdict.routeId)(asked, context);
+    const answer = await handlersOf(current)(verdict.routeId)(asked, context);
     const isJson = answer.headers.get("content-type")?.startsWith("application/json");
     return isJson ? answer : refuseForGateway("internal_error", { requestId });
   }
@@ -208,9 +158,10 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const facts = c.get("request");
     const request = c.req.raw;
     const { pathname } = new URL(request.url);
-    const verdict = judgeOf(await build())({ pathname, method: request.method });
+    const current = await build();
+    const verdict = judgeOf(current)({ pathname, method: request.method });
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
-    if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
+    if (verdict.authorization === "gateway") return answerForGateway(c, { verdict, current });
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });
@@ -230,9 +181,10 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     facts.personal = pathname !== manifestPath && !forApps;
-    const context = await contextOf(facts, facts.personal ? { authorization, jar: facts.jar } : nobody());
+    const context = openContext(runtime, { facts, ...(facts.personal ? { authorization, jar: facts.jar } : nobody()) });
     const { pathname: asked, routeId } = verdict;
-    return remix(requestForRemix(request, { origin: facts.origin, pathname: asked, body }), { context, routeId });
+    const forRemix = requestForRemix(request, { origin: facts.origin, pathname: asked, body });
+    return remix(forRemix, { context, routeId, current });
   });
 
   app.onError((error, c) => {
@@ -251,34 +203,5 @@ function oncePerBuild<Derived>(derive: (build: ServerBuild) => Derived): (build:
     const known = derived.get(build) ?? derive(build);
     derived.set(build, known);
     return known;
-  };
-}
-
-/** The credentials of a request that brings none. */
-function nobody(): Pick<RequestCredentials, "authorization" | "jar"> {
-  return { authorization: null, jar: createCookieJar(null) };
-}
-
-function factsOf(
-  c: Context<Bindings>,
-  { settings, origins }: Pick<Runtime, "settings"> & { origins: [string, ...string[]] },
-): RequestFacts {
-  const { headers, url } = c.req.raw;
-  return {
-    requestId: requestIdOf(headers),
-    nonce: randomBytes(16).toString("base64"),
-    clientAddress: clientAddress(headers, {
-      remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
-      trustedProxyHops: settings.TRUSTED_PROXY_HOPS,
-    }),
-    userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
-    origin: requestOrigin(headers.get("host"), origins),
-    surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
-    jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
-    formTargets: new Set(),
-    widgets: new Set(),
-    retryAfterSeconds: 0,
-    personal: false,
-    settle: async () => {},
   };
 }

@@ -1,5 +1,6 @@
 import type { Env } from "./env.server.ts";
 import type { CookieJar } from "./http/cookies.ts";
+import type { TokenBearer } from "./identity/edge-proxy.ts";
 import type { RequestSession } from "./identity/request-session.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
 
@@ -17,6 +18,10 @@ export interface RequestContext {
   /** APIs answer problems as JSON, pages as pages. */
   surface: "page" | "api";
   jar: CookieJar;
+  /** Settled once `session` is there. A loader that is called before that says so (`RouteHandle.early`). */
+  opened: Promise<void>;
+  /** Whose token a cookie brought, as soon as its signature is verified; null where none did. */
+  bearer: Promise<TokenBearer | null>;
   session: RequestSession;
   /** On a satellite alone, where `env` is not to be had and `session` is nobody's. */
   satellite?: Satellite;

@@ -1,9 +1,9 @@
-import type { Runtime } from "./app.ts";
 import type { Env } from "./env.server.ts";
 import { openRequestSession } from "./identity/request-session.ts";
 import { openSessionServices } from "./identity/session-services.ts";
 import { resendMails } from "./mail/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
+import type { Runtime } from "./runtime.ts";
 import { upkeep } from "./schedule/upkeep.ts";
 import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
 
@@ -15,9 +15,7 @@ export function platformRuntime(env: Env): Runtime {
     side: "platform",
     tasks: [...upkeep(env), ...(env.SMTP_URL ? [resendMails(env), warnOfBudgets(env)] : [])],
     findFaults: async () => (await findPasskeyFaults(env)) ?? [],
-    open: async (credentials) => ({
-      env,
-      session: await openRequestSession({ env, services: await services, ...credentials }),
-    }),
+    given: { env },
+    openSession: async (credentials) => openRequestSession({ env, services: await services, ...credentials }),
   };
 }

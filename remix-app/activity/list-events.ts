@@ -2,7 +2,7 @@ import { z } from "zod";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
-import type { User } from "../identity/user.ts";
+import type { Reader } from "../identity/begin-reading.ts";
 
 const row = z.object({
   id: z.uuid(),
@@ -47,7 +47,7 @@ export type ActivityPage = z.output<typeof activityPage>;
  * @throws Response 400 INVALID_REQUEST where the cursor is none of ours, 503 UNAVAILABLE where the Data API did not answer
  */
 export async function listEvents(
-  { data }: User,
+  { data }: Reader,
   { limit, cursor, requestId }: { limit: number; cursor?: string | null; requestId: string },
 ): Promise<ActivityPage> {
   let query = data

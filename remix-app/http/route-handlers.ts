@@ -1,10 +1,21 @@
-import { createRequestHandler, type RequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+import {
+  type AppLoadContext,
+  createRequestHandler,
+  type RequestHandler,
+  type ServerBuild,
+} from "@remix-run/server-runtime";
 import { lineOf, segmentsOf } from "./route-finder.ts";
+import type { RouteHandle } from "./route-table.ts";
+
+type Routes = ServerBuild["routes"];
+type RouteModule = NonNullable<Routes[string]>["module"];
 
 /**
  * Makes a request handler of Remix's own for each route, when it is first asked for, on a build of that route alone.
  * Remix goes through all routes of its build some ten times a request, to match a path that the route table has matched
  * already, and to make objects that are thrown away: with a hundred routes that costs more than everything else.
+ *
+ * A handler takes a request whose session is still being opened: its loaders and actions wait for that, the rest does not.
  * @returns the handler of a route; for null that of the whole build
  */
 export function createRouteHandlers(
@@ -12,10 +23,11 @@ export function createRouteHandlers(
   mode: "development" | "production",
 ): (routeId: string | null) => RequestHandler {
   const handlers = new Map<string | null, RequestHandler>();
+  const waiting = { ...build, routes: waitingRoutes(build.routes) };
   return (routeId) => {
     const known = handlers.get(routeId);
     if (known) return known;
-    const handler = createRequestHandler(routeId === null ? build : buildOfRoute(build, routeId), mode);
+    const handler = createRequestHandler(routeId === null ? waiting : buildOfRoute(waiting, routeId), mode);
     handlers.set(routeId, handler);
     return handler;
   };
@@ -42,4 +54,28 @@ function leadsTo(segments: string[], path: string[]): boolean {
 
 function pick<Value>(all: Record<string, Value>, kept: ReadonlySet<string>): Record<string, Value> {
   return Object.fromEntries(Object.entries(all).filter(([id]) => kept.has(id)));
+}
+
+function waitingRoutes(routes: Routes): Routes {
+  return Object.fromEntries(
+    Object.entries(routes).map(([id, route]) => [id, route && { ...route, module: waitingModule(route.module) }]),
+  );
+}
+
+/** A route's module whose loader and action are called once the request's session is open. */
+function waitingModule(module: RouteModule): RouteModule {
+  const { loader, action } = module;
+  const { early } = (module.handle as RouteHandle | undefined) ?? {};
+  return {
+    ...module,
+    ...(loader && !early ? { loader: onceOpen(loader) } : {}),
+    ...(action ? { action: onceOpen(action) } : {}),
+  };
+}
+
+function onceOpen<Args extends { context: AppLoadContext }, Answer>(answer: (args: Args) => Answer) {
+  return async (args: Args) => {
+    await args.context.opened;
+    return answer(args);
+  };
 }

@@ -27,6 +27,11 @@ export interface RouteHandle {
   authorization?: Exclude<Authorization, "bearer">;
   /** False: the page works as it comes, and ships no script of the framework. */
   hydrate?: boolean;
+  /**
+   * True: the loader is called before the request's session is open, and begins with what awaits it: `requireUser`, after
+   * the readings that it begins meanwhile (`beginReading`).
+   */
+  early?: boolean;
   /** True: a file, answered as it is read, for its own address alone: the framework's spelling of it would hold all of it. */
   file?: boolean;
 }

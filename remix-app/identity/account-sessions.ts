@@ -46,7 +46,10 @@ export interface AccountSession extends z.output<typeof listed> {
  * The places where a user is signed in, this one first, then the one seen last.
  * @throws Response 503 UNAVAILABLE where the database did not answer
  */
-export async function listSessions(context: AppLoadContext, user: User): Promise<AccountSession[]> {
+export async function listSessions(
+  context: AppLoadContext,
+  user: Pick<User, "id" | "sessionId">,
+): Promise<AccountSession[]> {
   const { data, error } = await serviceData(context.env)
     .schema("private")
     .rpc("account_sessions", { subject_id: user.id });

@@ -25,6 +25,9 @@ export type RequestAuth =
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
   | { status: "unavailable" };
 
+/** Whom a token names whose signature holds. Whether its session lives, and may do anything, is another question. */
+export type TokenBearer = { userId: string; sessionId: string; accessToken: string };
+
 /** The edge proxy's word on a request. */
 export interface Verdict {
   auth: RequestAuth;
@@ -51,6 +54,8 @@ export interface RequestCredentials {
   scope: SessionCookieScope;
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
+  /** Hears whose token a cookie brought, before the database is asked whether its session lives. */
+  onVerified?: (bearer: TokenBearer) => void;
 }
 
 export type EdgeProxy = (credentials: RequestCredentials) => Promise<Verdict>;
@@ -78,7 +83,8 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     return { auth: result.status === "refused" ? anonymous : unavailable, device: null };
   }
 
-  async function fromCookie({ jar, origin, scope, identityHeaders }: RequestCredentials): Promise<Verdict> {
+  async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
+    const { jar, origin, scope, identityHeaders, onVerified } = credentials;
     const device = readDeviceCookie(jar, { origin, cookie: vault.keys.cookie });
     const brought = await readSessionCookie(jar, scope);
     /** Tokens that were refused before their end: the backend decides whether their session lives on. */
@@ -100,7 +106,9 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         return null;
       }
       const { claims } = result;
-      const { state, device: view } = await fetchState(accessToken, owner);
+      const asked = fetchState(accessToken, owner);
+      onVerified?.({ userId: claims.sub, sessionId: claims.session_id, accessToken });
+      const { state, device: view } = await asked;
       const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
       if (state.status === "refused") refused.add(accessToken);
       if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };

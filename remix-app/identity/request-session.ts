@@ -10,7 +10,7 @@ import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { clearApprovalCookie } from "./approval-cookie.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
-import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
+import type { EdgeProxy, RequestAuth, TokenBearer } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
 import {
   clearSessionCookie,
@@ -71,11 +71,12 @@ export interface OpenRequestSessionOptions {
   origin: string;
   authorization: string | null;
   clientAddress: string;
+  onVerified?: (bearer: TokenBearer) => void;
 }
 
 /** Reads the session of one request: the edge proxy's verdict, and the means to act on it. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
-  const { env, services, jar, origin, authorization, clientAddress } = options;
+  const { env, services, jar, origin, authorization, clientAddress, onVerified = () => {} } = options;
   const { proxy, refreshSession, vault } = services;
   const scope: SessionCookieScope = sessionCookieScope({
     supabaseUrl: env.SUPABASE_URL,
@@ -83,7 +84,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     origin,
   });
   const headers = identityHeaders(env, clientAddress);
-  const verdict = await proxy({ authorization, jar, origin, scope, identityHeaders: headers });
+  const verdict = await proxy({ authorization, jar, origin, scope, identityHeaders: headers, onVerified });
   const { auth, device } = verdict;
   const judged = auth.status === "authenticated" && auth.via === "cookie" ? await readSessionCookie(jar, scope) : null;
   const ask = (accessToken: string) =>

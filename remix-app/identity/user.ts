@@ -30,6 +30,7 @@ export interface User {
  * @throws Response 503 AUTH_UNAVAILABLE where a session was brought and nobody could judge it; its cookies stay
  */
 export async function getUser(context: AppLoadContext): Promise<User | null> {
+  await context.opened;
   const { session, env, requestId } = context;
   const { auth } = session;
   if (auth.status === "anonymous") return null;

@@ -23,15 +23,14 @@ const authenticators = z.array(authenticator);
 export type Authenticator = z.infer<typeof authenticator>;
 
 /**
- * The authenticator apps of the signed-in user, the one that was used last first; those whose enrollment was never
+ * The authenticator apps of a user, the one that was used last first; those whose enrollment was never
  * finished too.
  * @throws Response 503 AUTH_UNAVAILABLE where the database did not say
  */
-export async function listAuthenticators({ env, session, requestId }: AppLoadContext): Promise<Authenticator[]> {
-  if (session.auth.status !== "authenticated") return [];
+export async function listAuthenticators({ env, requestId }: AppLoadContext, userId: string): Promise<Authenticator[]> {
   const { data, error } = await serviceData(env)
     .schema("private")
-    .rpc("account_authenticators", { subject_id: session.auth.claims.sub });
+    .rpc("account_authenticators", { subject_id: userId });
   const found = authenticators.safeParse(data);
   if (!error && found.success) return found.data;
   console.error(`error request=${requestId} the authenticators could not be read: ${error?.code ?? "answer"}`);

@@ -29,7 +29,7 @@ export async function startEnrollment(
   context: AppLoadContext,
   { user, name }: { user: User; name: string | undefined },
 ): Promise<StartedEnrollment> {
-  const known = await listAuthenticators(context);
+  const known = await listAuthenticators(context, user.id);
   const verified = known.filter((authenticator) => authenticator.verified);
   if (verified.length >= maxAuthenticators) {
     return refused(`An account has at most ${maxAuthenticators} authenticators. Remove one first.`);

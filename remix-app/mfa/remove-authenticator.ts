@@ -23,7 +23,7 @@ export async function removeAuthenticator(
   { user, factorId }: { user: User; factorId: string },
 ): Promise<boolean> {
   const { env, requestId, session } = context;
-  const removed = (await listAuthenticators(context)).find(({ id, verified }) => id === factorId && verified);
+  const removed = (await listAuthenticators(context, user.id)).find(({ id, verified }) => id === factorId && verified);
   if (!removed) return true;
   const notice = tellWithChange(context, {
     userId: user.id,

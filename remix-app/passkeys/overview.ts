@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { User } from "../identity/user.ts";
 import type { Signals } from "./browser/signals.ts";
-import { listPasskeys, type Passkey } from "./passkeys.ts";
+import type { Passkey } from "./passkeys.ts";
 import { relyingPartyId } from "./relying-party.ts";
 
 export interface PasskeysOverview {
@@ -11,8 +11,10 @@ export interface PasskeysOverview {
 }
 
 /** What the security page shows of an account's passkeys, and what it tells the browser of them. */
-export async function readPasskeysOverview(context: AppLoadContext, user: User): Promise<PasskeysOverview> {
-  const passkeys = await listPasskeys(context.env, user.id);
+export function passkeysOverview(
+  context: AppLoadContext,
+  { user, passkeys }: { user: User; passkeys: Passkey[] | null },
+): PasskeysOverview {
   return { passkeys, signals: passkeys && signalsOf(context, { user, passkeys }) };
 }
 

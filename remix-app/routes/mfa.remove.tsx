@@ -19,7 +19,7 @@ export const meta: MetaFunction = () => [{ title: "Remove an authenticator app Â
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
-  const authenticators = (await listAuthenticators(context)).filter(({ verified }) => verified);
+  const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
   const asked = new URL(request.url).searchParams.get("factorId");
   const authenticator = authenticators.find(({ id }) => id === asked);
   if (!authenticator) throw problem("NOT_FOUND", { requestId: context.requestId });

@@ -42,7 +42,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openChallenge(context, request);
   const closed = user.mfa.policy === "recovery_in_progress";
   if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
-  const authenticators = closed ? [] : (await listAuthenticators(context)).filter(({ verified }) => verified);
+  const authenticators = closed ? [] : (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
   return {
     email: user.email,
     closed,

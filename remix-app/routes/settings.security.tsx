@@ -3,11 +3,13 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../activity/list-events.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { listSessions } from "../identity/account-sessions.ts";
+import { beginReading } from "../identity/begin-reading.ts";
 import { readSignInMethods } from "../identity/sign-in-methods.ts";
 import { requireUser } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { recoveryState } from "../mfa/recovery-codes.ts";
-import { readPasskeysOverview } from "../passkeys/overview.ts";
+import { passkeysOverview } from "../passkeys/overview.ts";
+import { listPasskeys } from "../passkeys/passkeys.ts";
 import { AuthenticatorsCard } from "../settings/authenticators-card.tsx";
 import { ConnectedAppsCard } from "../settings/connected-apps-card.tsx";
 import { DangerZoneCard } from "../settings/danger-zone-card.tsx";
@@ -21,7 +23,7 @@ import { SessionsCard } from "../settings/sessions-card.tsx";
 import { takeNotice } from "../settings/settings-notice.ts";
 import { SettingsPage } from "../ui/settings-page.tsx";
 
-export const handle: RouteHandle = { hydrate: false };
+export const handle: RouteHandle = { hydrate: false, early: true };
 
 export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
 
@@ -29,20 +31,23 @@ const eventsShown = 5;
 
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
+  const shownOf = beginReading(context, (reader) =>
+    Promise.all([
+      readSignInMethods(context, reader.id),
+      listPasskeys(context.env, reader.id),
+      listAuthenticators(context, reader.id),
+      recoveryState(context, reader),
+      listSessions(context, reader),
+      listEvents(reader, { limit: eventsShown, requestId: context.requestId }),
+    ]),
+  );
   const user = await requireUser(context, request);
-  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
-    readSignInMethods(context, user.id),
-    readPasskeysOverview(context, user),
-    listAuthenticators(context),
-    recoveryState(context, user),
-    listSessions(context, user),
-    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
-  ]);
+  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await shownOf(user);
   return {
     user: { email: user.email, displayName: user.displayName },
     notice: takeNotice(context),
     passwordExists: methods.password,
-    passkeys,
+    passkeys: passkeysOverview(context, { user, passkeys }),
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
     linkedAccounts: linkedAccountsOf(context, methods),

@@ -51,7 +51,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const back = /^\/(settings|mfa)\//.test(destination) ? securityPath : "/";
   const shown = { email: user.email, destination, back };
   if (user.mfa.enrolled) {
-    const authenticators = (await listAuthenticators(context)).filter(({ verified }) => verified);
+    const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
     return { ...shown, authenticators, ways: null, challenge: null };
   }
   allowProviderPages(context);

@@ -1,6 +1,7 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
+import { beginReading } from "../identity/begin-reading.ts";
 import { readRange } from "../studio/range.ts";
 import { daysEachOf, readOverview, shownRows } from "../studio/usage/overview.ts";
 import { dimensionLabels, overviewDimensions, readDimension } from "../studio/usage/overview-dimension.ts";
@@ -15,24 +16,27 @@ import { RangeForm } from "../ui/range-form.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-export const handle: RouteHandle = { hydrate: false };
+export const handle: RouteHandle = { hydrate: false, early: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `AI studio · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { workspaceId = "" } = params;
   const url = new URL(request.url);
   const range = readRange(url, { now: new Date() });
   const by = readDimension(url);
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const daysEach = daysEachOf(range);
-  const overview = await readOverview(context, { reader, range, by, daysEach, maxRows: shownRows });
+  const asked = { range, by, daysEach: daysEachOf(range), maxRows: shownRows };
+  const overviewOf = beginReading(context, ({ id: userId }) =>
+    readOverview(context, { reader: { kind: "member", userId, workspaceId }, ...asked }),
+  );
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId,
+    permission: "use_ai_studio",
+  });
+  const overview = await overviewOf(user);
   const metric = readMetric(url, { costVisible: overview.totals.amountUsd !== null });
   const { email, displayName } = user;
   return { user: { email, displayName }, workspace, range, by, metric, overview };

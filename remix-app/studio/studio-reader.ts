@@ -5,6 +5,8 @@ import { serviceData } from "../identity/service-client.ts";
 import { type AppCaller, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
+const anyId = z.uuid();
+
 /** Which member asks, in which workspace; both from a verified session. */
 export interface StudioMember {
   userId: string;
@@ -26,7 +28,7 @@ export async function requireStudioReader(
 ): Promise<StudioReader> {
   const caller = await requireCaller(context, request);
   if (caller.kind === "app") {
-    const id = z.uuid().safeParse(workspaceId);
+    const id = anyId.safeParse(workspaceId);
     if (!id.success) throw problem("NOT_FOUND", { requestId: context.requestId });
     return { ...caller, workspaceId: id.data };
   }
@@ -89,6 +91,8 @@ async function readAsMember<Schema extends z.ZodType>(
     schema: Schema;
   },
 ): Promise<z.output<Schema>> {
+  // An address names what it likes; a member's own workspaces were looked up by it.
+  if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId });
   const { data, error } = await serviceData(env)
     .schema("ai")
     .rpc(name, { member_id: userId, workspace: workspaceId, ...args });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import type { User } from "../identity/user.ts";
+import type { Reader } from "../identity/begin-reading.ts";
 
 const rows = z.array(
   z.object({
@@ -28,7 +28,7 @@ export interface Workspace {
  * @throws Response 503 UNAVAILABLE where the Data API did not answer
  */
 export async function listWorkspaces(
-  { id: userId, data }: User,
+  { id: userId, data }: Reader,
   { requestId }: { requestId: string },
 ): Promise<Workspace[]> {
   const { data: found, error } = await data

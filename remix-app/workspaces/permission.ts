@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { beginReading, type Reader } from "../identity/begin-reading.ts";
 import { requireUser, type User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { permissionWords } from "./permission-words.ts";
@@ -48,7 +49,7 @@ export interface WorkspaceAccess {
  * @throws Response 503 UNAVAILABLE where the Data API did not answer
  */
 export async function getWorkspace(
-  { id: userId, data }: User,
+  { id: userId, data }: Reader,
   { workspaceId, requestId }: { workspaceId: string; requestId: string },
 ): Promise<WorkspaceAccess | null> {
   if (!anyId.safeParse(workspaceId).success) return null;
@@ -86,9 +87,11 @@ export async function requireWorkspace(
   context: AppLoadContext,
   { request, workspaceId }: { request: Request; workspaceId: string | undefined },
 ): Promise<{ user: User; workspace: WorkspaceAccess }> {
-  const user = await requireUser(context, request);
   const { requestId } = context;
-  const workspace = await getWorkspace(user, { workspaceId: workspaceId ?? "", requestId });
+  const asked = { workspaceId: workspaceId ?? "", requestId };
+  const workspaceOf = beginReading(context, (reader) => getWorkspace(reader, asked));
+  const user = await requireUser(context, request);
+  const workspace = await workspaceOf(user);
   if (!workspace) throw problem("NOT_FOUND", { requestId });
   return { user, workspace };
 }

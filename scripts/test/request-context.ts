@@ -57,6 +57,8 @@ export async function openContext({
     origin: base,
     surface: authorization ? "api" : "page",
     jar,
+    opened: Promise.resolve(),
+    bearer: Promise.resolve(null),
     session,
     refusal: null,
     allowFormTarget: () => {},

@@ -1,6 +1,6 @@
-import type { Runtime } from "../../app.ts";
 import type { Env } from "../../env.server.ts";
 import type { RequestSession } from "../../identity/request-session.ts";
+import type { Runtime } from "../../runtime.ts";
 import type { SatelliteEnv } from "../../satellite-env.server.ts";
 import { createCentralClient } from "./central-client.ts";
 
@@ -38,6 +38,7 @@ export function satelliteRuntime(env: SatelliteEnv): Runtime {
     side: "satellite",
     tasks: [],
     findFaults: async () => [],
-    open: async () => ({ env: noEnv, session: nobody, satellite }),
+    given: { env: noEnv, satellite },
+    openSession: async () => nobody,
   };
 }

@@ -33,7 +33,7 @@ const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFr
 
 /** A count in full: 1,234,567. */
 export function formatCount(count: number): string {
-  return counts.format(count);
+  return count < 1_000 && Number.isInteger(count) && count >= 0 ? String(count) : counts.format(count);
 }
 
 /** A count where there is little room: 1.2M. */

@@ -46,43 +46,50 @@ const looks = {
 /** A table; where the screen is small, a list of cards with the columns that matter, and the rest beneath. */
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
-  const [name, ...others] = columns;
   const look = looks[from];
-  const below = others.filter(({ small = "below" }) => small === "below");
+  // What is the same in each row is put together once, and a cell that stands in two places is made once.
+  const classes = columns.map((column, index) => cellClass(column, { index, look }));
+  const cellClasses = classes.map(
+    (of, index) => `${of} ${index === 0 ? "wrap-anywhere py-2.5 font-normal" : "py-2.5"}`,
+  );
+  const below = columns.flatMap(({ small = "below" }, index) => (index > 0 && small === "below" ? [index] : []));
   return (
     <table className="w-full text-left">
       <caption className="sr-only">{caption}</caption>
       <thead className={look.head}>
         <tr className={look.headRow}>
           {columns.map((column, index) => (
-            <th key={column.label} scope="col" className={`${cellClass(column, { index, look })} py-2 font-medium`}>
+            <th key={column.label} scope="col" className={`${classes[index]} py-2 font-medium`}>
               {column.label}
             </th>
           ))}
         </tr>
       </thead>
       <tbody>
-        {rows.map((row) => (
-          <tr key={rowKey(row)} className="border-line border-b align-baseline last:border-b-0">
-            <th scope="row" className={`${cellClass(name, { index: 0, look })} wrap-anywhere py-2.5 font-normal`}>
-              {name.cell(row)}
-              {below.length > 0 ? (
-                <span className={`mt-1 flex flex-wrap gap-x-3 text-muted text-small tabular-nums ${look.below}`}>
-                  {below.map((column) => (
-                    <span key={column.label}>
-                      {column.label} {column.cell(row)}
-                    </span>
-                  ))}
-                </span>
-              ) : null}
-            </th>
-            {others.map((column, index) => (
-              <td key={column.label} className={`${cellClass(column, { index: index + 1, look })} py-2.5`}>
-                {column.cell(row)}
-              </td>
-            ))}
-          </tr>
-        ))}
+        {rows.map((row) => {
+          const [name, ...others] = columns.map(({ cell }) => cell(row));
+          return (
+            <tr key={rowKey(row)} className="border-line border-b align-baseline last:border-b-0">
+              <th scope="row" className={cellClasses[0]}>
+                {name}
+                {below.length > 0 ? (
+                  <span className={`mt-1 flex flex-wrap gap-x-3 text-muted text-small tabular-nums ${look.below}`}>
+                    {below.map((index) => (
+                      <span key={index}>
+                        {columns[index]?.label} {others[index - 1]}
+                      </span>
+                    ))}
+                  </span>
+                ) : null}
+              </th>
+              {others.map((cell, index) => (
+                <td key={columns[index + 1]?.label} className={cellClasses[index + 1]}>
+                  {cell}
+                </td>
+              ))}
+            </tr>
+          );
+        })}
       </tbody>
     </table>
   );

@@ -1,4 +1,5 @@
 import type { HttpBindings } from "@hono/node-server";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { AppLoadContext, ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import { isGatewayCredential } from "./gateway/credential-syntax.ts";
@@ -60,9 +61,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     await facts.settle();
     const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = facts;
     const https = origin.startsWith("https:");
-    // Hono makes the whole answer anew for each header that is set on it: once, so that the others can be put into it.
-    c.header("X-Request-Id", requestId);
-    const { headers } = c.res;
+    const { headers } = changeable(c);
+    headers.set("X-Request-Id", requestId);
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
       headers.set(name, value);
     }
@@ -76,6 +76,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     for (const cookie of setCookies) headers.append("Set-Cookie", cookie);
     if (draining()) headers.set("Connection", "close");
+    const text = facts.texts.get(c.res);
+    if (text !== undefined) sendText(c, text);
     const { pathname } = new URL(c.req.url);
     if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
     log(
@@ -194,6 +196,23 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return problem("INTERNAL", { requestId });
   });
   return app;
+}
+
+/** The answer, with headers that can be set: Hono makes those anew that cannot, as of a `fetch` or a redirect. */
+function changeable(c: Context<Bindings>): Response {
+  try {
+    c.res.headers.delete("X-Request-Id");
+  } catch {
+    c.header("X-Request-Id", "");
+  }
+  return c.res;
+}
+
+/** Sends an answer that has no body with this text, past the streams that a body would go through. */
+function sendText({ res, env }: Context<Bindings>, text: string): void {
+  env.outgoing.statusCode = res.status;
+  env.outgoing.setHeaders(res.headers).end(Buffer.from(text));
+  for (const [name, value] of RESPONSE_ALREADY_SENT.headers) res.headers.set(name, value);
 }
 
 /** Derives something from a build, once; in development the build changes. */

@@ -3,6 +3,9 @@ import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionAr
 import { renderToString } from "react-dom/server";
 import { NonceContext } from "./ui/nonce.ts";
 
+/** How long a page's data is kept for what in it is still to come, in milliseconds: nothing is. */
+export const streamTimeout = 0;
+
 /**
  * Renders a page, whole: what it shows has been read before, and a page in one piece costs half of one that is streamed.
  * What its scripts start from comes after it.
@@ -12,7 +15,7 @@ export default async function handleRequest(
   status: number,
   headers: Headers,
   { serverHandoffStream, ...remixContext }: EntryContext,
-  { nonce }: AppLoadContext,
+  { nonce, giveText }: AppLoadContext,
 ): Promise<Response> {
   const page = renderToString(
     <NonceContext.Provider value={nonce}>
@@ -21,7 +24,9 @@ export default async function handleRequest(
   );
   const data = remixContext.renderMeta?.didRenderScripts ? await handedOver(serverHandoffStream, nonce) : "";
   headers.set("Content-Type", "text/html; charset=utf-8");
-  return new Response(`<!DOCTYPE html>${page}${data}`, { status, headers });
+  const answer = new Response(null, { status, headers });
+  giveText(answer, `<!DOCTYPE html>${page}${data}`);
+  return answer;
 }
 
 /** What loaders and actions answered, for a hydrated page: as Remix's own `StreamTransfer` hands it over. */

@@ -21,7 +21,7 @@ export function openContext(
   { given, openSession }: Pick<Runtime, "given" | "openSession">,
   { facts, authorization, jar }: Credentials & { facts: RequestFacts },
 ): AppLoadContext {
-  const { formTargets, widgets, personal: _, retryAfterSeconds: __, settle: ___, ...rest } = facts;
+  const { formTargets, widgets, texts, personal: _, retryAfterSeconds: __, settle: ___, ...rest } = facts;
   const { origin, clientAddress } = facts;
   let onVerified: (bearer: TokenBearer) => void = () => {};
   const verified = new Promise<TokenBearer>((resolve) => {
@@ -34,6 +34,7 @@ export function openContext(
     refusal: null,
     allowFormTarget: (target) => formTargets.add(target),
     allowWidget: (widget) => widgets.add(widget),
+    giveText: (answer, text) => texts.set(answer, text),
     retryAfter: (seconds) => {
       facts.retryAfterSeconds = Math.max(facts.retryAfterSeconds, seconds);
     },

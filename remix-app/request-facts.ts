@@ -15,6 +15,8 @@ export type RequestFacts = Pick<
 > & {
   formTargets: Set<string>;
   widgets: Set<string>;
+  /** Of answers that have no body of their own. */
+  texts: WeakMap<Response, string>;
   /** 0: nothing to wait for. */
   retryAfterSeconds: number;
   /** True once the request's session has been read: the answer is for this visitor alone. */
@@ -38,6 +40,7 @@ export function factsOf(
     jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
     formTargets: new Set(),
     widgets: new Set(),
+    texts: new WeakMap(),
     retryAfterSeconds: 0,
     personal: false,
     settle: async () => {},

@@ -63,6 +63,7 @@ export async function openContext({
     refusal: null,
     allowFormTarget: () => {},
     allowWidget: () => {},
+    giveText: () => {},
     retryAfter: () => {},
   };
   return context;

@@ -11,7 +11,7 @@ import { readLimitedBody } from "./http/body-limit.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestForRemix } from "./http/request-for-remix.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteHandlers } from "./http/route-handlers.ts";
+import { createRouteHandlers, documentBuild } from "./http/route-handlers.ts";
 import { createRouteTable, manifestPath, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
@@ -100,10 +100,12 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const judgeOf = oncePerBuild((current) => createRouteTable(current, side));
   const mode = development ? "development" : "production";
   const handlersOf = oncePerBuild((current) => createRouteHandlers(current, mode));
+  const documentsOf = oncePerBuild((current) => createRouteHandlers(documentBuild(current), mode));
 
   async function remix(request: Request, { context, routeId, current }: Routed): Promise<Response> {
     // What the session's opening leaves in the jar is for every answer, also for one that did not wait for it.
-    const [response] = await Promise.all([handlersOf(current)(routeId)(request, context), context.opened]);
+    const handlers = new URL(request.url).pathname.endsWith(".data") ? handlersOf(current) : documentsOf(current);
+    const [response] = await Promise.all([handlers(routeId)(request, context), context.opened]);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
     // Routes without a page, such as files and what settings post to, refuse by it all the same.

@@ -1,6 +1,7 @@
 import { RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { renderToString } from "react-dom/server";
+import { revealIn } from "./http/shown-data.ts";
 import { NonceContext } from "./ui/nonce.ts";
 
 /** How long a page's data is kept for what in it is still to come, in milliseconds: nothing is. */
@@ -17,6 +18,7 @@ export default async function handleRequest(
   { serverHandoffStream, ...remixContext }: EntryContext,
   { nonce, giveText }: AppLoadContext,
 ): Promise<Response> {
+  revealIn(remixContext.staticHandlerContext.loaderData);
   const page = renderToString(
     <NonceContext.Provider value={nonce}>
       <RemixServer context={remixContext} url={request.url} nonce={nonce} />

@@ -6,6 +6,7 @@ import {
 } from "@remix-run/server-runtime";
 import { lineOf, segmentsOf } from "./route-finder.ts";
 import type { RouteHandle } from "./route-table.ts";
+import { hideData } from "./shown-data.ts";
 
 type Routes = ServerBuild["routes"];
 type RouteModule = NonNullable<Routes[string]>["module"];
@@ -23,7 +24,7 @@ export function createRouteHandlers(
   mode: "development" | "production",
 ): (routeId: string | null) => RequestHandler {
   const handlers = new Map<string | null, RequestHandler>();
-  const waiting = { ...build, routes: waitingRoutes(build.routes) };
+  const waiting = { ...build, routes: withModules(build.routes, waitingModule) };
   return (routeId) => {
     const known = handlers.get(routeId);
     if (known) return known;
@@ -31,6 +32,17 @@ export function createRouteHandlers(
     handlers.set(routeId, handler);
     return handler;
   };
+}
+
+/** The build for documents alone: what the page of a loader shows that no script takes over is for the page alone. */
+export function documentBuild(build: ServerBuild): ServerBuild {
+  const hiding = ({ loader, ...module }: RouteModule): RouteModule => ({
+    ...module,
+    loader: loader && (async (args) => hideData(await loader(args))),
+  });
+  const isUnscripted = ({ handle, default: page }: RouteModule) =>
+    page !== undefined && (handle as RouteHandle | undefined)?.hydrate === false;
+  return { ...build, routes: withModules(build.routes, (module) => (isUnscripted(module) ? hiding(module) : module)) };
 }
 
 /**
@@ -56,9 +68,9 @@ function pick<Value>(all: Record<string, Value>, kept: ReadonlySet<string>): Rec
   return Object.fromEntries(Object.entries(all).filter(([id]) => kept.has(id)));
 }
 
-function waitingRoutes(routes: Routes): Routes {
+function withModules(routes: Routes, change: (module: RouteModule) => RouteModule): Routes {
   return Object.fromEntries(
-    Object.entries(routes).map(([id, route]) => [id, route && { ...route, module: waitingModule(route.module) }]),
+    Object.entries(routes).map(([id, route]) => [id, route && { ...route, module: change(route.module) }]),
   );
 }
 

@@ -117,10 +117,9 @@ function RunsLink({
   daysEach: number;
   runsPath: string;
 }) {
-  const end = new Date(Date.parse(row.label) + (daysEach - 1) * 86_400_000);
   const query =
     by === "day"
-      ? { from: row.label, to: [last, end.toISOString().slice(0, 10)].sort()[0] ?? last }
+      ? { from: row.label, to: [last, lastOf(row.label, daysEach)].sort()[0] ?? last }
       : { ...(by === "app" ? { appId: row.key } : { [by]: row.key }), from: first, to: last };
   if (by === "key" || row.key === "") return row.label;
   return (
@@ -128,4 +127,9 @@ function RunsLink({
       {row.label}
     </Link>
   );
+}
+
+/** The last of so many days. */
+function lastOf(day: string, days: number): string {
+  return days === 1 ? day : new Date(Date.parse(day) + (days - 1) * 86_400_000).toISOString().slice(0, 10);
 }

@@ -71,7 +71,8 @@ export default defineConfig({
           exclude: generated,
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
+          // Each file breaks stacks of its own alone, and waits for what comes back.
+          maxWorkers: 2,
         },
       },
     ],

@@ -59,7 +59,7 @@ for (const javaScriptEnabled of [true, false]) {
 
       await page.getByRole("link", { name: "Disconnect Notes" }).click();
       await expect(page.getByRole("heading", { name: "Disconnect Notes", level: 1 })).toBeVisible();
-      await expect(page.getByText("You are signed out of it wherever you use it.")).toBeVisible();
+      await expect(page.getByText("You will be signed out of it wherever you use it.")).toBeVisible();
       await check(page);
       await page.getByRole("link", { name: "Cancel" }).click();
       await page.getByRole("link", { name: "Disconnect Notes" }).click();

@@ -36,8 +36,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 export default function DisconnectAppPage() {
   const { user, app } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage user={user} title={`Disconnect ${app.displayName}`}>
-      <Card title={app.origins.join(", ") || app.displayName} lead={effectOfDisconnecting(app)}>
+    <SettingsPage user={user} title={`Disconnect ${app.displayName}`} lead={app.origins.join(", ")}>
+      <Card title="What happens" lead={effectOfDisconnecting(app)}>
         <form method="post" data-once className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>
           <a href={connectedAppsPath} className={buttonClass("secondary")}>

@@ -15,7 +15,7 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Connected apps · Gatehouse" }];
 
 const words = {
-  disconnected: "The app is disconnected. Nothing that it held of your account works any more.",
+  disconnected: "The app is disconnected. What it held of your account no longer works.",
   over: "That app was disconnected already.",
 };
 
@@ -35,15 +35,18 @@ export default function ConnectedAppsPage() {
       lead="Apps that you signed in to with this account, and what they may do. Disconnect what you no longer use."
     >
       <CardNotice notice={notice} card="apps" words={words} />
-      {apps.map((app) => (
-        <ConnectedAppCard key={app.name} app={app} />
-      ))}
-      {apps.length === 0 ? (
+      {apps.length > 0 ? (
+        <div className="wrap-anywhere space-y-6">
+          {apps.map((app) => (
+            <ConnectedAppCard key={app.name} app={app} />
+          ))}
+        </div>
+      ) : (
         <Card
           title="No connected apps"
-          lead="No app holds anything of your account. One that you continue to with it is listed here until it ends."
+          lead="No app holds anything of your account. When you continue to one with it, the app is listed here."
         />
-      ) : null}
+      )}
       <a href="/settings/security#apps" className={buttonClass("secondary")}>
         Back to security
       </a>

@@ -106,7 +106,7 @@ describe("disconnecting", () => {
     const { app, callGateway, refresh } = await connectGatewayApp(["workspace:session", "ai:use"]);
     expect(await callGateway()).toBe(200);
     expect((await browser.get(pathOf(app))).words).toContain(
-      "Scribe Its tokens stop working, and it can no longer use AI for you. What Scribe has stored",
+      "What happens Its tokens will stop working, so that it can no longer use AI for you. What it has stored",
     );
     expect(await callGateway()).toBe(200);
     const answer = await browser.post(pathOf(app), {});
@@ -114,7 +114,7 @@ describe("disconnecting", () => {
     expect([await callGateway(), await refresh()]).toEqual([401, 401]);
     expect(await active()).toBe(true);
     const { words } = await browser.get(list);
-    expect(words).toContain("The app is disconnected. Nothing that it held of your account works any more.");
+    expect(words).toContain("The app is disconnected. What it held of your account no longer works.");
     expect(words).not.toContain("Scribe");
     expect(words).toContain("Field notes");
     expect((await browser.get(list)).words).not.toContain("The app is disconnected");

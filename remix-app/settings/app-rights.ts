@@ -22,11 +22,11 @@ export function rightOfToken({ workspace, scopes }: ConnectedApp["tokens"][numbe
   return scopes.includes("tts:use") ? `Uses AI in ${workspace}, speech too` : `Uses AI in ${workspace}, without speech`;
 }
 
-/** What disconnecting an app comes to. */
-export function effectOfDisconnecting({ displayName, session, tokens }: ConnectedApp): string {
+/** What disconnecting an app will come to. */
+export function effectOfDisconnecting({ session, tokens }: ConnectedApp): string {
   const ends = [
-    session ? "You are signed out of it wherever you use it." : "",
-    tokens.length > 0 ? "Its tokens stop working, and it can no longer use AI for you." : "",
+    session ? "You will be signed out of it wherever you use it." : "",
+    tokens.length > 0 ? "Its tokens will stop working, so that it can no longer use AI for you." : "",
   ];
-  return `${ends.filter(Boolean).join(" ")} What ${displayName} has stored stays with it. To connect it again, sign in to it.`;
+  return `${ends.filter(Boolean).join(" ")} What it has stored stays with it. To connect it again, sign in to it.`;
 }

@@ -12,7 +12,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   return (
     <Card
       title={displayName}
-      lead={<span className="wrap-anywhere">{origins.join(", ") || "No website is registered for it."}</span>}
+      lead={origins.join(", ") || "No website is registered for it."}
       action={
         <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
           Disconnect<span className="sr-only"> {displayName}</span>
@@ -23,16 +23,18 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
         {session ? (
           <HeldLine held={session} ends="at the latest">
             <p className="font-medium">You are signed in to it</p>
-            {rightsOfSession(session).map((right) => (
-              <p key={right}>{right}</p>
-            ))}
+            <ul className="list-disc pl-5">
+              {rightsOfSession(session).map((right) => (
+                <li key={right}>{right}</li>
+              ))}
+            </ul>
           </HeldLine>
         ) : null}
         {tokens.map((token, index) => (
           // Two workspaces may have one name, and those that are closed to somebody have none.
           // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
           <HeldLine key={index} held={token} ends="unless it is renewed">
-            <p className="wrap-anywhere font-medium">{rightOfToken(token)}</p>
+            <p className="font-medium">{rightOfToken(token)}</p>
           </HeldLine>
         ))}
       </ul>

@@ -120,7 +120,7 @@ export async function createWorld() {
         kind: "external",
         scopes: ["workspace:session", "ai:use", "tts:use"],
         workspaceId,
-        displayName: "Meeting minutes for distributed teams",
+        displayName: "Sitzungsprotokollzusammenfassung für verteilte Teams",
         origins: [`https://minutes-${crypto.randomUUID().slice(0, 4)}.northern-lights.example`],
       });
       const token = await mint(await signInAgain(account), app);

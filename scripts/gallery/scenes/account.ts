@@ -52,8 +52,8 @@ async function connectApps(scene: Scene): Promise<void> {
 
 async function askToDisconnect(scene: Scene): Promise<void> {
   await connectApps(scene);
-  await scene.page.getByRole("link", { name: "Disconnect Notes" }).click();
-  await arrive(scene.page, "Disconnect Notes");
+  await scene.page.getByRole("link", { name: /^Disconnect Sitzung/ }).click();
+  await arrive(scene.page, /^Disconnect Sitzung/);
 }
 
 async function askForEmailChange(scene: Scene): Promise<string> {

@@ -10,6 +10,7 @@ import {
   redeem,
   refreshSession,
   registerApp,
+  revokeSession,
 } from "./app-fixtures.ts";
 import { beginExchange, exchange, newPair, refresh, revoke } from "./app-token-fixtures.ts";
 import { type Database, one } from "./database.ts";
@@ -195,3 +196,26 @@ test("a disconnection that is under way is waited for, and the refresh gets noth
       await expectNothingLeft(service, scene);
     },
   }));
+
+test("refreshed, revoked and disconnected by many at once, nobody waits for each other in a circle", async () => {
+  const { db, service, close } = openPools(12);
+  const scene = await tokenScene(db, service);
+  const { setting, pair, next, userId } = scene;
+  try {
+    const session = await openAppSession(service, { claims: setting.claims, app: setting.app });
+    const all = Array.from({ length: 8 }, () => [
+      refreshToken(service, scene),
+      refresh(service, { ...setting, from: next.refresh, to: newPair() }),
+      revoke(service, { app: setting.app, hash: pair.access }),
+      revokeSession(service, { app: setting.app, hash: session.appHash }),
+      disconnect(service, { app: setting.app, userId }),
+      db.query("update auth.users set encrypted_password = gen_random_uuid()::text where id = $1", [userId]),
+    ]).flat();
+    const failed = (await Promise.allSettled(all)).filter(({ status }) => status === "rejected");
+    expect(failed).toEqual([]);
+    await expectNothingLeft(service, scene);
+  } finally {
+    await db.query("delete from auth.users where id = $1", [userId]);
+    await close();
+  }
+});

@@ -29,6 +29,8 @@ export default defineConfig({
           include: [sql],
           exclude: generated,
           globalSetup,
+          // Many callers at once wait for each other, and for the processors.
+          testTimeout: 20_000,
           maxWorkers: 2,
           // Each of its files has a connection and its transactions to itself.
           isolate: false,

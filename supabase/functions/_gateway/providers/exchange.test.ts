@@ -41,8 +41,8 @@ async function httpProvider(answer: RequestListener, onConnection: () => void): 
 }
 
 /**
- * What Deno makes of calls one after another: each answer with how what came of it begins, or that there is none. A call that is
- * not over after `abandonMs` is given up.
+ * What Deno makes of calls one after another: each answer with how what came of it begins, or that there is none. A call
+ * that has no head after two seconds is given up, and one that is not over so long after it.
  */
 async function postInDeno(userAgent: string, url: string, calls: number, abandonMs = 2_000): Promise<string[]> {
   const program = `
@@ -53,8 +53,10 @@ async function postInDeno(userAgent: string, url: string, calls: number, abandon
       let timer;
       try {
         const { answer, abandon } = post(${JSON.stringify(url)}, {}, "{}");
-        timer = setTimeout(abandon, ${abandonMs});
+        timer = setTimeout(abandon, 2_000);
         const { status, read } = await answer;
+        clearTimeout(timer);
+        timer = setTimeout(abandon, ${abandonMs});
         said = status + ":";
         for (let bytes = await read(); bytes; bytes = await read()) said = (said + new TextDecoder().decode(bytes)).slice(0, 20);
       } catch (error) {

@@ -18,7 +18,6 @@ import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./htt
 import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
 import { Button, buttonClass } from "./ui/button.tsx";
-import { Unscripted } from "./ui/drawn.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript } from "./ui/inline-script.tsx";
 import { useNonce } from "./ui/nonce.ts";
@@ -82,7 +81,7 @@ export function Layout({ children }: { children: ReactNode }) {
         <Links />
       </head>
       <body>
-        <Unscripted.Provider value={!hydrated}>{children}</Unscripted.Provider>
+        {children}
         <SessionNotice />
         <PageArrival />
         {hydrated ? (

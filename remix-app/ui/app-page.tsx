@@ -2,7 +2,6 @@ import { useNavigation, useRouteLoaderData } from "@remix-run/react";
 import type { ReactNode } from "react";
 import type { loader as rootLoader } from "../root.tsx";
 import { AccountMenu } from "./account-menu.tsx";
-import { Drawn } from "./drawn.tsx";
 import { Link, SectionLink } from "./link.tsx";
 import { Mark } from "./mark.tsx";
 import { UntilNextPage } from "./next-page.tsx";
@@ -33,7 +32,7 @@ export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
         Skip to content
       </a>
       <LoadingBar />
-      <Drawn as="header" className="border-line border-b bg-surface">
+      <header className="border-line border-b bg-surface">
         <div className="mx-auto flex h-14 w-full max-w-5xl items-center gap-4 px-4 sm:gap-8">
           <Link to="/" className="inline-flex items-center rounded-button">
             <span className="sr-only sm:not-sr-only sm:inline-flex">
@@ -56,8 +55,8 @@ export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
           </nav>
           <AccountMenu user={user} accounts={root?.accounts ?? []} theme={root?.theme ?? "system"} />
         </div>
-      </Drawn>
-      <Drawn as="main" id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">
+      </header>
+      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">
         <UntilNextPage frames={0} shared={shared}>
           <div className="space-y-1">
             <h1 className="font-semibold text-display tracking-tight">{title}</h1>
@@ -65,7 +64,7 @@ export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
           </div>
           {children}
         </UntilNextPage>
-      </Drawn>
+      </main>
     </>
   );
 }

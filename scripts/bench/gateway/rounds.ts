@@ -42,6 +42,16 @@ export function stepsOfRound(plan: Plan, targets: number): number {
   return targets * (2 + plan.closedLoop.connections.length) + 2;
 }
 
+/** Has every target answer for a while before anything counts, as one in production has. */
+export async function compile({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
+  const [connections = 1] = plan.closedLoop.connections;
+  for (const target of targets) {
+    begin(`before the rounds, ${target.label}`);
+    await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.compileMs }, signal);
+  }
+  await untilSettled(client);
+}
+
 /** One round: every measurement of every target, in turns. */
 export async function runRound(context: RoundContext, into: GatewayMeasurements, round: number): Promise<void> {
   const { plan, targets, client, begin } = context;

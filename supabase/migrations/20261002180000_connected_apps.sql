@@ -102,18 +102,20 @@ begin
   end if;
   perform private.hold_app_credentials(subject_id);
   -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
+  -- One that began in the last moment of what it redeems, or renews, is looked for after that moment, too: of a row that
+  -- is not asked for by its last state, whoever changes it is not waited for.
   update private.cross_app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id
     and t.app_id = app.id
     and t.redeemed_at is null
     and t.revoked_at is null
-    and t.expires_at > now();
+    and t.expires_at > now() - interval '1 minute';
   get diagnostics part = row_count;
   ended := ended + part;
   update private.app_sessions s
   set revoked_at = now()
-  where s.user_id = subject_id and s.app_id = app.id and s.revoked_at is null and s.expires_at > now();
+  where s.user_id = subject_id and s.app_id = app.id and s.revoked_at is null and s.ends_at > now();
   get diagnostics part = row_count;
   ended := ended + part;
   update ai.app_tokens t

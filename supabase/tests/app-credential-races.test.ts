@@ -154,6 +154,47 @@ describe("a refresh that is under way", () => {
     }));
 });
 
+/** Sets the end of what is in a row, and waits until it is over. */
+const endsSoon = (db: Database, table: string, userId: string) =>
+  db.query(`update ${table} set expires_at = clock_timestamp() + interval '2 seconds' where user_id = $1`, [userId]);
+const isOver = () => new Promise((resolve) => setTimeout(resolve, 2_100));
+
+describe("what comes of a credential in its last moment", () => {
+  test("is ended where an app is disconnected after it: a session that is being refreshed", () =>
+    race({
+      scene: async (db, service) => {
+        const { claims } = await beginExchange(db, { service });
+        const app = await registerApp(service);
+        const session = await openAppSession(service, { claims, app });
+        await endsSoon(db, "private.app_sessions", claims.sub);
+        return { app, userId: claims.sub, session, next: newHash() };
+      },
+      early: (line, { app, session, next }) => refreshSession(line, { app, hash: session.appHash, successor: next }),
+      late: (line, { app, userId }) => isOver().then(() => disconnect(line, { app, userId })),
+      after: async (service, { scene: { app, next }, answer }) => {
+        expect(answer).toBe("disconnected");
+        expect(await refreshSession(service, { app, hash: next, successor: newHash() })).toEqual({ refused: "token" });
+      },
+    }));
+
+  test("and a handoff that is being redeemed", () =>
+    race({
+      scene: async (db, service) => {
+        const { claims } = await beginExchange(db, { service });
+        const app = await registerApp(service);
+        const handoff = await handOver(service, { claims, app });
+        await endsSoon(db, "private.cross_app_tokens", claims.sub);
+        return { app, userId: claims.sub, handoff, hash: newHash() };
+      },
+      early: (line, { app, handoff, hash }) => redeem(line, { app, handoff, appHash: hash }),
+      late: (line, { app, userId }) => isOver().then(() => disconnect(line, { app, userId })),
+      after: async (service, { scene: { app, hash }, answer }) => {
+        expect(answer).toBe("disconnected");
+        expect(await refreshSession(service, { app, hash, successor: newHash() })).toEqual({ refused: "token" });
+      },
+    }));
+});
+
 describe("a redemption that is under way", () => {
   test("for a token does not outlive the app's being disconnected", () =>
     race({

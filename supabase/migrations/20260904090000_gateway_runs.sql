@@ -64,7 +64,8 @@ comment on table ai.runs is
   'foreign key: they may go, what they cost does not.';
 comment on column ai.runs.settled_at is
   'Null as long as status is running; then usage_source is there, too, and no count is below zero. No check says so, '
-  'which every statement would prepare anew: ai.sum_run, by which alone runs end, refuses what would break it.';
+  'which every statement would prepare anew: ai.sum_run, by which alone runs end, refuses what would break it, and '
+  'is_whole what an operator''s hand would end by halves.';
 comment on column ai.runs.id is 'UUID version 7 of created_at, so that an id alone finds its partition.';
 comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): what the run is charged at.';
@@ -76,6 +77,28 @@ comment on column ai.runs.steps is
 comment on column ai.runs.http_status is 'What the client got; 499 when it had gone away.';
 comment on column ai.runs.unmetered_credits is 'What was not billed: an exempt run''s credits, or the reservation of one that ended without any count.';
 comment on column ai.runs.swept is 'Closed by the sweeper, without its gateway''s word; the truth may still come.';
+
+create function ai.reject_half_ended_run() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if new.status <> 'running' or new.settled_at is not null then
+    raise exception 'a run ends with its moment and the source of its counts, as ai.settle_runs ends it'
+      using errcode = 'check_violation';
+  end if;
+  return null;
+end
+$$;
+comment on function ai.reject_half_ended_run() is
+  'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
+revoke execute on function ai.reject_half_ended_run() from public, anon, authenticated;
+create trigger is_whole after update of status on ai.runs
+  for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_half_ended_run();
+comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+
 create index runs_workspace_id_created_at_idx on ai.runs (workspace_id, created_at desc);
 create index runs_open_idx on ai.runs (touched_at) where status = 'running';
 

@@ -198,6 +198,19 @@ describe("a run", () => {
   });
 });
 
+test.for(["status = 'failed'", "status = 'failed', settled_at = now()", "status = 'running', settled_at = now()"])(
+  "a run is not ended by halves: %s",
+  async (changes, { db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const run = await begin(db, chatCall(tenant));
+    await db.query("savepoint attempt");
+    const ended = db.query(`update ai.runs set ${changes} where id = $1`, [run.run_id]);
+    await expect(ended).rejects.toMatchObject({ code: "23514" });
+    await db.query("rollback to savepoint attempt");
+    expect(await settle(db, [outcome(run)])).toMatchObject([{ id: run.run_id }]);
+  },
+);
+
 describe("accounts", () => {
   test("belong to a workspace or a person, and stay once they were booked on", async ({ db }) => {
     const { workspaceId } = await createTenant(db, { credits: "100" });

@@ -30,6 +30,7 @@ export function beginReading<Found>(
     found.catch(() => {});
     return { accessToken: bearer.accessToken, found };
   });
+  begun.catch(() => {});
   return async (user) => {
     const { auth } = context.session;
     const early = await begun;

@@ -25,7 +25,8 @@ function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefin
       setNext(undefined);
     };
   }, [path, content]);
-  return next;
+  // The page that has come is shown in the same moment, and what was scrolled to in it is found.
+  return next?.path === path ? next : undefined;
 }
 
 export interface UntilNextPageProps {

@@ -1,27 +1,56 @@
-/** What pages are made of, from above. */
-type Block = "card" | "chart" | "figures" | "form" | "range" | "table";
-
-/** What stands under the heading of pages, by the end of their paths; of others, two cards. */
-const contents: readonly (readonly [RegExp, readonly Block[]])[] = [
-  [/\/ai$/, ["range", "figures", "chart", "table"]],
-  [/\/ai\/(credits|costs|reconciliation)$/, ["range", "figures", "card"]],
-  [/\/ai\/runs$/, ["range", "table"]],
-  [/\/ai\/invoices$/, ["figures", "card"]],
-  [/\/ai\/(keys|budgets)$/, ["table"]],
-  [/\/ai\/playground$/, ["form", "table"]],
-  [/\/(new|settings|profile|roles\/[^/]+)$/, ["form", "card"]],
-  [/\/activity$/, ["card"]],
-];
+import { Children, type ReactElement } from "react";
 
 const bar = "block rounded-button bg-sunken";
 const surface = "rounded-card border border-line bg-surface p-4 sm:px-5";
+
+const range = <span className={`${bar} h-10 w-full max-w-md`} />;
+const figures = (
+  <span className="grid grid-cols-2 gap-4 lg:grid-cols-4">
+    {[0, 1, 2, 3].map((figure) => (
+      <span key={figure} className={`${surface} block space-y-2`}>
+        <span className={`${bar} h-4 w-20 max-w-full`} />
+        <span className={`${bar} h-6 w-24 max-w-full`} />
+      </span>
+    ))}
+  </span>
+);
+const chart = (
+  <span className={`${surface} block`}>
+    <span className={`${bar} h-48 w-full`} />
+  </span>
+);
+const form = (
+  <span className={`${surface} block space-y-6`}>
+    {[0, 1].map((field) => (
+      <span key={field} className="block space-y-2">
+        <span className={`${bar} h-4 w-24`} />
+        <span className={`${bar} h-10 w-full max-w-md`} />
+      </span>
+    ))}
+    <span className={`${bar} h-10 w-32`} />
+  </span>
+);
+const table = <Lines count={8} />;
+const card = <Lines count={4} titled />;
+
+/** What stands under the heading of pages, by the end of their paths; of others, two cards. */
+const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
+  [/\/ai$/, [range, figures, chart, table]],
+  [/\/ai\/(credits|costs|reconciliation)$/, [range, figures, card]],
+  [/\/ai\/runs$/, [range, table]],
+  [/\/ai\/invoices$/, [figures, card]],
+  [/\/ai\/(keys|budgets)$/, [table]],
+  [/\/ai\/playground$/, [form, table]],
+  [/\/(new|settings|profile|roles\/[^/]+)$/, [form, card]],
+  [/\/activity$/, [card]],
+];
 
 /**
  * The outline of a page that is on its way. It says nothing by itself: the frame's loading bar does.
  * @param frames how many frames around its content are there already: none, the workspace's, the studio's
  */
 export function Outline({ path, frames }: { path: string; frames: 0 | 1 | 2 }) {
-  const blocks = contents.find(([end]) => end.test(path))?.[1] ?? ["card", "card"];
+  const blocks = contents.find(([end]) => end.test(path))?.[1] ?? [card, card];
   const inWorkspace = /^\/workspaces\/[^/]+/.test(path);
   const inStudio = /^\/workspaces\/[^/]+\/ai(\/|$)/.test(path);
   return (
@@ -35,52 +64,9 @@ export function Outline({ path, frames }: { path: string; frames: 0 | 1 | 2 }) {
           <span className={`${bar} h-4 w-full max-w-prose`} />
         </span>
       ) : null}
-      {blocks.map((block, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: blocks never move
-        <BlockOutline key={index} block={block} />
-      ))}
+      {Children.toArray(blocks)}
     </div>
   );
-}
-
-function BlockOutline({ block }: { block: Block }) {
-  switch (block) {
-    case "range":
-      return <span className={`${bar} h-10 w-full max-w-md`} />;
-    case "figures":
-      return (
-        <span className="grid grid-cols-2 gap-4 lg:grid-cols-4">
-          {[0, 1, 2, 3].map((figure) => (
-            <span key={figure} className={`${surface} block space-y-2`}>
-              <span className={`${bar} h-4 w-20 max-w-full`} />
-              <span className={`${bar} h-6 w-24 max-w-full`} />
-            </span>
-          ))}
-        </span>
-      );
-    case "chart":
-      return (
-        <span className={`${surface} block`}>
-          <span className={`${bar} h-48 w-full`} />
-        </span>
-      );
-    case "table":
-      return <Lines count={8} />;
-    case "card":
-      return <Lines count={4} titled />;
-    case "form":
-      return (
-        <span className={`${surface} block space-y-6`}>
-          {[0, 1].map((field) => (
-            <span key={field} className="block space-y-2">
-              <span className={`${bar} h-4 w-24`} />
-              <span className={`${bar} h-10 w-full max-w-md`} />
-            </span>
-          ))}
-          <span className={`${bar} h-10 w-32`} />
-        </span>
-      );
-  }
 }
 
 function Lines({ count, titled = false }: { count: number; titled?: boolean }) {

@@ -129,15 +129,11 @@ create function ai.lock_ending(outcomes jsonb) returns void
   security invoker
 as $$
 declare
-  runs ai.settling_run[];
+  runs ai.runs[];
 begin
   select array_agg(l.run) into runs
   from (
-    select
-      row(
-        r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, null, null, null, null, null, null, null, null,
-        r.account_id, null, null, r.budget_scopes, null, null, null
-      )::ai.settling_run as run
+    select r as run
     from jsonb_array_elements(outcomes) as o
     -- One of them may be why the batch cannot be booked.
     join ai.runs r

@@ -35,7 +35,7 @@ export type Plan = {
   rounds: number;
   workspaces: number;
   /** Before the first round, for each target: V8 compiles by and by. */
-  compileMs: number;
+  firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
   closedLoop: { connections: readonly number[]; durationMs: number };
@@ -51,7 +51,7 @@ const full: Plan = {
   limitMs: 600_000,
   rounds: 3,
   workspaces: 1_000,
-  compileMs: 4_000,
+  firstWarmUpMs: 4_000,
   warmUpMs: 1_000,
   openLoop: { perSecond: 200, durationMs: 6_000 },
   closedLoop: { connections: [16, 64], durationMs: 5_000 },
@@ -66,7 +66,7 @@ const quick: Plan = {
   limitMs: 90_000,
   rounds: 1,
   workspaces: 200,
-  compileMs: 1_000,
+  firstWarmUpMs: 1_000,
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 3_000 },
   closedLoop: { connections: [16, 64], durationMs: 2_000 },

@@ -7,7 +7,7 @@ import { OutOfTime, type Progress } from "../progress.ts";
 import { startUpstream } from "../upstream/upstream.ts";
 import type { GatewayMeasurements } from "./measurements.ts";
 import { portkeyVersion, startPortkey } from "./portkey.ts";
-import { auditBooks, compile, emptyMeasurements, runRound } from "./rounds.ts";
+import { auditBooks, emptyMeasurements, runRound, warmUpTargets } from "./rounds.ts";
 import type { ServiceProcess } from "./service-process.ts";
 import { bareTarget, ourTarget, portkeyTarget, type Target } from "./targets.ts";
 import { createTenants } from "./tenants.ts";
@@ -55,7 +55,7 @@ export async function measureGateway(options: {
     const { begin } = progress;
     const context = { plan, targets, upstream, client, ownerId: tenants.ownerId, postgresPid, signal, begin, complain };
     try {
-      await compile(context);
+      await warmUpTargets(context);
       for (let round = 1; round <= plan.rounds && progress.leftMs() > 0; round += 1) {
         await runRound(context, measured, round).catch((error: unknown) => {
           if (!(error instanceof OutOfTime)) throw error;

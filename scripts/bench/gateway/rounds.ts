@@ -43,11 +43,11 @@ export function stepsOfRound(plan: Plan, targets: number): number {
 }
 
 /** Has every target answer for a while before anything counts, as one in production has. */
-export async function compile({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
+export async function warmUpTargets({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
   const [connections = 1] = plan.closedLoop.connections;
   for (const target of targets) {
     begin(`before the rounds, ${target.label}`);
-    await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.compileMs }, signal);
+    await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.firstWarmUpMs }, signal);
   }
   await untilSettled(client);
 }

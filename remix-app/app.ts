@@ -103,8 +103,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const documentsOf = oncePerBuild((current) => createRouteHandlers(documentBuild(current), mode));
 
   async function remix(request: Request, { context, routeId, current }: Routed): Promise<Response> {
-    // What the session's opening leaves in the jar is for every answer, also for one that did not wait for it.
     const handlers = new URL(request.url).pathname.endsWith(".data") ? handlersOf(current) : documentsOf(current);
+    // What the session's opening leaves in the jar is for every answer, also for one that did not wait for it.
     const [response] = await Promise.all([handlers(routeId)(request, context), context.opened]);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";

@@ -36,13 +36,23 @@ create function private.end_credentials_of_app() returns trigger
   set search_path = ''
 as $$
 begin
+  -- All of its people first, and in one order, as private.hold_app_credentials does for one of them: whoever refreshes or
+  -- disconnects at this moment is waited for, or waits, before either has a row that the other wants.
+  perform
+  from auth.users u
+  where u.id in (
+    select t.user_id from private.cross_app_tokens t where t.app_id = new.id and t.revoked_at is null
+    union
+    select s.user_id from private.app_sessions s where s.app_id = new.id and s.revoked_at is null
+    union
+    select t.user_id from ai.app_tokens t where t.app_id = new.id and t.revoked_at is null
+  )
+  order by u.id
+  for no key update;
+  -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
-  loop
-    -- What a refresh under way leaves is seen only once it is through, and its token was waited for here.
-    update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
-    exit when not found;
-  end loop;
+  update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   return null;
 end
 $$;

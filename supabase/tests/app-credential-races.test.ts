@@ -1,6 +1,4 @@
-import { Client } from "pg";
 import { describe, expect, test } from "vitest";
-import { readStack } from "../../scripts/test/stack.ts";
 import {
   call,
   handOver,
@@ -13,66 +11,8 @@ import {
   revokeSession,
 } from "./app-fixtures.ts";
 import { beginExchange, exchange, newPair, refresh, revoke } from "./app-token-fixtures.ts";
-import { type Database, one } from "./database.ts";
-
-/** One connection whose transaction the test begins and ends, as the service role or as the identity backend. */
-async function openLine(role: "service_role" | "postgres"): Promise<{ db: Database; client: Client }> {
-  const url = new URL(readStack().supabase.dbUrl);
-  if (role !== "postgres") url.searchParams.set("options", `-c role=${role}`);
-  const client = new Client({ connectionString: url.href });
-  await client.connect();
-  const db: Database = {
-    query: async (sql, values) => (await client.query(sql, values)).rows,
-    asUser: () => Promise.reject(new Error("a line takes no role")),
-    asRole: (_, work) => work(),
-  };
-  return { db, client };
-}
-
-/** What a connection has begun waits for somebody's lock, or is through. */
-async function untilItWaits(db: Database, { work, pid }: { work: Promise<unknown>; pid: number }): Promise<void> {
-  let through = false;
-  const done = work.then(() => {
-    through = true;
-  });
-  while (!through) {
-    const waiting = await db.query("select from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'", [pid]);
-    if (waiting.length > 0) return;
-    await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 10))]);
-  }
-}
-
-/** Sets a scene, lets `early` begin and stay open until `late` waits for it, and then looks. */
-async function race<Scene>({
-  scene,
-  early,
-  late,
-  lateRole = "service_role",
-  after,
-}: {
-  scene: (db: Database, service: Database) => Promise<Scene & { userId: string }>;
-  early: (line: Database, scene: Scene) => Promise<unknown>;
-  late: (line: Database, scene: Scene) => Promise<unknown>;
-  lateRole?: "service_role" | "postgres";
-  after: (db: Database, outcome: { scene: Scene; answer: unknown }) => Promise<void>;
-}): Promise<void> {
-  const { db, service, close } = openPools(2);
-  const [first, second] = [await openLine("service_role"), await openLine(lateRole)];
-  const set = await scene(db, service);
-  try {
-    await first.client.query("begin");
-    await early(first.db, set);
-    const { pid } = await one<{ pid: number }>(second.db, { sql: "select pg_backend_pid() as pid" });
-    const answer = late(second.db, set);
-    await untilItWaits(db, { work: answer, pid });
-    await first.client.query("commit");
-    await after(service, { scene: set, answer: await answer });
-  } finally {
-    await first.client.query("rollback");
-    await db.query("delete from auth.users where id = $1", [set.userId]);
-    await Promise.all([first.client.end(), second.client.end(), close()]);
-  }
-}
+import type { Database } from "./database.ts";
+import { race } from "./race-fixtures.ts";
 
 const event = { kind: "app_disconnected" };
 

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { createActor, createWorkspace } from "./actors.ts";
+import { type App, call, handOver, openPools, registerApp } from "./app-fixtures.ts";
+import { exchange, newPair, refresh } from "./app-token-fixtures.ts";
+import { type Claims, type Database, join } from "./database.ts";
+import { openLine, untilItWaits } from "./race-fixtures.ts";
+
+const turnOff = (line: Database, { id }: App) =>
+  line.query("update private.apps set enabled = false where id = $1", [id]);
+
+/** An app of three workspaces, in the order of their ids: its tokens of one person are in the last and the first. */
+async function tokensOfTwo(db: Database, service: Database) {
+  const workspaces = [await createWorkspace(db), await createWorkspace(db), await createWorkspace(db)];
+  const [first, middle, last] = workspaces.map(({ id }) => id).sort() as [string, string, string];
+  const app = await registerApp(service, { kind: "external" });
+  const [one, other] = [await createActor(db, {}), await createActor(db, {})];
+  const issue = async (claims: Claims, workspaceId: string) => {
+    await join(db, { workspaceId, userId: claims.sub, role: "member" });
+    const pair = newPair();
+    const setting = { app, claims, workspaceId, handoff: await handOver(service, { claims, app }) };
+    await exchange(service, { ...setting, pair });
+    return { ...setting, from: pair.refresh };
+  };
+  for (const workspace_id of [first, middle, last])
+    await call(service, "set_app_workspace", { app_name: app.name, workspace_id, linked: true, reason: "test" });
+  const ones = [await issue(one, last), await issue(one, first)];
+  return {
+    app,
+    one,
+    ones,
+    others: await issue(other, middle),
+    people: [one, other, ...workspaces.map(({ owner }) => owner)].map(({ sub }) => sub),
+  };
+}
+
+test("an app that is turned off while people disconnect it and refresh waits for nobody in a circle", async () => {
+  const { db, service, close } = openPools(2);
+  const [refreshing, off, leaving] = [
+    await openLine("service_role"),
+    await openLine("postgres"),
+    await openLine("service_role"),
+  ];
+  const { app, one, ones, others, people } = await tokensOfTwo(db, service);
+  try {
+    // So that either comes by an index of its own, as in tables of many rows: by the workspace, and by the person.
+    await off.client.query("set enable_seqscan = off; set enable_bitmapscan = off");
+    await refreshing.client.query("begin");
+    await refresh(refreshing.db, { ...others, to: newPair() });
+    const turned = turnOff(off.db, app);
+    await untilItWaits(db, { work: turned, pid: off.pid });
+    const args = { subject_id: one.sub, app_name: app.name, event: { kind: "app_disconnected" } };
+    const left = call(leaving.db, "disconnect_app", args);
+    await untilItWaits(db, { work: left, pid: leaving.pid });
+    await refreshing.client.query("commit");
+    expect((await Promise.allSettled([turned, left])).filter(({ status }) => status === "rejected")).toEqual([]);
+    await service.query("update private.apps set enabled = true where id = $1", [app.id]);
+    for (const held of [...ones, others])
+      expect(await refresh(service, { ...held, to: newPair() })).toEqual({ refused: "token" });
+  } finally {
+    await refreshing.client.query("rollback");
+    await db.query("delete from auth.users where id = any ($1)", [people]);
+    await Promise.all([refreshing.client.end(), off.client.end(), leaving.client.end(), close()]);
+  }
+});

@@ -30,10 +30,11 @@ export async function mintCrossAppToken(
     args: { claims: { sub, session_id, aal, amr }, target_app: targetApp, lifetime_seconds: expirySeconds },
     schema: z.union([refusalOf("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
   });
+  const noApp = () => problem("NOT_FOUND", { requestId, detail: "There is no such app, or it is turned off." });
   if ("refused" in proved) {
     switch (proved.refused) {
       case "not_found":
-        throw problem("NOT_FOUND", { requestId, detail: "There is no such app, or it is turned off." });
+        throw noApp();
       case "mfa_required":
         throw problem("MFA_REQUIRED", { requestId });
       case "unavailable":
@@ -43,11 +44,12 @@ export async function mintCrossAppToken(
     }
   }
   const token = newOpaqueToken("xat_");
-  await callAppFunction(context, {
+  const isStored = await callAppFunction(context, {
     name: "mint_cross_app_token",
     args: { token_hash: hashOf(token), facts: proved, proof: await signProof(proved, keys.proof) },
-    schema: z.null(),
+    schema: z.boolean(),
   });
+  if (!isStored) throw noApp();
   return { token, expiresAt: new Date(proved.expiresAt).toISOString() };
 }
 

@@ -101,24 +101,33 @@ comment on function private.required_mfa_proof(jsonb, text, integer) is
 revoke execute on function private.required_mfa_proof(jsonb, text, integer) from public, anon, authenticated;
 grant execute on function private.required_mfa_proof(jsonb, text, integer) to service_role;
 
-create function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns void
+create function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns boolean
   language sql
   volatile
   security invoker
   set search_path = ''
 as $$
-  insert into private.cross_app_tokens (token_hash, user_id, app_id, proof, created_at, expires_at)
-  values (
-    mint_cross_app_token.token_hash,
-    (facts ->> 'user')::uuid,
-    (facts ->> 'targetId')::uuid,
-    mint_cross_app_token.proof,
-    (facts ->> 'issuedAt')::timestamptz,
-    (facts ->> 'expiresAt')::timestamptz
+  with target as (
+    -- Held: whoever turns the app off waits, and ends this token with the others, or is waited for, and it is not stored.
+    select a.id from private.apps a where a.id = (facts ->> 'targetId')::uuid and a.enabled for share
+  ),
+  minted as (
+    insert into private.cross_app_tokens (token_hash, user_id, app_id, proof, created_at, expires_at)
+    select
+      mint_cross_app_token.token_hash,
+      (facts ->> 'user')::uuid,
+      t.id,
+      mint_cross_app_token.proof,
+      (facts ->> 'issuedAt')::timestamptz,
+      (facts ->> 'expiresAt')::timestamptz
+    from target t
+    returning id
   )
+  select exists (select from minted)
 $$;
 comment on function private.mint_cross_app_token(bytea, jsonb, text) is
-  'Stores a token for the facts of required_mfa_proof, with the web server''s signature over them.';
+  'Stores a token for the facts of required_mfa_proof, with the web server''s signature over them. False where the app '
+  'has been turned off since.';
 revoke execute on function private.mint_cross_app_token(bytea, jsonb, text) from public, anon, authenticated;
 grant execute on function private.mint_cross_app_token(bytea, jsonb, text) to service_role;
 

@@ -93,7 +93,8 @@ export async function handOver(
   const facts = await prove(db, { claims, app, ...(seconds === undefined ? {} : { seconds }) });
   if (facts.refused) throw new Error(`refused: ${facts.refused}`);
   const handoff = { tokenHash: newHash(), facts, proof: `signed.${randomUUID()}` };
-  await call(db, "mint_cross_app_token", { token_hash: handoff.tokenHash, facts, proof: handoff.proof });
+  const args = { token_hash: handoff.tokenHash, facts, proof: handoff.proof };
+  if (!(await call<boolean>(db, "mint_cross_app_token", args))) throw new Error("the app is turned off");
   return handoff;
 }
 

@@ -1,9 +1,9 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createActor, createWorkspace } from "./actors.ts";
-import { type App, call, handOver, openPools, registerApp } from "./app-fixtures.ts";
+import { type App, call, handOver, newHash, openPools, prove, redeem, registerApp } from "./app-fixtures.ts";
 import { exchange, newPair, refresh } from "./app-token-fixtures.ts";
 import { type Claims, type Database, join } from "./database.ts";
-import { openLine, untilItWaits } from "./race-fixtures.ts";
+import { openLine, race, untilItWaits } from "./race-fixtures.ts";
 
 const turnOff = (line: Database, { id }: App) =>
   line.query("update private.apps set enabled = false where id = $1", [id]);
@@ -47,10 +47,10 @@ test("an app that is turned off while people disconnect it and refresh waits for
     await refreshing.client.query("begin");
     await refresh(refreshing.db, { ...others, to: newPair() });
     const turned = turnOff(off.db, app);
-    await untilItWaits(db, { work: turned, pid: off.pid });
+    await untilItWaits(db, { work: turned, blocker: refreshing.pid });
     const args = { subject_id: one.sub, app_name: app.name, event: { kind: "app_disconnected" } };
     const left = call(leaving.db, "disconnect_app", args);
-    await untilItWaits(db, { work: left, pid: leaving.pid });
+    await untilItWaits(db, { work: left, blocker: off.pid });
     await refreshing.client.query("commit");
     expect((await Promise.allSettled([turned, left])).filter(({ status }) => status === "rejected")).toEqual([]);
     await service.query("update private.apps set enabled = true where id = $1", [app.id]);
@@ -61,4 +61,50 @@ test("an app that is turned off while people disconnect it and refresh waits for
     await db.query("delete from auth.users where id = any ($1)", [people]);
     await Promise.all([refreshing.client.end(), off.client.end(), leaving.client.end(), close()]);
   }
+});
+
+describe("a handoff that is minted in the moment in which its app is turned off", () => {
+  const mintingScene = async (db: Database, service: Database) => {
+    const [claims, app] = [await createActor(db, {}), await registerApp(service)];
+    const handoff = { tokenHash: newHash(), facts: await prove(service, { claims, app }), proof: "signed" };
+    return { app, handoff, userId: claims.sub };
+  };
+  type Minting = Awaited<ReturnType<typeof mintingScene>>;
+  const mint = (line: Database, { handoff: { tokenHash, facts, proof } }: Minting) =>
+    call<boolean>(line, "mint_cross_app_token", { token_hash: tokenHash, facts, proof });
+  const expectRefusal = async (service: Database, { app, handoff }: Minting) => {
+    await service.query("update private.apps set enabled = true where id = $1", [app.id]);
+    expect(await redeem(service, { app, handoff })).toEqual({ refused: "token" });
+  };
+
+  test("is not stored where that is under way, and nothing is left for when the app is on again", () =>
+    race<Minting>({
+      scene: mintingScene,
+      early: (line, { app }) => turnOff(line, app),
+      late: mint,
+      after: async (service, { scene, answer }) => {
+        expect(answer).toBe(false);
+        await expectRefusal(service, scene);
+      },
+    }));
+
+  test("is ended where it is under way itself", () =>
+    race<Minting>({
+      scene: mintingScene,
+      early: mint,
+      late: (line, { app }) => turnOff(line, app),
+      after: (service, { scene }) => expectRefusal(service, scene),
+    }));
+
+  test("is stored where another change of the app was waited for", () =>
+    race<Minting>({
+      scene: mintingScene,
+      early: (line, { app: { id } }) =>
+        line.query("update private.apps set display_name = 'Journal' where id = $1", [id]),
+      late: mint,
+      after: async (service, { scene, answer }) => {
+        expect(answer).toBe(true);
+        expect(await redeem(service, scene)).not.toHaveProperty("refused");
+      },
+    }));
 });

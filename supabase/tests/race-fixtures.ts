@@ -21,17 +21,19 @@ export async function openLine(role: LineRole): Promise<{ db: Database; client: 
   return { db, client, pid };
 }
 
-/** What a connection has begun waits for somebody's lock, or is through. */
+/** What somebody has begun waits for a lock of the connection `blocker`, or is through. */
 export async function untilItWaits(
   db: Database,
-  { work, pid }: { work: Promise<unknown>; pid: number },
+  { work, blocker }: { work: Promise<unknown>; blocker: number },
 ): Promise<void> {
   let through = false;
   const done = work.then(() => {
     through = true;
   });
   while (!through) {
-    const waiting = await db.query("select from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'", [pid]);
+    const waiting = await db.query("select from pg_stat_activity where $1::integer = any (pg_blocking_pids(pid))", [
+      blocker,
+    ]);
     if (waiting.length > 0) return;
     await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 10))]);
   }
@@ -58,7 +60,7 @@ export async function race<Scene>({
     await first.client.query("begin");
     await early(first.db, set);
     const answer = late(second.db, set);
-    await untilItWaits(db, { work: answer, pid: second.pid });
+    await untilItWaits(db, { work: answer, blocker: first.pid });
     await first.client.query("commit");
     await after(service, { scene: set, answer: await answer });
   } finally {

@@ -2,8 +2,7 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { sessionTokenRequest } from "../satellites/app-calls.ts";
 import { readAppRequest, requireAppClient } from "../satellites/app-client.ts";
-import { revokeAppSession } from "../satellites/app-sessions.ts";
-import { isAppToken, revokeAppToken } from "../satellites/app-tokens.ts";
+import { revokeAppCredential } from "../satellites/revoke-credential.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
@@ -11,6 +10,6 @@ export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" }
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });
-  await (isAppToken(token) ? revokeAppToken : revokeAppSession)(context, { client, token });
+  await revokeAppCredential(context, { client, token });
   return new Response(null, { status: 204 });
 }

@@ -8,13 +8,14 @@ import type { AppKeys } from "./app-keys.ts";
 import { hashOf, refreshByAnyKey, successorBytes } from "./opaque-token.ts";
 import { issueSessionToken, readSessionToken, sessionSummary } from "./session-token.ts";
 
-type TokenOfApp = { client: AppClient; token: string };
+/** A token, and whoever brings it. */
+export type TokenOfApp = { client: AppClient; token: string };
 
 /**
  * The hash by which the database knows a token. A text that we never signed gets one that it does not know, so that
  * the app is asked to prove itself all the same.
  */
-async function sessionHash(token: string, keys: AppKeys): Promise<string> {
+export async function sessionHash(token: string, keys: AppKeys): Promise<string> {
   const jti = await readSessionToken(token, keys.session);
   return hashOf(jti ?? `not ours: ${token}`);
 }
@@ -98,20 +99,6 @@ export async function refreshAppSession(
   if (answer.refused === "unauthenticated") throw await refuseApp(context);
   if (answer.refused === "unavailable") throw appsUnavailable(context);
   throw reauthRequired(context);
-}
-
-/**
- * Ends a session, and its sibling of the same handoff (RFC 7009: a token that is none is no error).
- * @throws Response 401 where the app did not prove itself
- */
-export async function revokeAppSession(context: AppLoadContext, { client, token }: TokenOfApp): Promise<void> {
-  const keys = await requireAppKeys(context);
-  const authenticated = await callAppFunction(context, {
-    name: "revoke_app_session",
-    args: { ...client.credentials, token_hash: await sessionHash(token, keys) },
-    schema: z.boolean(),
-  });
-  if (!authenticated) throw await refuseApp(context);
 }
 
 /** The person has to sign in again: what the app holds of them leads nowhere. */

@@ -21,22 +21,6 @@ export function isAppToken(text: string): boolean {
   return text.startsWith(accessPrefix) || text.startsWith(refreshPrefix);
 }
 
-/**
- * Ends a token for the gateway with all that came of the same handoff (RFC 7009: one that is none is no error).
- * @throws Response 401 where the app did not prove itself
- */
-export async function revokeAppToken(
-  context: AppLoadContext,
-  { client, token }: { client: AppClient; token: string },
-): Promise<void> {
-  const authenticated = await callAppFunction(context, {
-    name: "revoke_app_token",
-    args: { ...client.credentials, token_hash: hashOf(token) },
-    schema: z.boolean(),
-  });
-  if (!authenticated) throw await refuseApp(context);
-}
-
 /** The texts of the next pair; the database is told their hashes. */
 interface Pair {
   access: { text: string; lookup: string };

@@ -1,4 +1,4 @@
--- How a session goes on and how it ends.
+-- How a session goes on.
 
 -- Definer: as introspect_app_session.
 create function private.refresh_app_session(
@@ -68,41 +68,3 @@ comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
   'a key of the web server''s, so that all callers bring the same.';
 revoke execute on function private.refresh_app_session(text, bytea, bytea, bytea) from public, anon, authenticated;
 grant execute on function private.refresh_app_session(text, bytea, bytea, bytea) to service_role;
-
--- Definer: authenticate_app is granted to nobody.
-create function private.revoke_app_session(app_name text, secret_hash bytea, token_hash bytea) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-as $$
-declare
-  app private.apps;
-begin
-  select * into app from private.authenticate_app(app_name, secret_hash);
-  if not found then
-    return false;
-  end if;
-  -- Both rows or none, as whoever ends all sessions of the person.
-  perform private.hold_app_credentials(s.user_id)
-  from private.app_sessions s
-  where s.app_id = app.id
-    and (s.token_hash = revoke_app_session.token_hash or s.previous_hash = revoke_app_session.token_hash);
-  update private.app_sessions s
-  set revoked_at = now()
-  where s.app_id = app.id
-    and s.revoked_at is null
-    and s.handoff_id in (
-      select o.handoff_id
-      from private.app_sessions o
-      where o.app_id = app.id
-        and (o.token_hash = revoke_app_session.token_hash or o.previous_hash = revoke_app_session.token_hash)
-    );
-  return true;
-end
-$$;
-comment on function private.revoke_app_session(text, bytea, bytea) is
-  'Ends a token''s session and its sibling of the same handoff; nothing where the token is none of the app''s (RFC 7009). '
-  'False where the app did not prove itself.';
-revoke execute on function private.revoke_app_session(text, bytea, bytea) from public, anon, authenticated;
-grant execute on function private.revoke_app_session(text, bytea, bytea) to service_role;

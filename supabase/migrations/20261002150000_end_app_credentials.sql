@@ -1,5 +1,51 @@
--- What ends credentials of apps from outside: a new password, a ban, a closed account; an app that is shut out. What
--- ends them through their proof (sign-out, boundary, factor) is asked at each use.
+-- What ends credentials of apps: their app itself; and from outside a new password, a ban, a closed account, or the app's
+-- being shut out. What ends them through their proof (sign-out, boundary, factor) is asked at each use.
+
+-- Definer: authenticate_app is granted to nobody.
+create function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  held record;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return false;
+  end if;
+  -- Of whom it is and what it came of never changes.
+  select h.user_id, h.handoff_id into held
+  from (
+    select s.user_id, s.handoff_id
+    from private.app_sessions s
+    where s.app_id = app.id
+      and (s.token_hash = revoke_app_credential.token_hash or s.previous_hash = revoke_app_credential.token_hash)
+    union all
+    select t.user_id, t.family_id
+    from ai.app_tokens t
+    where t.app_id = app.id
+      and (t.token_hash = revoke_app_credential.token_hash or t.refresh_hash = revoke_app_credential.token_hash)
+  ) as h;
+  if found then
+    perform private.hold_app_credentials(held.user_id);
+    update private.app_sessions s
+    set revoked_at = now()
+    where s.handoff_id = held.handoff_id and s.app_id = app.id and s.revoked_at is null;
+    update ai.app_tokens t
+    set revoked_at = now()
+    where t.family_id = held.handoff_id and t.app_id = app.id and t.revoked_at is null;
+  end if;
+  return true;
+end
+$$;
+comment on function private.revoke_app_credential(text, bytea, bytea) is
+  'Ends an app session, or an access or refresh token for the gateway, with all that came of the same handoff; nothing '
+  'where the token is none of the app''s (RFC 7009). False where the app did not prove itself.';
+revoke execute on function private.revoke_app_credential(text, bytea, bytea) from public, anon, authenticated;
+grant execute on function private.revoke_app_credential(text, bytea, bytea) to service_role;
 
 -- Definer: the identity backend changes its users, and holds no grant here.
 create function private.end_app_credentials_of_user() returns trigger

@@ -8,9 +8,9 @@ import {
   redeem,
   refreshSession,
   registerApp,
-  revokeSession,
+  revoke,
 } from "./app-fixtures.ts";
-import { beginExchange, exchange, newPair, refresh, revoke } from "./app-token-fixtures.ts";
+import { beginExchange, exchange, newPair, refresh } from "./app-token-fixtures.ts";
 import type { Database } from "./database.ts";
 import { race } from "./race-fixtures.ts";
 
@@ -188,7 +188,7 @@ test("refreshed, revoked and disconnected by many at once, nobody waits for each
       refreshToken(service, scene),
       refresh(service, { ...setting, from: next.refresh, to: newPair() }),
       revoke(service, { app: setting.app, hash: pair.access }),
-      revokeSession(service, { app: setting.app, hash: session.appHash }),
+      revoke(service, { app: setting.app, hash: session.appHash }),
       disconnect(service, { app: setting.app, userId }),
       db.query("update auth.users set encrypted_password = gen_random_uuid()::text where id = $1", [userId]),
     ]).flat();

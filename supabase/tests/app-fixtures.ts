@@ -175,9 +175,9 @@ export function refreshSession(
   });
 }
 
-/** Ends a session by one of its tokens. */
-export function revokeSession(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<boolean> {
-  return call(db, "revoke_app_session", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
+/** Ends a session, or a token for the gateway with its family, by one of their hashes. */
+export function revoke(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<boolean> {
+  return call(db, "revoke_app_credential", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
 }
 
 /** A new account's session, handed over to a new app. */

@@ -8,7 +8,7 @@ import {
   openPools,
   refreshSession,
   registerApp,
-  revokeSession,
+  revoke,
 } from "./app-fixtures.ts";
 import { one, test } from "./database.ts";
 
@@ -88,7 +88,7 @@ describe("refreshing an app session", () => {
     const { app, appHash } = await beginAppSession(db);
     const successor = newHash();
     await refreshSession(db, { app, hash: appHash, successor });
-    await revokeSession(db, { app, hash: appHash });
+    await revoke(db, { app, hash: appHash });
     for (const hash of [appHash, successor]) {
       expect(await introspect(db, { app, hash })).toEqual({ active: false });
       expect(await refreshSession(db, { app, hash, successor })).toEqual({ refused: "token" });

@@ -10,7 +10,7 @@ import {
   openAppSession,
   refreshSession,
   registerApp,
-  revokeSession,
+  revoke,
   setPolicy,
 } from "./app-fixtures.ts";
 import { createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "./database.ts";
@@ -61,13 +61,13 @@ describe("an app session", () => {
     expect(await refreshSession(db, { app: other, hash: session.appHash, successor: newHash() })).toEqual({
       refused: "token",
     });
-    expect(await revokeSession(db, { app: other, hash: session.appHash })).toBe(true);
+    expect(await revoke(db, { app: other, hash: session.appHash })).toBe(true);
     const wrong = { ...session.app, secretHash: newHash() };
     expect(await introspect(db, { app: wrong, hash: session.appHash })).toEqual({ refused: "unauthenticated" });
     expect(await refreshSession(db, { app: wrong, hash: session.appHash, successor: newHash() })).toEqual({
       refused: "unauthenticated",
     });
-    expect(await revokeSession(db, { app: wrong, hash: session.appHash })).toBe(false);
+    expect(await revoke(db, { app: wrong, hash: session.appHash })).toBe(false);
     expect((await worth(db, session)).app).toMatchObject({ active: true });
   });
 
@@ -195,7 +195,7 @@ describe("an app session", () => {
   test("is revoked together with its sibling, by either token", async ({ db }) => {
     for (const which of ["appHash", "centralHash"] as const) {
       const session = await beginAppSession(db);
-      expect(await revokeSession(db, { app: session.app, hash: session[which] })).toBe(true);
+      expect(await revoke(db, { app: session.app, hash: session[which] })).toBe(true);
       expect(await worth(db, session)).toEqual(dead);
     }
   });

@@ -70,11 +70,6 @@ export function refresh(
   });
 }
 
-/** Ends a token with its family, by its own hash or its refresh token's. */
-export function revoke(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<boolean> {
-  return call(db, "revoke_app_token", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
-}
-
 /** What the gateway is told of an access token. */
 export async function tokenOf(db: Database, hash: Buffer) {
   const rows = await db.query<{ scopes: string[]; refused: string | null }>(

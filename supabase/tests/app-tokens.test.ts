@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { createActor, createWorkspace } from "./actors.ts";
-import { call, newHash, openPools, setPolicy } from "./app-fixtures.ts";
-import { beginExchange, exchange, issueAppToken, newPair, refresh, revoke, tokenOf } from "./app-token-fixtures.ts";
+import { call, newHash, openPools, revoke, setPolicy } from "./app-fixtures.ts";
+import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
 import { createUser, enrollFactor, one, signIn, test } from "./database.ts";
 
 describe("an exchange", () => {

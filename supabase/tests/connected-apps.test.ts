@@ -10,6 +10,7 @@ import {
   redeem,
   refreshSession,
   registerApp,
+  revoke,
 } from "./app-fixtures.ts";
 import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
 import { type Database, signIn, test } from "./database.ts";
@@ -139,11 +140,7 @@ describe("connected apps", () => {
     // Sign-out ends sessions; tokens outlive it.
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await of()).toEqual([setting.app.name]);
-    await call(db, "revoke_app_token", {
-      app_name: setting.app.name,
-      secret_hash: setting.app.secretHash,
-      token_hash: pair.refresh,
-    });
+    await revoke(db, { app: setting.app, hash: pair.refresh });
     expect(await of()).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireFreshUser } from "../identity/user.ts";
-import { disconnectApp, listConnectedApps } from "../satellites/connected-apps.ts";
+import { disconnectApp, listConnectedApps, wasConnected } from "../satellites/connected-apps.ts";
 import { effectOfDisconnecting } from "../settings/app-rights.ts";
 import { connectedAppsPath } from "../settings/connected-apps-path.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
@@ -18,8 +18,14 @@ export const meta: MetaFunction = () => [{ title: "Disconnect an app · Gatehous
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
-  const app = (await listConnectedApps(context, user)).find(({ name }) => name === params.appName);
-  if (!app) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const { appName = "" } = params;
+  const app = (await listConnectedApps(context, user)).find(({ name }) => name === appName);
+  if (!app) {
+    if (!(await wasConnected(context, { user, appName }))) throw problem("NOT_FOUND", { requestId: context.requestId });
+    // By a link of before.
+    leaveNotice(context, { card: "apps", done: "over" });
+    throw redirect(connectedAppsPath);
+  }
   const { email, displayName } = user;
   return { user: { email, displayName }, app };
 }

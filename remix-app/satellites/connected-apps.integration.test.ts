@@ -131,6 +131,16 @@ describe("disconnecting", () => {
     expect((await browser.get(list)).words).toContain("That app was disconnected already.");
   });
 
+  test("by a link of before leads back to the list, which says that it was done", async () => {
+    await browser.post(pathOf(notes), {});
+    await browser.get(list);
+    const answer = await browser.get(pathOf(notes));
+    expect([answer.status, answer.location]).toEqual([302, list]);
+    const { words } = await browser.get(list);
+    expect(words).toContain("That app was disconnected already.");
+    expect(words).not.toContain("Field notes");
+  });
+
   test("leaves other people's sessions with the same app alone", async () => {
     const other = await createPerson();
     try {

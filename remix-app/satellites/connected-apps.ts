@@ -51,6 +51,23 @@ export async function listConnectedApps(context: AppLoadContext, user: User): Pr
 }
 
 /**
+ * Whether an app that is not connected to a user was, as far back as that is known.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function wasConnected(
+  context: AppLoadContext,
+  { user, appName }: { user: User; appName: string },
+): Promise<boolean> {
+  if (!registeredName.test(appName)) return false;
+  const { data, error } = await serviceData(context.env)
+    .schema("private")
+    .rpc("app_has_held", { subject_id: user.id, app_name: appName });
+  const answer = z.boolean().safeParse(data);
+  if (error || !answer.success) throw unavailable(context, error?.code);
+  return answer.data;
+}
+
+/**
  * Ends all that an app holds of a user, in one transaction with its line in the account's log.
  * @returns `over` where nothing was left to end, `not_found` where it never held anything of theirs, or is no app
  * @throws Response 503 UNAVAILABLE where the database did not answer

@@ -77,6 +77,36 @@ comment on function private.connected_apps(uuid) is
 revoke execute on function private.connected_apps(uuid) from public, anon, authenticated;
 grant execute on function private.connected_apps(uuid) to service_role;
 
+create function private.apps_that_held(subject_id uuid) returns setof private.apps
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.*
+  from private.apps a
+  where exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
+    or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+    or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+$$;
+comment on function private.apps_that_held(uuid) is
+  'Apps that hold something of a person, or held it, as far back as what is over is kept. For definers; granted to nobody.';
+revoke execute on function private.apps_that_held(uuid) from public, anon, authenticated;
+
+-- Definer: as private.connected_apps.
+create function private.app_has_held(subject_id uuid, app_name text) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select exists (select from private.apps_that_held(subject_id) a where a.name = app_has_held.app_name)
+$$;
+comment on function private.app_has_held(uuid, text) is
+  'Whether an app holds something of a person, or held it: where it is none of private.connected_apps, it was.';
+revoke execute on function private.app_has_held(uuid, text) from public, anon, authenticated;
+grant execute on function private.app_has_held(uuid, text) to service_role;
+
 -- Definer: whoever ends sessions need not reach the gateway's tables.
 create function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
   language plpgsql
@@ -89,14 +119,7 @@ declare
   part integer;
   ended integer := 0;
 begin
-  select * into app
-  from private.apps a
-  where a.name = disconnect_app.app_name
-    and (
-      exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
-      or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
-      or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
-    );
+  select * into app from private.apps_that_held(subject_id) a where a.name = disconnect_app.app_name;
   if not found then
     return 'not_found';
   end if;

@@ -207,6 +207,17 @@ describe("disconnecting an app", () => {
     for (const { sub } of [other, stranger]) expect(await eventsOf(db, sub)).toEqual([]);
   });
 
+  test("is remembered for the person whose app it was, and for nobody else", async ({ db }) => {
+    const app = await registerApp(db);
+    const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
+    const wasOf = ({ sub }: { sub: string }) =>
+      call<boolean>(db, "app_has_held", { subject_id: sub, app_name: app.name });
+    expect(await wasOf(claims)).toBe(false);
+    await openAppSession(db, { claims, app });
+    await disconnect(db, { userId: claims.sub, app });
+    expect([await wasOf(claims), await wasOf(other)]).toEqual([true, false]);
+  });
+
   test("finds no app of a name that is none", async ({ db }) => {
     const { sub: userId } = await createActor(db, {});
     for (const name of ["nobody-registered-this", "", "'", "NOTES"])

@@ -110,3 +110,25 @@ test("a page that takes long to come shows its outline in place of what it takes
   await expect(page.getByRole("heading", { level: 2, name: "Overview" })).toBeVisible();
   await expect(outline).toHaveCount(0);
 });
+
+test("where no page comes after all, the keyboard goes on from where it was, with what was typed", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, "/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Settings" }).click();
+  const name = page.getByLabel("Name");
+  await name.fill("Half a na");
+  // A page that never answers, left by mistake for and come back from.
+  await page.route(/\.data/, () => {});
+  await page.evaluate("history.back()");
+  await expect(page.locator("[data-outline]:visible")).toHaveCount(1);
+  await expect(name).toBeHidden();
+  await expect(name).not.toBeFocused();
+  await page.evaluate("history.forward()");
+  await expect(name).toBeVisible();
+  await expect(name).toBeFocused();
+  await page.keyboard.type("me");
+  await expect(name).toHaveValue("Half a name");
+});

@@ -4,10 +4,11 @@ import { Outline } from "./outline.tsx";
 
 const slowAfterMs = 300;
 
-/** The page that is on its way, and how high what it takes the place of is, in pixels. */
+/** The page that is on its way, how high what it takes the place of is, in pixels, and what had the focus then. */
 interface NextPage {
   path: string;
   height: number;
+  focused: Element | null;
 }
 
 /** The page that is on its way in place of this one, once that takes more than a moment. */
@@ -19,7 +20,9 @@ function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefin
   const [next, setNext] = useState<NextPage>();
   useEffect(() => {
     if (path === undefined) return;
-    const timer = setTimeout(() => setNext({ path, height: content.current?.offsetHeight ?? 0 }), slowAfterMs);
+    const timer = setTimeout(() => {
+      setNext({ path, height: content.current?.offsetHeight ?? 0, focused: document.activeElement });
+    }, slowAfterMs);
     return () => {
       clearTimeout(timer);
       setNext(undefined);
@@ -27,6 +30,19 @@ function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefin
   }, [path, content]);
   // The page that has come is shown in the same moment, and what was scrolled to in it is found.
   return next?.path === path ? next : undefined;
+}
+
+/** Gives the focus back that hiding the content took, where its page stays after all. */
+function useFocusBack(focused: Element | null | undefined): void {
+  const here = useLocation().pathname;
+  useEffect(() => {
+    if (!(focused instanceof HTMLElement)) return;
+    return () => {
+      // Of a page that has come, the beginning has it (PageArrival); and what somebody chose meanwhile keeps it.
+      if (location.pathname !== here || document.activeElement !== document.body) return;
+      focused.focus({ preventScroll: true });
+    };
+  }, [focused, here]);
 }
 
 export interface UntilNextPageProps {
@@ -42,6 +58,7 @@ export function UntilNextPage({ frames, shared, children }: UntilNextPageProps) 
   const content = useRef<HTMLDivElement>(null);
   const next = useNextPage(content);
   const leaves = next !== undefined && !(shared !== undefined && isWithin(next.path, shared));
+  useFocusBack(leaves ? next.focused : undefined);
   return (
     <>
       {/* Hidden and not taken away: where no page comes, what was typed is still there. */}

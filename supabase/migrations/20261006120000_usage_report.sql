@@ -139,7 +139,9 @@ begin
   if asked.fault is not null then
     return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
   end if;
-  perform ai.note_key_use(caller);
+  if (call -> 'notes_use')::boolean then
+    perform ai.note_key_use(caller);
+  end if;
   return (
     select json_build_object(
       'currency', 'USD',
@@ -176,6 +178,7 @@ begin
 end
 $$;
 comment on function ai.report_usage(jsonb) is
-  'The usage report of the app that calls, for a window of at most 365 days; or { refused }. Amounts are exact decimals.';
+  'The usage report of the app that calls, for a window of at most 365 days; or { refused }. Amounts are exact decimals. '
+  'notes_use: whether asking counts as a use of the key.';
 revoke execute on function ai.report_usage(jsonb) from public, anon, authenticated;
 grant execute on function ai.report_usage(jsonb) to gateway;

@@ -127,7 +127,7 @@ export type GatewayDatabase = {
   importCosts: (call: Caller & { records: readonly object[] }) => Promise<StoredRecord[]>;
   importInvoice: (call: Caller & { record: object }) => Promise<StoredRecord>;
   /** An app's usage of a window, as JSON text in which amounts are exact. */
-  reportUsage: (call: Caller & { from?: string; to?: string }) => Promise<string>;
+  reportUsage: (call: Caller & { from?: string; to?: string; notes_use: boolean }) => Promise<string>;
   close: () => Promise<void>;
 };
 

@@ -22,7 +22,8 @@ function reportUsage(gateway: Gateway): Handler {
         return readWindow(request);
       },
     );
-    const text = await database.reportUsage({ ...caller, ...asked });
+    // HEAD changes nothing: not even when the key was last used.
+    const text = await database.reportUsage({ ...caller, ...asked, notes_use: request.method !== "HEAD" });
     return new Response(text, { headers: { "content-type": "application/json" } });
   };
 }

@@ -106,4 +106,22 @@ describe("GET /v1/usage", () => {
     expect([status, body.error.code]).toEqual([400, "invalid_request"]);
     expect(body.error.param).toMatch(/^(from|to)$/);
   });
+
+  test("notes that the key was used; HEAD, which answers the same, notes nothing", async () => {
+    const lastUse = async () => {
+      const [key] = await tenant.db.query<{ last_used_at: Date | null }>(
+        "select last_used_at from ai.keys where id = $1",
+        [tenant.keyId],
+      );
+      return key?.last_used_at;
+    };
+    await tenant.db.query("update ai.keys set last_used_at = null where id = $1", [tenant.keyId]);
+    const { status, headers, text } = await usage("", { method: "HEAD" });
+    expect([status, headers.get("content-type"), text]).toEqual([200, "application/json", ""]);
+    expect(await lastUse()).toBeNull();
+    expect((await usage("?to=2026-02-29", { method: "HEAD" })).status).toBe(400);
+    expect((await usage("", { method: "HEAD", key: "none" })).status).toBe(401);
+    expect((await usage("")).status).toBe(200);
+    expect(await lastUse()).toBeInstanceOf(Date);
+  });
 });

@@ -54,8 +54,25 @@ export async function readApiWorkspace(
 }
 
 /**
- * Gives a workspace of the caller's another name.
+ * Lets pass who may give a workspace another name, whatever name that will be.
  * @throws Response 403 FORBIDDEN where their role does not allow it; as {@link readApiWorkspace}
+ */
+export async function requireRenaming(
+  context: AppLoadContext,
+  { caller, workspaceId }: { caller: Caller; workspaceId: string | undefined },
+): Promise<void> {
+  if (caller.kind === "app") {
+    const args = { workspace_id: requireId(context, workspaceId) };
+    await callAsApp(context, { caller, name: "may_rename_by_app_session", args, schema: z.strictObject({}) });
+    return;
+  }
+  const { permissions } = await readApiWorkspace(context, { caller, workspaceId });
+  if (!permissions.includes("manage_workspace_settings")) throw notAllowed(context);
+}
+
+/**
+ * Gives a workspace of the caller's another name.
+ * @throws Response as {@link requireRenaming}
  */
 export async function renameApiWorkspace(
   context: AppLoadContext,
@@ -67,14 +84,15 @@ export async function renameApiWorkspace(
     const args = { workspace_id: id, name };
     return (await callAsApp(context, { caller, name: "rename_workspace_by_app_session", args, schema })).workspace;
   }
-  await readApiWorkspace(context, { caller, workspaceId: id });
   const error = await renameWorkspace(caller.user, { workspaceId: id, name });
-  // Row-level security shows it and would not have it changed: the role does not allow it.
-  if (error?.code === "PT404") {
-    throw problem("FORBIDDEN", { requestId: context.requestId, detail: "Your role does not allow changing the name." });
-  }
+  // Row-level security would not have it changed: their role has become another.
+  if (error?.code === "PT404") throw notAllowed(context);
   if (error) throw workspaceProblem(error, context);
   return readApiWorkspace(context, { caller, workspaceId: id });
+}
+
+function notAllowed({ requestId }: AppLoadContext): Response {
+  return problem("FORBIDDEN", { requestId, detail: "Your role does not allow changing the name." });
 }
 
 function requireId({ requestId }: AppLoadContext, id: string | undefined): string {

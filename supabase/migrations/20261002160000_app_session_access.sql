@@ -118,6 +118,54 @@ comment on function private.read_workspace_by_app_session(bytea, uuid) is
 revoke execute on function private.read_workspace_by_app_session(bytea, uuid) from public, anon, authenticated;
 grant execute on function private.read_workspace_by_app_session(bytea, uuid) to service_role;
 
+create function private.renaming_caller_of(token_hash bytea, workspace_id uuid) returns private.app_caller
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.app_caller_of(token_hash, 'workspaces:write');
+begin
+  if caller.refused is null then
+    caller.refused := case
+      when not exists (
+        select from private.workspaces_of(caller.user_id) w where w.id = renaming_caller_of.workspace_id
+      ) then 'not_found'
+      when not private.user_has_workspace_permission(
+        caller.user_id, renaming_caller_of.workspace_id, 'manage_workspace_settings'
+      ) then 'forbidden'
+    end;
+  end if;
+  return caller;
+end
+$$;
+comment on function private.renaming_caller_of(bytea, uuid) is
+  'As private.app_caller_of, for a change of the workspace''s name; refused may be not_found or forbidden, too. For '
+  'definers; granted to nobody.';
+revoke execute on function private.renaming_caller_of(bytea, uuid) from public, anon, authenticated;
+
+-- Definer: as list_workspaces_by_app_session.
+create function private.may_rename_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.renaming_caller_of(token_hash, may_rename_by_app_session.workspace_id);
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return '{}';
+end
+$$;
+comment on function private.may_rename_by_app_session(bytea, uuid) is
+  'Whether private.rename_workspace_by_app_session would be refused, before the name is known: {} or {refused}.';
+revoke execute on function private.may_rename_by_app_session(bytea, uuid) from public, anon, authenticated;
+grant execute on function private.may_rename_by_app_session(bytea, uuid) to service_role;
+
 -- Definer: as list_workspaces_by_app_session.
 create function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
   language plpgsql
@@ -126,34 +174,23 @@ create function private.rename_workspace_by_app_session(token_hash bytea, worksp
   set search_path = ''
 as $$
 declare
-  caller private.app_caller := private.app_caller_of(token_hash, 'workspaces:write');
+  caller private.app_caller := private.renaming_caller_of(token_hash, rename_workspace_by_app_session.workspace_id);
 begin
   if caller.refused is not null then
     return jsonb_build_object('refused', caller.refused);
-  end if;
-  if not private.is_member(caller.user_id, rename_workspace_by_app_session.workspace_id) then
-    return jsonb_build_object('refused', 'not_found');
   end if;
   -- For the workspace's own log, which finds no token's user here.
   perform set_config('gatehouse.actor_id', caller.user_id::text, true);
   update public.workspaces w
   set name = rename_workspace_by_app_session.name
-  where w.id = rename_workspace_by_app_session.workspace_id
-    and w.deleted_at is null
-    and private.user_has_workspace_permission(caller.user_id, w.id, 'manage_workspace_settings');
-  if not found then
-    return jsonb_build_object('refused', case
-      when exists (
-        select from public.workspaces w
-        where w.id = rename_workspace_by_app_session.workspace_id and w.deleted_at is null
-      ) then 'forbidden'
-      else 'not_found'
-    end);
-  end if;
-  return (
-    select jsonb_build_object('workspace', w.workspace)
-    from private.workspaces_of(caller.user_id) w
-    where w.id = rename_workspace_by_app_session.workspace_id
+  where w.id = rename_workspace_by_app_session.workspace_id and w.deleted_at is null;
+  return coalesce(
+    (
+      select jsonb_build_object('workspace', w.workspace)
+      from private.workspaces_of(caller.user_id) w
+      where w.id = rename_workspace_by_app_session.workspace_id
+    ),
+    jsonb_build_object('refused', 'not_found')
   );
 end
 $$;

@@ -1,0 +1,77 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  asApp,
+  bearer,
+  createApp,
+  createPerson,
+  handOver,
+  type Person,
+  paths,
+  send,
+  service,
+  type TestApp,
+} from "../../scripts/test/apps.ts";
+import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { join, one } from "../../supabase/tests/database.ts";
+
+const { db, close } = openPool(1);
+const scopes = ["profile", "workspaces:read", "workspaces:write"];
+let app: TestApp;
+let reader: TestApp;
+let person: Person;
+let member: Person;
+let path: string;
+
+beforeAll(async () => {
+  [app, reader] = await Promise.all([createApp({ scopes }), createApp({ scopes: ["workspaces:read"] })]);
+});
+beforeEach(async () => {
+  [person, member] = await Promise.all([createPerson(), createPerson()]);
+  const { id } = await one<{ id: string }>(db, {
+    sql: "insert into public.workspaces (name, created_by) values ('Orbit', $1) returning id",
+    values: [person.id],
+  });
+  path = `/api/v1/workspaces/${id}`;
+  await join(db, { workspaceId: id, userId: member.id, role: "viewer" });
+});
+afterEach(async () => {
+  for (const { id } of [person, member]) await service.auth.admin.deleteUser(id);
+});
+afterAll(close);
+
+const sessionOf = async (who: Person, of = app) => (await handOver(who, of)).centralSession.token;
+/** What each body that names nothing, and one that names something, is answered. */
+const answersTo = async (token: string, address = path) => {
+  const bodies = [{}, { name: "" }, { name: "Taken" }];
+  const answers = await Promise.all(
+    bodies.map((body) => send(address, { method: "PATCH", body, headers: bearer(token) })),
+  );
+  return answers.map(({ status }) => status);
+};
+
+describe("PATCH of a workspace, whatever its body", () => {
+  test("is 401 for an app session that is over", async () => {
+    const { appSession, centralSession } = await handOver(person, app);
+    await asApp(app, paths.revoke, { token: appSession.token });
+    expect(await answersTo(centralSession.token)).toEqual([401, 401, 401]);
+    expect(await answersTo(appSession.token)).toEqual([401, 401, 401]);
+  });
+
+  test("is 403 for an app session without the scope, and for a person whose role does not allow it", async () => {
+    expect(await answersTo(await sessionOf(person, reader))).toEqual([403, 403, 403]);
+    expect(await answersTo(await sessionOf(member))).toEqual([403, 403, 403]);
+    expect(await answersTo(member.accessToken)).toEqual([403, 403, 403]);
+  });
+
+  test("is 404 for who belongs to no such workspace", async () => {
+    for (const address of [`/api/v1/workspaces/${crypto.randomUUID()}`, "/api/v1/workspaces/x"]) {
+      for (const token of [await sessionOf(person), person.accessToken])
+        expect(await answersTo(token, address)).toEqual([404, 404, 404]);
+    }
+  });
+
+  test("is judged by it for who may", async () => {
+    for (const token of [await sessionOf(person), person.accessToken])
+      expect(await answersTo(token)).toEqual([400, 400, 200]);
+  });
+});

@@ -7,6 +7,7 @@ import { clearDeviceCookie } from "./device-cookie.ts";
  */
 const traces = [
   { name: "gh_own_password", path: "/" },
+  { name: "gh_kept_form", path: "/" },
   { name: "gh_pending_mail", path: "/signup" },
   { name: "gh_sign_in_email", path: "/add-account" },
   { name: "gh_settings_notice", path: "/settings" },

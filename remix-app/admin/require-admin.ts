@@ -28,6 +28,6 @@ export async function requireInfrastructureAdmin(
     if (!isPage) throw problem("MFA_REQUIRED", { requestId });
     throw redirect(detour(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", destinationOf(request, context.origin)));
   }
-  const { id, email, sessionId, displayName } = await requireFreshUser(context, request);
+  const { id, email, sessionId, displayName } = await requireFreshUser(context, request, { keepsForm: true });
   return { id, email, sessionId, displayName };
 }

@@ -4,6 +4,7 @@ import { problem } from "../http/problem.ts";
 import { clearApprovalCookie, heldApproval } from "./approval-cookie.ts";
 import { createDataClient } from "./clients.ts";
 import { destinationOf, detour } from "./detour.ts";
+import { keepForm } from "./kept-form.ts";
 import { freshSignInMs } from "./limits.ts";
 import { provenAt } from "./proven-at.ts";
 import { type MfaFacts, mfaFactsOf, secondStepPath } from "./second-step.ts";
@@ -111,14 +112,25 @@ export async function requireUser(context: AppLoadContext, request: Request): Pr
 
 /**
  * The user of this request, whose proof of who they are is fresh enough for a change that matters.
+ * @param options.keepsForm of an action whose form holds no secret: what was typed waits for its sender on its page
+ * (takeForm)
  * @throws Response a redirect to the step-up page that keeps the destination, where it is older than ten minutes; for
  * APIs and bearer callers 403 STEP_UP_REQUIRED
  * @throws Response as {@link requireUser}
  */
-export async function requireFreshUser(context: AppLoadContext, request: Request): Promise<User> {
+export async function requireFreshUser(
+  context: AppLoadContext,
+  request: Request,
+  { keepsForm = false }: { keepsForm?: boolean } = {},
+): Promise<User> {
   const user = await requireUser(context, request);
   if (isFresh(user)) return user;
-  if (takesPages(context, request)) throw redirect(detour("/step-up", destinationOf(request, context.origin)));
+  if (takesPages(context, request)) {
+    const destination = destinationOf(request, context.origin);
+    const page = new URL(destination, context.origin).pathname;
+    if (keepsForm) await keepForm(context, { request, userId: user.id, page });
+    throw redirect(detour("/step-up", destination));
+  }
   const detail = "Your last proof of who you are is too old for this. Prove it again, then repeat the request.";
   throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
 }

@@ -4,7 +4,7 @@ import { AppFields } from "../admin/app-fields.tsx";
 import { AppSecret } from "../admin/app-secret.tsx";
 import { appSteps } from "../admin/app-steps.ts";
 import { type AppStep, appChangeSchema, changeApp, requireApp, scopesOf } from "../admin/apps.ts";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { confirms } from "../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
@@ -32,7 +32,8 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, app } = await requireStep(args);
   const workspace = new URL(args.request.url).searchParams.get("workspace") ?? "";
-  return { user: { email: admin.email, displayName: admin.displayName }, step, app, workspace };
+  const kept = keptChange(args.context, { request: args.request, admin });
+  return { user: { email: admin.email, displayName: admin.displayName }, step, app, workspace, kept };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -55,9 +56,9 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleAppChangePage() {
-  const { user, step, app, workspace } = useLoaderData<typeof loader>();
+  const { user, step, app, workspace, kept } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed;
+  const failed = answer?.failed ?? kept;
   const { title, effects } = appSteps[step];
   return (
     <ConsolePage user={user} title={title} lead={`${app.displayName} (${app.name})`}>

@@ -3,7 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-r
 import { AppFields } from "../admin/app-fields.tsx";
 import { AppSecret } from "../admin/app-secret.tsx";
 import { addApp, newAppSchema, scopesOf } from "../admin/apps.ts";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
@@ -18,8 +18,8 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Register an app · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
-  return { user: { email, displayName } };
+  const { id, email, displayName } = await requireInfrastructureAdmin(context, request);
+  return { user: { email, displayName }, kept: keptChange(context, { request, admin: { id } }) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -39,9 +39,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleNewAppPage() {
-  const { user } = useLoaderData<typeof loader>();
+  const { user, kept } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed;
+  const failed = answer?.failed ?? kept;
   if (answer?.made) {
     return (
       <ConsolePage user={user} title="The app is registered" lead={answer.made.name}>

@@ -1,6 +1,6 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { confirms } from "../admin/console-change.ts";
 import { addPrice, priceChangeSchema, requireModel, setModelEnabled, switchSchema } from "../admin/models.ts";
@@ -42,7 +42,8 @@ export async function loader(args: LoaderFunctionArgs) {
     (price) => price.providerId === providerId && price.minInputTokens === minInputTokens,
   );
   const latest = tier.reduce<(typeof tier)[number] | undefined>((a, b) => (a && a.id > b.id ? a : b), undefined);
-  return { user: { email: admin.email, displayName: admin.displayName }, step, model, providerId, latest };
+  const user = { email: admin.email, displayName: admin.displayName };
+  return { user, step, model, providerId, latest, kept: keptChange(args.context, { request: args.request, admin }) };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -81,8 +82,8 @@ const effects: Record<Step, (name: string) => string[]> = {
 };
 
 export default function ConsoleModelChangePage() {
-  const { user, step, model, providerId, latest } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>();
+  const { user, step, model, providerId, latest, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
   const lead = step === "price" ? `${model.id} through ${providerId}` : model.id;
   return (
     <ConsolePage user={user} title={steps[step]} lead={lead}>

@@ -1,6 +1,6 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { createOverride, defaultLifetimeDays, overrideSchema } from "../admin/recovery.ts";
 import { recoveryLock, requireRecoveryEmail } from "../admin/recovery-address.ts";
@@ -21,7 +21,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
   const user = { email: admin.email, displayName: admin.displayName };
-  return { user, email, lock: recoveryLock(admin, email), days: defaultLifetimeDays };
+  const kept = keptChange(context, { request, admin });
+  return { user, email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, kept };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -37,8 +38,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleNewOverridePage() {
-  const { user, email, lock, days } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>();
+  const { user, email, lock, days, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
     <ConsolePage user={user} title="Make an override" lead={email}>

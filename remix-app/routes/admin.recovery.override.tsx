@@ -1,6 +1,6 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms, notConfirmed } from "../admin/console-change.ts";
 import { findRecovery, revokeOverride, sendRecovery } from "../admin/recovery.ts";
@@ -39,7 +39,8 @@ async function requireOverride({
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
   const user = { email: admin.email, displayName: admin.displayName };
-  return { user, email, override, step, lock: recoveryLock(admin, email) };
+  const kept = keptChange(args.context, { request: args.request, admin });
+  return { user, email, override, step, lock: recoveryLock(admin, email), kept };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -58,8 +59,8 @@ export async function action(args: ActionFunctionArgs) {
 const day = (at: string) => `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
 export default function ConsoleOverridePage() {
-  const { user, email, override, step, lock } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>();
+  const { user, email, override, step, lock, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
   const made = `The override holds since ${day(override.createdAt)}, made by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
   const effects =
     step === "send"

@@ -1,6 +1,6 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { openSteps, type PolicyStep, policySteps } from "../admin/policy-step.ts";
 import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../admin/policy-steps.ts";
@@ -38,6 +38,7 @@ export async function loader(args: LoaderFunctionArgs) {
     effects: effectsOf(step, { account, policy }),
     lock: step === "reset" ? policy.locks.reset : policy.locks.policy,
     open: openSteps(policy).includes(step),
+    kept: keptChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -55,7 +56,7 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsolePolicyPage() {
-  const { user, step, subject, generation, effects, lock, open } = useLoaderData<typeof loader>();
+  const { user, step, subject, generation, effects, lock, open, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${subject.id}`;
   const { title } = policySteps[step];
@@ -66,7 +67,7 @@ export default function ConsolePolicyPage() {
           <ChangeForm
             effects={effects}
             confirm={{ text: subject.email ?? "", what: "the account's email" }}
-            failed={failed}
+            failed={failed ?? kept}
             submit={title}
             cancelTo={base}
             hidden={{ generation }}

@@ -1,6 +1,6 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { refused, unreadable } from "../admin/change-answer.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../admin/console-change.ts";
 import { approvalLock, requireApprovable, setKeyApproval } from "../admin/key-approvals.ts";
@@ -30,7 +30,8 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
   const user = { email: admin.email, displayName: admin.displayName };
-  return { user, step, workspace, lock: approvalLock(admin, workspace) };
+  const kept = keptChange(args.context, { request: args.request, admin });
+  return { user, step, workspace, lock: approvalLock(admin, workspace), kept };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -50,8 +51,8 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleApprovalPage() {
-  const { user, step, workspace, lock } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>();
+  const { user, step, workspace, lock, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
   const { id, name, owners, liveKeys, approvedAt, approvedBy } = workspace;
   const since = approvedAt
     ? `It is approved since ${approvedAt.slice(0, 16).replace("T", " ")} UTC, by ${approvedBy ?? "the operator"}.`

@@ -5,6 +5,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { changeEmailSchema, requestEmailChange } from "../identity/email-change.ts";
+import { takeForm } from "../identity/kept-form.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -18,13 +19,13 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Change email · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireFreshUser(context, request);
-  return { user: { email, displayName } };
+  const { id, email, displayName } = await requireFreshUser(context, request);
+  return { user: { email, displayName }, typed: takeForm(context, { request, userId: id }) };
 }
 
 /** Asks both mailboxes; nothing changes before both have confirmed. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const user = await requireFreshUser(context, request);
+  const user = await requireFreshUser(context, request, { keepsForm: true });
   const submission = parseWithZod(await readForm(request, context), { schema: changeEmailSchema });
   if (submission.status !== "success") return data(submission.reply(), { status: 400 });
   const answer = await requestEmailChange(context, { user, email: submission.value.email });
@@ -38,9 +39,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ChangeEmailPage() {
-  const { user } = useLoaderData<typeof loader>();
+  const { user, typed } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
-  const [form, { email }] = useForm<{ email: string }>({ id: "change-email", lastResult });
+  const [form, { email }] = useForm<{ email: string }>({ id: "change-email", lastResult, defaultValue: typed });
   return (
     <SettingsPage user={user} title="Change email">
       <Card

@@ -4,6 +4,7 @@ import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { takeForm } from "../identity/kept-form.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { renamePasskey } from "../passkeys/manage.ts";
 import { requirePasskey } from "../passkeys/passkeys.ts";
@@ -21,11 +22,11 @@ export const meta: MetaFunction = () => [{ title: "Rename a passkey · Gatehouse
 export async function loader({ request, context, params }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const { name } = await requirePasskey(context, { userId: user.id, passkeyId: params.passkeyId });
-  return { name };
+  return { name, ...takeForm(context, { request, userId: user.id }) };
 }
 
 export async function action({ request, context, params }: ActionFunctionArgs) {
-  const user = await requireFreshUser(context, request);
+  const user = await requireFreshUser(context, request, { keepsForm: true });
   const passkey = await requirePasskey(context, { userId: user.id, passkeyId: params.passkeyId });
   const submission = parseWithZod(await readForm(request, context), { schema: renameSchema });
   if (submission.status !== "success") return data(submission.reply(), { status: 400 });

@@ -1,6 +1,7 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
+import { takeForm } from "../identity/kept-form.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { readKeyForm } from "../studio/keys/key-form.ts";
 import { createKey } from "../studio/keys/keys.ts";
@@ -26,11 +27,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     permission,
   });
   const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
+  const kept = takeForm(context, { request, userId: user.id });
+  return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1`, kept };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  await requireFreshUser(context, request);
+  await requireFreshUser(context, request, { keepsForm: true });
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,
     workspaceId: params.workspaceId,
@@ -71,10 +73,10 @@ const fields: FieldText[] = [
 ];
 
 export default function NewKeyPage() {
-  const { user, workspace, gatewayUrl } = useLoaderData<typeof loader>();
+  const { user, workspace, gatewayUrl, kept } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const errors: Record<string, string> = answer?.errors ?? {};
-  const typed: Record<string, string> = answer?.typed ?? {};
+  const typed: Record<string, string> = answer?.typed ?? kept;
   if (answer?.issued) {
     return (
       <StudioPage user={user} workspace={workspace} title="Keys">

@@ -1,0 +1,78 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { createCookieJar } from "../http/cookies.ts";
+import { keepForm, takeForm } from "./kept-form.ts";
+
+const origin = "https://gatehouse.test";
+const page = "/settings/profile/email";
+const contextOf = (cookie: string) => ({
+  env: { SUPABASE_SECRET_KEY: "sb_secret_test" },
+  jar: createCookieJar(cookie),
+  origin,
+  requestId: "test",
+});
+const formOf = (fields: Record<string, string> | string) =>
+  new Request(new URL(page, origin), { method: "POST", body: new URLSearchParams(fields) });
+
+/** What the browser holds of a form that came too late, as its Cookie header has it. */
+async function keep(fields: Record<string, string>, userId = "ann"): Promise<{ cookie: string; header: string }> {
+  const context = contextOf("");
+  await keepForm(context, { request: formOf(fields), userId, page });
+  const [header = ""] = context.jar.setCookieHeaders();
+  return { cookie: header.split(";")[0] ?? "", header };
+}
+
+function take(cookie: string, { userId = "ann", at = page } = {}) {
+  const context = contextOf(cookie);
+  const typed = takeForm(context, { request: new Request(new URL(at, origin)), userId });
+  return { typed, set: context.jar.setCookieHeaders() };
+}
+
+describe("a form that is kept", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  test("is this host's alone, out of reach of scripts, for ten minutes", async () => {
+    const { header } = await keep({ email: "new@gatehouse.test" });
+    expect(header).toMatch(/; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+  });
+
+  test("is given back as it was typed, and taken away", async () => {
+    const typed = { name: "Zoë’s “key” 🔑 & <b>", environment: "", lines: "a\r\nb" };
+    const { cookie } = await keep(typed);
+    const given = take(cookie);
+    expect(given.typed).toEqual(typed);
+    expect(given.set).toEqual([expect.stringMatching(/^gh_kept_form=; Max-Age=0; Path=\/; /)]);
+    expect(take("").set).toEqual([]);
+  });
+
+  test("is nothing to others, on other pages, or where anything of it was changed", async () => {
+    const { cookie } = await keep({ email: "new@gatehouse.test" });
+    expect(take(cookie, { userId: "bob" }).typed).toEqual({});
+    expect(take(cookie, { at: "/settings/profile/name" })).toEqual({ typed: {}, set: [] });
+    const [text = "", signature = ""] = cookie.slice("gh_kept_form=".length).split(".");
+    const forged = Buffer.from('{"until":9e15,"typed":{"email":"evil@example.test"}}').toString("base64url");
+    for (const value of [`${forged}.${signature}`, `${text}.`, text, "", ".", `${text}.${signature}x`])
+      expect(take(`gh_kept_form=${value}`).typed, value).toEqual({});
+  });
+
+  test("is over after ten minutes, whatever the browser still holds", async () => {
+    vi.useFakeTimers();
+    const { cookie } = await keep({ email: "new@gatehouse.test" });
+    vi.advanceTimersByTime(599_999);
+    expect(take(cookie).typed).toEqual({ email: "new@gatehouse.test" });
+    vi.advanceTimersByTime(1);
+    expect(take(cookie).typed).toEqual({});
+  });
+
+  test("is not, where it would take up too much of what a browser sends, or is none", async () => {
+    const longest = 1_455;
+    expect((await keep({ reason: "a".repeat(longest) })).cookie).not.toBe("");
+    expect((await keep({ reason: "a".repeat(longest + 1) })).cookie).toBe("");
+    const context = contextOf("");
+    for (const body of ["{}", "a=1&a=2"]) {
+      const type = body === "{}" ? "application/json" : "application/x-www-form-urlencoded";
+      const request = new Request(new URL(page, origin), { method: "POST", headers: { "content-type": type }, body });
+      await keepForm(context, { request, userId: "ann", page });
+    }
+    expect(context.jar.setCookieHeaders()).toEqual([]);
+  });
+});

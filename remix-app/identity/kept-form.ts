@@ -1,0 +1,60 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { z } from "zod";
+import type { Env } from "../env.server.ts";
+import type { CookieJar } from "../http/cookies.ts";
+import { isForm, readForm } from "../http/form.ts";
+import { derivedKey } from "../keys/derived-key.ts";
+
+const cookieName = "gh_kept_form";
+const maxAgeSeconds = 600;
+/** With the other cookies of a browser that has ten accounts below what servers take. */
+const maxTextLength = 2_000;
+
+type KeptContext = { env: Pick<Env, "SUPABASE_SECRET_KEY">; jar: CookieJar; origin: string; requestId: string };
+
+const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
+
+/**
+ * Keeps what a form brought that came too late for its sender's proof, in their browser and for its page, until they
+ * are back from proving it again. For forms without secrets; one that is too long, or none, is not kept.
+ * @param page the path of the page that holds the form
+ */
+export async function keepForm(
+  context: KeptContext,
+  { request, userId, page }: { request: Request; userId: string; page: string },
+): Promise<void> {
+  if (!isForm(request)) return;
+  const form = await readForm(request.clone(), context).catch(() => null);
+  if (!form) return;
+  const typed = Object.fromEntries(form);
+  const text = Buffer.from(JSON.stringify({ until: Date.now() + maxAgeSeconds * 1_000, typed })).toString("base64url");
+  if (text.length > maxTextLength) return;
+  const signature = signatureOf(context, { text, userId, page }).toString("base64url");
+  context.jar.set(cookieName, `${text}.${signature}`, { ...attributesOf(context), maxAge: maxAgeSeconds });
+}
+
+/** Takes what was kept of a page's form, once, for whoever sent it; where that is nothing, an empty record. */
+export function takeForm(
+  context: KeptContext,
+  { request, userId }: { request: Request; userId: string },
+): Record<string, string> {
+  const [text = "", signature = ""] = context.jar.get(cookieName)?.split(".") ?? [];
+  const expected = signatureOf(context, { text, userId, page: new URL(request.url).pathname });
+  const given = Buffer.from(signature, "base64url");
+  // Of another page or person, or set by a sibling, which would have somebody send what they never typed.
+  if (given.length !== expected.length || !timingSafeEqual(given, expected)) return {};
+  context.jar.set(cookieName, "", { ...attributesOf(context), maxAge: 0 });
+  const { until, typed } = kept.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+  return until > Date.now() ? typed : {};
+}
+
+function attributesOf({ origin }: KeptContext) {
+  return { path: "/", httpOnly: true, sameSite: "lax", secure: origin.startsWith("https:") } as const;
+}
+
+function signatureOf(
+  { env }: KeptContext,
+  { text, userId, page }: { text: string; userId: string; page: string },
+): Buffer {
+  return createHmac("sha256", derivedKey(env, "kept form")).update(`${userId} ${page} ${text}`).digest();
+}

@@ -1,0 +1,233 @@
+-- Whether limits, budgets and balance allow a call, and what it takes of them; and its idempotency key.
+
+create type ai.minute as (admitted boolean, started_at timestamptz, requests_left bigint, tokens_left bigint);
+comment on type ai.minute is
+  'Whether a subject''s minute had room for a call, and what it has left of what is limited; null for what is not.';
+
+create function ai.full_minute(scope text, subject uuid, request_limit integer, token_limit bigint) returns ai.minute
+  language sql
+  stable
+  security invoker
+as $$
+  select row(
+    false,
+    -- greatest() takes no notice of nulls.
+    greatest(w.window_start, m.minute),
+    case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
+    case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end
+  )::ai.minute
+  from (select date_trunc('minute', now()) as minute) as m
+  left join ai.rate_windows w
+    on w.scope = full_minute.scope and w.subject_id = subject and w.window_start >= m.minute
+$$;
+comment on function ai.full_minute(text, uuid, integer, bigint) is
+  'What is left of a minute that has no room for a call: a refusal also where the minute was cleared away just now.';
+revoke execute on function ai.full_minute(text, uuid, integer, bigint) from public, anon, authenticated;
+
+create function ai.take_rate(
+  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
+) returns ai.minute
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  current_minute timestamptz := date_trunc('minute', now());
+  request_room integer;
+  token_room bigint;
+  taken ai.minute;
+begin
+  if request_limit is null and token_limit is null then
+    taken.admitted := true;
+    return taken;
+  end if;
+
+  -- Nearly always the minute is under way and has room, which fewer operators say: each costs at every statement.
+  request_room := coalesce(request_limit, 2147483647) - take_rate.requests;
+  token_room := coalesce(token_limit, 9223372036854775807) - take_rate.tokens;
+  update ai.rate_windows w
+  set requests = w.requests + take_rate.requests, tokens = w.tokens + take_rate.tokens
+  where w.scope = take_rate.scope
+    and w.subject_id = subject
+    and w.window_start >= current_minute
+    and w.requests <= request_room
+    and w.tokens <= token_room
+  returning true, w.window_start, request_limit - w.requests, token_limit - w.tokens into taken;
+  if found then
+    return taken;
+  end if;
+
+  for attempt in 1..2 loop
+    -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
+    update ai.rate_windows w
+    set
+      requests = case when w.window_start < current_minute then 0 else w.requests end + take_rate.requests,
+      tokens = case when w.window_start < current_minute then 0 else w.tokens end + take_rate.tokens,
+      window_start = greatest(w.window_start, current_minute)
+    where w.scope = take_rate.scope
+      and w.subject_id = subject
+      and (
+        request_limit is null
+        or case when w.window_start < current_minute then 0 else w.requests end + take_rate.requests <= request_limit
+      )
+      and (
+        token_limit is null
+        or case when w.window_start < current_minute then 0 else w.tokens end + take_rate.tokens <= token_limit
+      )
+    returning true, w.window_start, request_limit - w.requests, token_limit - w.tokens into taken;
+    if found then
+      return taken;
+    end if;
+    exit when attempt = 2;
+    -- No room, or no row: of many first calls at once one makes it, and all of them find room in it.
+    insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
+    values (take_rate.scope, subject, current_minute, 0, 0)
+    on conflict do nothing;
+  end loop;
+
+  return ai.full_minute(take_rate.scope, subject, request_limit, token_limit);
+end
+$$;
+comment on function ai.take_rate is
+  'Counts a request and its reserved tokens in the subject''s current minute, unless either limit would be passed. A '
+  'request that goes on counts no second time.';
+revoke execute on function ai.take_rate from public, anon, authenticated;
+
+create function ai.told_limits(
+  key_requests integer, key_tokens bigint, of_key ai.minute,
+  workspace_requests integer, workspace_tokens bigint, of_workspace ai.minute
+) returns json
+  language sql
+  stable
+  security invoker
+  parallel safe
+as $$
+  -- Whichever has less left of a kind speaks for it.
+  select json_strip_nulls(json_build_object(
+    'limit_requests', case
+      when (of_key).requests_left <= (of_workspace).requests_left or (of_workspace).requests_left is null then key_requests
+      else workspace_requests
+    end,
+    'remaining_requests', least((of_key).requests_left, (of_workspace).requests_left),
+    'limit_tokens', case
+      when (of_key).tokens_left <= (of_workspace).tokens_left or (of_workspace).tokens_left is null then key_tokens
+      else workspace_tokens
+    end,
+    'remaining_tokens', least((of_key).tokens_left, (of_workspace).tokens_left),
+    -- No minute is told of that is over.
+    'reset_seconds', ceil(date_part('epoch', coalesce((of_key).started_at, (of_workspace).started_at) - now()) + 60)
+  ))
+$$;
+comment on function ai.told_limits is 'What the rate headers tell of the minutes of a key and of a workspace, as far as they are limited.';
+revoke execute on function ai.told_limits from public, anon, authenticated;
+
+create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+begin
+  update ai.budgets b
+  set
+    reserved_usd = b.reserved_usd + amount_usd,
+    spent_usd = case when b.period_start < month then 0 else b.spent_usd end,
+    period_start = greatest(b.period_start, month)
+  where b.scope = reserve_budget.scope
+    and b.subject_id = subject
+    and b.workspace_id = workspace
+    and (
+      b.limit_usd is null
+      or b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
+    );
+  if found then
+    return true;
+  end if;
+  -- The row that the reservation would have locked, at its place in the order of the locks. Of many that are refused at
+  -- once the first notes it; one that only would have been refused before a raise does not.
+  update ai.budgets b set refused_at = now()
+  where b.scope = reserve_budget.scope
+    and b.subject_id = subject
+    and b.workspace_id = workspace
+    and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end > b.limit_usd
+    and (
+      b.refused_at is null
+      or b.refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC')
+    );
+  return false;
+end
+$$;
+comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
+  'Holds an amount of a monthly budget, unless that would pass its limit. A refusal is noted in the budget: the first '
+  'of a month, and then at most one a minute.';
+revoke execute on function ai.reserve_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
+
+create function ai.release_budgets(scopes text[], lineage uuid, app uuid, workspace uuid, amount_usd numeric) returns void
+  language sql
+  volatile
+  security invoker
+as $$
+  update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
+  where b.workspace_id = workspace
+    and b.scope = any (scopes)
+    and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
+$$;
+comment on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) is
+  'Gives back what budgets hold for a call that is refused after all.';
+revoke execute on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) from public, anon, authenticated;
+
+create function ai.reserve_credits(payer text, owner_id uuid, initial_credits numeric, credits numeric) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  account uuid;
+begin
+  for attempt in 1..2 loop
+    if payer = 'workspace' then
+      update ai.credit_accounts a set reserved = a.reserved + credits
+      where a.workspace_id = owner_id and a.balance - a.reserved >= credits
+      returning a.id into account;
+    else
+      update ai.credit_accounts a set reserved = a.reserved + credits
+      where a.user_id = owner_id and a.balance - a.reserved >= credits
+      returning a.id into account;
+    end if;
+    exit when account is not null or attempt = 2;
+    -- Not enough, or no account: of many first calls at once one opens it, and all of them try it.
+    perform ai.open_credit_account(payer, owner_id, initial_credits);
+  end loop;
+  return account;
+end
+$$;
+comment on function ai.reserve_credits(text, uuid, numeric, numeric) is
+  'Holds credits of the payer''s account and returns it; null where the balance does not cover them. Who never paid '
+  'before gets an account with the plan''s credits first.';
+revoke execute on function ai.reserve_credits(text, uuid, numeric, numeric) from public, anon, authenticated;
+
+create function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select case
+    when earlier.fingerprint <> fingerprint then ai.refusal('idempotency_key_reused')
+    when earlier.state = 'running' then ai.refusal('request_in_progress')
+    else ai.refusal('idempotency_key_used', (
+      select jsonb_build_object(
+        'run_id', r.id,
+        'usage_source', r.usage_source,
+        'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+      ) || case when c.answer is null then '{}' else jsonb_build_object('answer', c.answer) end
+      from ai.runs r
+      left join ai.run_content c on c.run_created_at = r.created_at and c.run_id = r.id
+      where r.created_at = earlier.run_created_at and r.id = earlier.run_id
+    ))
+  end
+$$;
+comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
+  'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge. With the '
+  'answer, where that was kept.';
+revoke execute on function ai.idempotent_refusal(ai.idempotency_keys, bytea) from public, anon, authenticated;

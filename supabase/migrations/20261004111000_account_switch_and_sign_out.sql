@@ -1,0 +1,236 @@
+-- Switching between a browser's accounts, signing out of one and of all, and sweeping what is over. As in the vault, each
+-- step is one statement that can be sent again after a crash.
+
+create function private.begin_account_switch(device_id uuid, secret text, target_id uuid, lease uuid) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  target private.account_vault_entries;
+  usable boolean;
+begin
+  select d.* into device from private.account_devices d where d.id = begin_account_switch.device_id for update;
+  if not found or private.device_standing(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  select e.* into target
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  usable := private.vault_entry_usable(target);
+  if usable and device.active_user_id = target.user_id and device.active_session_id = target.session_id then
+    return jsonb_build_object('status', 'active', 'lastRoute', target.last_route);
+  end if;
+  if device.lease_id is not null and device.lease_id <> lease and device.lease_expires_at > now() then
+    return jsonb_build_object('status', 'busy');
+  end if;
+  update private.account_devices d
+  set lease_id = lease, lease_expires_at = now() + interval '10 seconds'
+  where d.id = device.id;
+  return jsonb_build_object(
+    'status', 'begun',
+    'usable', usable,
+    'lastRoute', target.last_route,
+    'target', jsonb_build_object(
+      'userId', target.user_id, 'sessionId', target.session_id, 'sealed', target.sealed, 'keyId', target.key_id,
+      'tag', target.token_tag
+    )
+  );
+end
+$$;
+comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
+  'Takes the device''s lease for 10 s. status: unknown (device), no_account, active (nothing to do), busy, begun.';
+revoke execute on function private.begin_account_switch(uuid, text, uuid, uuid) from public, anon, authenticated;
+grant execute on function private.begin_account_switch(uuid, text, uuid, uuid) to service_role;
+
+create function private.activate_account(switch jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  kept jsonb;
+  standing text;
+  rotates boolean;
+begin
+  select d.* into device from private.account_devices d where d.id = (switch ->> 'deviceId')::uuid for update;
+  if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
+    return jsonb_build_object('status', 'lost');
+  end if;
+  kept := private.keep_account_session(switch);
+  if not (kept ->> 'kept')::boolean then
+    return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
+  end if;
+  standing := private.device_standing(device, switch ->> 'secret');
+  -- Not again while the secret before is still good: of answers that overtake each other, whichever comes last leaves
+  -- the browser with one of the two.
+  rotates := standing = 'current' and (
+    device.previous_hash is null
+    or device.previous_for = 'sign_in'
+    or coalesce(device.previous_until <= now(), false)
+  );
+  update private.account_devices d
+  set active_user_id = (switch ->> 'userId')::uuid,
+      active_session_id = (switch ->> 'sessionId')::uuid,
+      secret_hash = case when rotates then decode(switch ->> 'nextHash', 'hex') else d.secret_hash end,
+      previous_hash = case when rotates then d.secret_hash else d.previous_hash end,
+      previous_for = case when rotates then 'anything' else d.previous_for end,
+      previous_until = case when rotates then null else d.previous_until end,
+      rotated_at = case when rotates then now() else d.rotated_at end,
+      lease_id = null,
+      lease_expires_at = null
+  where d.id = device.id;
+  return jsonb_build_object('status', 'activated', 'rotated', rotates or standing = 'previous');
+end
+$$;
+comment on function private.activate_account(jsonb) is
+  'The last step of a switch: the target''s rotated session is kept, as keep_account_session does, and the account is '
+  'the active one, in one transaction: { leaseId, secret, nextHash (hex) } and the entry. status: activated (rotated: '
+  'the secret after the shown one holds), changed (another rotation came first: current), lost (another holds the lease).';
+revoke execute on function private.activate_account(jsonb) from public, anon, authenticated;
+grant execute on function private.activate_account(jsonb) to service_role;
+
+create function private.end_account_switch(device_id uuid, lease uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.account_devices d
+  set lease_id = null, lease_expires_at = null
+  where d.id = end_account_switch.device_id and d.lease_id = lease
+$$;
+comment on function private.end_account_switch(uuid, uuid) is 'Gives back the lease of a switch that came to nothing.';
+revoke execute on function private.end_account_switch(uuid, uuid) from public, anon, authenticated;
+grant execute on function private.end_account_switch(uuid, uuid) to service_role;
+
+-- Definer: the identity backend ends a session by deleting its row, and so does this: in one transaction with the entry,
+-- whether the backend answers or not.
+create function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended_id uuid;
+begin
+  select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
+  if not found or private.device_standing(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  delete from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id
+  returning e.session_id into ended_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  delete from auth.sessions s where s.id = ended_id and s.user_id = target_id;
+  update private.account_devices d
+  set active_user_id = null, active_session_id = null
+  where d.id = device.id and d.active_user_id = target_id;
+  return jsonb_build_object(
+    'status', 'signed_out',
+    'sessionId', ended_id,
+    'wasActive', device.active_user_id is not distinct from target_id,
+    'next', coalesce((
+      select jsonb_agg(e.user_id order by e.last_active_at desc, e.user_id)
+      from private.account_vault_entries e
+      where e.device_id = device.id and private.vault_entry_usable(e)
+    ), '[]')
+  );
+end
+$$;
+comment on function private.sign_out_account(uuid, text, uuid) is
+  'Takes one account off a browser and ends its session there. next: who may be active after it, the last used first.';
+revoke execute on function private.sign_out_account(uuid, text, uuid) from public, anon, authenticated;
+grant execute on function private.sign_out_account(uuid, text, uuid) to service_role;
+
+-- Definer: as sign_out_account.
+create function private.sign_out_device(device_id uuid, secret text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended jsonb;
+begin
+  select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
+  -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
+  if not found or private.device_standing(device, secret) = 'unknown' then
+    return null;
+  end if;
+  with gone as (
+    delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
+  ), over as (
+    delete from auth.sessions s using gone g where s.id = g.session_id and s.user_id = g.user_id returning s.id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
+  into ended
+  from gone g
+  where g.session_id in (select o.id from over o);
+  delete from private.account_devices d where d.id = device.id;
+  return ended;
+end
+$$;
+comment on function private.sign_out_device(uuid, text) is
+  'Signs a browser out of all its accounts: every session of theirs ends, and the device with them. Answers those that '
+  'were not over before: [{ userId, sessionId }]; null for an unknown device.';
+revoke execute on function private.sign_out_device(uuid, text) from public, anon, authenticated;
+grant execute on function private.sign_out_device(uuid, text) to service_role;
+
+-- Definer: as sign_out_account.
+create function private.sweep_account_devices() returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  swept integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
+    return 0;
+  end if;
+  with idle as (
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.sealed is not null and e.last_active_at <= now() - interval '30 days'
+    returning e.user_id, e.session_id
+  )
+  delete from auth.sessions s using idle i where s.id = i.session_id and s.user_id = i.user_id;
+  delete from private.account_vault_entries e where e.last_active_at <= now() - interval '90 days';
+  delete from private.account_devices d
+  where d.expires_at <= now()
+    or (
+      d.last_seen_at < now() - interval '1 day'
+      and not exists (select from private.account_vault_entries e where e.device_id = d.id)
+    );
+  get diagnostics swept = row_count;
+  return swept;
+end
+$$;
+comment on function private.sweep_account_devices() is
+  'Ends sessions that lay in a browser''s vault for 30 days without use, forgets accounts after 90, and devices that '
+  'have expired or hold none. Answers how many devices went.';
+revoke execute on function private.sweep_account_devices() from public, anon, authenticated;
+grant execute on function private.sweep_account_devices() to service_role;
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    perform cron.schedule('sweep-account-devices', '17 * * * *', 'select private.sweep_account_devices()');
+  end if;
+end
+$$;

@@ -131,22 +131,26 @@ comment on function private.mint_cross_app_token(bytea, jsonb, text) is
 revoke execute on function private.mint_cross_app_token(bytea, jsonb, text) from public, anon, authenticated;
 grant execute on function private.mint_cross_app_token(bytea, jsonb, text) to service_role;
 
+-- Definer: accounts, of which one is held, are the identity backend's.
 create function private.revoke_cross_app_tokens(user_id uuid) returns integer
-  language sql
+  language plpgsql
   volatile
-  security invoker
+  security definer
   set search_path = ''
 as $$
-  with revoked as (
-    update private.cross_app_tokens t
-    set revoked_at = now()
-    where t.user_id = revoke_cross_app_tokens.user_id
-      and t.redeemed_at is null
-      and t.revoked_at is null
-      and t.expires_at > now()
-    returning t.id
-  )
-  select count(*)::integer from revoked
+declare
+  revoked integer;
+begin
+  perform private.hold_app_credentials(revoke_cross_app_tokens.user_id);
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = revoke_cross_app_tokens.user_id
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now();
+  get diagnostics revoked = row_count;
+  return revoked;
+end
 $$;
 comment on function private.revoke_cross_app_tokens(uuid) is
   'Ends every outstanding token of a user and says how many. The web server has the user from verified claims.';

@@ -63,6 +63,44 @@ test("an app that is turned off while people disconnect it and refresh waits for
   }
 });
 
+test("nor do people who revoke all that they have handed over", async () => {
+  const { db, service, close } = openPools(2);
+  const [redeeming, off, revoking] = [
+    await openLine("service_role"),
+    await openLine("postgres"),
+    await openLine("service_role"),
+  ];
+  const app = await registerApp(service);
+  const [one, other] = [await createActor(db, {}), await createActor(db, {})];
+  const latest = await handOver(service, { claims: one, app });
+  await db.query(
+    "update private.cross_app_tokens set created_at = created_at + interval '10 seconds' where token_hash = $1",
+    [latest.tokenHash],
+  );
+  const others = await handOver(service, { claims: other, app });
+  const first = await handOver(service, { claims: one, app });
+  try {
+    // Either by an index of its own: as they were stored, and by their time.
+    for (const { client } of [off, revoking])
+      await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
+    await redeeming.client.query("begin");
+    await redeem(redeeming.db, { app, handoff: others });
+    const turned = turnOff(off.db, app);
+    await untilItWaits(db, { work: turned, blocker: redeeming.pid });
+    const revoked = call(revoking.db, "revoke_cross_app_tokens", { user_id: one.sub });
+    await untilItWaits(db, { work: revoked, blocker: off.pid });
+    await redeeming.client.query("commit");
+    expect((await Promise.allSettled([turned, revoked])).filter(({ status }) => status === "rejected")).toEqual([]);
+    await service.query("update private.apps set enabled = true where id = $1", [app.id]);
+    for (const handoff of [latest, others, first])
+      expect(await redeem(service, { app, handoff })).toEqual({ refused: "token" });
+  } finally {
+    await redeeming.client.query("rollback");
+    await db.query("delete from auth.users where id = any ($1)", [[one.sub, other.sub]]);
+    await Promise.all([redeeming.client.end(), off.client.end(), revoking.client.end(), close()]);
+  }
+});
+
 describe("a handoff that is minted in the moment in which its app is turned off", () => {
   const mintingScene = async (db: Database, service: Database) => {
     const [claims, app] = [await createActor(db, {}), await registerApp(service)];

@@ -11,7 +11,7 @@ import { readLimitedBody } from "./http/body-limit.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestForRemix } from "./http/request-for-remix.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteHandlers, documentBuild } from "./http/route-handlers.ts";
+import { createRouteHandlers } from "./http/route-handlers.ts";
 import { createRouteTable, manifestPath, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
@@ -99,8 +99,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
   const judgeOf = oncePerBuild((current) => createRouteTable(current, side));
   const mode = development ? "development" : "production";
-  const handlersOf = oncePerBuild((current) => createRouteHandlers(current, mode));
-  const documentsOf = oncePerBuild((current) => createRouteHandlers(documentBuild(current), mode));
+  const handlersOf = oncePerBuild((current) => createRouteHandlers(current, { mode }));
+  const documentsOf = oncePerBuild((current) => createRouteHandlers(current, { mode, documents: true }));
 
   async function remix(request: Request, { context, routeId, current }: Routed): Promise<Response> {
     const handlers = new URL(request.url).pathname.endsWith(".data") ? handlersOf(current) : documentsOf(current);

@@ -17,32 +17,28 @@ type RouteModule = NonNullable<Routes[string]>["module"];
  * already, and to make objects that are thrown away: with a hundred routes that costs more than everything else.
  *
  * A handler takes a request whose session is still being opened: its loaders and actions wait for that, the rest does not.
+ * @param options.documents for requests of documents alone: what loaders find for a page that no script takes over is for
+ *   that page and no further
  * @returns the handler of a route; for null that of the whole build
  */
 export function createRouteHandlers(
   build: ServerBuild,
-  mode: "development" | "production",
+  { mode, documents = false }: { mode: "development" | "production"; documents?: boolean },
 ): (routeId: string | null) => RequestHandler {
   const handlers = new Map<string | null, RequestHandler>();
   const waiting = { ...build, routes: withModules(build.routes, waitingModule) };
+  function buildFor(routeId: string | null): ServerBuild {
+    if (routeId === null) return waiting;
+    const own = buildOfRoute(waiting, routeId);
+    return documents && isUnscripted(own, routeId) ? { ...own, routes: withModules(own.routes, hidingModule) } : own;
+  }
   return (routeId) => {
     const known = handlers.get(routeId);
     if (known) return known;
-    const handler = createRequestHandler(routeId === null ? waiting : buildOfRoute(waiting, routeId), mode);
+    const handler = createRequestHandler(buildFor(routeId), mode);
     handlers.set(routeId, handler);
     return handler;
   };
-}
-
-/** The build for documents alone: what the page of a loader shows that no script takes over is for the page alone. */
-export function documentBuild(build: ServerBuild): ServerBuild {
-  const hiding = ({ loader, ...module }: RouteModule): RouteModule => ({
-    ...module,
-    loader: loader && (async (args) => hideData(await loader(args))),
-  });
-  const isUnscripted = ({ handle, default: page }: RouteModule) =>
-    page !== undefined && (handle as RouteHandle | undefined)?.hydrate === false;
-  return { ...build, routes: withModules(build.routes, (module) => (isUnscripted(module) ? hiding(module) : module)) };
 }
 
 /**
@@ -72,6 +68,16 @@ function withModules(routes: Routes, change: (module: RouteModule) => RouteModul
   return Object.fromEntries(
     Object.entries(routes).map(([id, route]) => [id, route && { ...route, module: change(route.module) }]),
   );
+}
+
+/** Whether a route has a page that no script takes over, which it or one around it says. */
+function isUnscripted({ routes }: ServerBuild, routeId: string): boolean {
+  const handles = lineOf(routes, routeId).map((id) => routes[id]?.module.handle as RouteHandle | undefined);
+  return routes[routeId]?.module.default !== undefined && handles.some((handle) => handle?.hydrate === false);
+}
+
+function hidingModule({ loader, ...module }: RouteModule): RouteModule {
+  return { ...module, loader: loader && (async (args) => hideData(await loader(args))) };
 }
 
 /** A route's module whose loader and action are called once the request's session is open. */

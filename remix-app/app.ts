@@ -186,6 +186,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     facts.personal = pathname !== manifestPath && !forApps;
     const context = openContext(runtime, { facts, ...(facts.personal ? { authorization, jar: facts.jar } : nobody()) });
+    // The database is asked about the session before anything else is done, so that the rest is done meanwhile.
+    await context.bearer;
     const { pathname: asked, routeId } = verdict;
     const forRemix = requestForRemix(request, { origin: facts.origin, pathname: asked, body });
     return remix(forRemix, { context, routeId, current });

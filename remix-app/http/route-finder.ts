@@ -10,26 +10,40 @@ const plainPath = /^(?:\/[\w.~-]+)*\/?$/;
 /**
  * Finds the route of a path, as Remix's own `matchRoutes` does. That one ranks all routes and compiles a pattern for each
  * at every call, two million instructions for a hundred routes; so it is given those alone that have as many segments
- * as the path and begin with the same one.
+ * as the path and the same ones wherever theirs are fixed.
  * @returns a function from a path to the route's id, null where no route is the path's
  */
 export function createRouteFinder(routes: Routes): (pathname: string) => string | null {
   const all = treeOf(routes, () => true);
   const loose = new Set<string>();
-  const places = new Map<string, Set<string>>();
+  const places = new Map<string, { id: string; segments: string[] }[]>();
   for (const id of Object.keys(routes)) {
-    const place = placeOfPattern(segmentsOf(routes, id));
+    const segments = segmentsOf(routes, id);
+    const place = placeOfPattern(segments);
     if (place === null) loose.add(id);
-    else places.set(place, (places.get(place) ?? new Set()).add(id));
+    else places.set(place, [...(places.get(place) ?? []), { id, segments: segments.map((one) => one.toLowerCase()) }]);
   }
-  const elsewhere = treeOf(routes, (id) => loose.has(id));
-  const trees = new Map(
-    [...places].map(([place, ids]) => [place, treeOf(routes, (id) => ids.has(id) || loose.has(id))]),
-  );
+  // By the routes that they are of: as many as there are ways in which some of a place fit one path.
+  const trees = new Map<string, RouteNode[]>();
+  function treeFor(pathname: string): RouteNode[] {
+    const path = pathname.toLowerCase().split("/").filter(Boolean);
+    const fitting =
+      places.get(placeOf(path[0] ?? "", path.length))?.filter(({ segments }) => fits(segments, path)) ?? [];
+    const ids = fitting.map(({ id }) => id);
+    const key = ids.join(" ");
+    const tree = trees.get(key) ?? treeOf(routes, (id) => ids.includes(id) || loose.has(id));
+    trees.set(key, tree);
+    return tree;
+  }
   return (pathname) => {
-    const tree = plainPath.test(pathname) ? (trees.get(placeOfPath(pathname)) ?? elsewhere) : all;
+    const tree = plainPath.test(pathname) ? treeFor(pathname) : all;
     return matchRoutes(tree as never, pathname)?.at(-1)?.route.id ?? null;
   };
+}
+
+/** Whether a path has a pattern's segments, both in small letters and as many, wherever the pattern has fixed ones. */
+function fits(pattern: string[], path: string[]): boolean {
+  return pattern.every((segment, index) => segment.startsWith(":") || segment === path[index]);
 }
 
 /** The path that a route has with its parents', by segments. */
@@ -48,11 +62,6 @@ function placeOfPattern(segments: string[]): string | null {
   const [first = ""] = segments;
   const fixed = !first.startsWith(":") && segments.every((segment) => segment !== "*" && !segment.endsWith("?"));
   return fixed ? placeOf(first, segments.length) : null;
-}
-
-function placeOfPath(pathname: string): string {
-  const segments = pathname.split("/").filter(Boolean);
-  return placeOf(segments[0] ?? "", segments.length);
 }
 
 /** Routes match whatever the case, unless they say otherwise, which `matchRoutes` still looks at. */

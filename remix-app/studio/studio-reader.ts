@@ -44,9 +44,12 @@ const refusal = z.union([
 
 const answers = new WeakMap<z.ZodType, z.ZodType>();
 
-/** What a function answers: a refusal, or what it was asked for. Made once: a schema compiles itself when it first parses. */
+/**
+ * What a function answers: what it was asked for, which is tried first since it mostly is, or a refusal. Made once: a
+ * schema compiles itself when it first parses.
+ */
 function orRefusal(schema: z.ZodType): z.ZodType {
-  const known = answers.get(schema) ?? z.union([refusal, schema]);
+  const known = answers.get(schema) ?? z.union([schema, refusal]);
   answers.set(schema, known);
   return known;
 }
@@ -71,10 +74,15 @@ export async function readStudio<Schema extends z.ZodType>(
           schema: answer,
         })
       : await readAsMember(context, { reader, name, args, schema: answer });
-  const refused = refusal.safeParse(read);
-  if (!refused.success) return read as z.output<Schema>;
-  if (refused.data.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
-  throw problem("INVALID_REQUEST", { requestId, detail: refused.data.fault });
+  if (!isRefusal(read)) return read as z.output<Schema>;
+  if (read.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
+  throw problem("INVALID_REQUEST", { requestId, detail: read.fault });
+}
+
+/** Of what has been parsed as an answer: no other one has an outcome of a refusal. */
+function isRefusal(read: unknown): read is z.infer<typeof refusal> {
+  const outcome = typeof read === "object" && read !== null && "outcome" in read ? read.outcome : null;
+  return outcome === "not_allowed" || outcome === "bad_window";
 }
 
 async function readAsMember<Schema extends z.ZodType>(

@@ -148,10 +148,11 @@ function daysOf({
   zero: UsageSums;
 }): OverviewRow[] {
   const found = new Map(rows.map((row) => [row.key, row]));
-  const days = (Date.parse(range.to) - Date.parse(range.from)) / dayMs;
+  const first = Date.parse(range.from);
+  const days = (Date.parse(range.to) - first) / dayMs;
   return Array.from({ length: Math.ceil(days / daysEach) }, (_, index) => {
     const key = String(index * daysEach);
-    const label = new Date(Date.parse(range.from) + index * daysEach * dayMs).toISOString().slice(0, 10);
+    const label = new Date(first + index * daysEach * dayMs).toISOString().slice(0, 10);
     const { now, before } = found.get(key) ?? { now: null, before: null };
     return { key, label, now: now ?? zero, before, otherDeductions: deductions[key] ?? null };
   }).reverse();

@@ -10,7 +10,6 @@ import { OverviewChart, OverviewFigures } from "../studio/usage/overview-summary
 import { OverviewTable } from "../studio/usage/overview-table.tsx";
 import { buttonClass } from "../ui/button.tsx";
 import { Choices } from "../ui/choices.tsx";
-import { ChangeArrows } from "../ui/figures.tsx";
 import { Panel } from "../ui/panel.tsx";
 import { RangeForm } from "../ui/range-form.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
@@ -65,7 +64,6 @@ export default function StudioOverview() {
         </a>
       }
     >
-      <ChangeArrows />
       <RangeForm range={range} />
       <OverviewFigures overview={overview} />
       <div className="flex flex-wrap gap-x-8 gap-y-3">

@@ -5,8 +5,6 @@ import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
 const menuId = "account-menu";
-const item =
-  "flex min-h-9 w-full cursor-pointer items-center gap-2.5 rounded-button px-2.5 py-1.5 text-left font-medium hover:bg-sunken";
 const part = "border-line border-b p-1.5";
 
 export interface AccountMenuProps {
@@ -52,7 +50,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
               </li>
             ))}
           </ul>
-          <a href="/add-account" className={item}>
+          <a href="/add-account" className="menu-item">
             <span className="grid size-7 shrink-0 place-items-center">
               <Plus aria-hidden="true" className="size-4" />
             </span>
@@ -65,11 +63,11 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
         </div>
         <div className={part}>
           {/* Their pages have scripts of their own, so the browser itself goes there. */}
-          <a href="/settings/profile" className={item}>
+          <a href="/settings/profile" className="menu-item">
             Settings
           </a>
           {others.length > 0 ? (
-            <a href="/accounts" className={item}>
+            <a href="/accounts" className="menu-item">
               Manage accounts
             </a>
           ) : null}
@@ -78,13 +76,13 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           {others.length > 0 ? (
             <Form method="post" action="/accounts" reloadDocument>
               <input type="hidden" name="intent" value="sign_out" />
-              <button type="submit" className={item}>
+              <button type="submit" className="menu-item">
                 Sign out of this account
               </button>
             </Form>
           ) : null}
           <Form method="post" action="/logout" reloadDocument>
-            <button type="submit" className={item}>
+            <button type="submit" className="menu-item">
               {others.length > 0 ? "Sign out of all accounts" : "Sign out"}
             </button>
           </Form>
@@ -97,7 +95,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
 function OtherAccount({ account, here }: { account: ListedAccount; here: string }) {
   if (account.requiresReauth) {
     return (
-      <a href={signInAgainPath(account, "/")} className={item}>
+      <a href={signInAgainPath(account, "/")} className="menu-item">
         <Initial account={account} />
         <Names account={account} note="Signed out: sign in again" />
       </a>
@@ -107,7 +105,7 @@ function OtherAccount({ account, here }: { account: ListedAccount; here: string 
     <Form method="post" action="/accounts" reloadDocument data-once>
       <input type="hidden" name="accountId" value={account.id} />
       <input type="hidden" name="currentRoute" value={here} />
-      <button type="submit" className={item}>
+      <button type="submit" className="menu-item">
         <Initial account={account} />
         <Names account={account} verb="Switch to" />
       </button>

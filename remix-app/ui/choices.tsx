@@ -2,9 +2,6 @@ import { useLocation } from "@remix-run/react";
 import { searchWith } from "../studio/range.ts";
 import { Link } from "./link.tsx";
 
-export const choiceClass =
-  "inline-flex min-h-8 items-center rounded-button border border-line bg-surface px-2.5 font-medium text-muted hover:text-ink aria-[current=true]:border-accent aria-[current=true]:bg-accent-soft aria-[current=true]:text-ink";
-
 /** Links to the same page with one search parameter changed: what is chosen is in the address. */
 export function Choices({
   label,
@@ -28,7 +25,7 @@ export function Choices({
           key={value}
           to={searchWith(search, { [name]: value })}
           aria-current={value === chosen ? "true" : undefined}
-          className={choiceClass}
+          className="choice"
           preventScrollReset
         >
           {text}

@@ -23,43 +23,33 @@ export interface DataTableProps<Row> {
   /** What stands in place of a table without rows: what it is for and how to begin. */
   empty: ReactNode;
   /** From which width on it is a table: `lg` where it has more columns than fit on half a screen. */
-  from?: keyof typeof looks;
+  from?: keyof typeof heads;
 }
 
-const looks = {
-  sm: {
-    head: "sr-only text-muted text-small sm:not-sr-only",
-    headRow: "sm:border-line sm:border-b",
-    below: "sm:hidden",
-    start: "sm:text-left",
-    cell: "hidden sm:table-cell",
-  },
-  lg: {
-    head: "sr-only text-muted text-small lg:not-sr-only",
-    headRow: "lg:border-line lg:border-b",
-    below: "lg:hidden",
-    start: "lg:text-left",
-    cell: "hidden lg:table-cell",
-  },
+const heads = {
+  sm: { head: "sr-only text-muted text-small sm:not-sr-only", row: "sm:border-line sm:border-b" },
+  lg: { head: "sr-only text-muted text-small lg:not-sr-only", row: "lg:border-line lg:border-b" },
 } as const;
 
-/** A table; where the screen is small, a list of cards with the columns that matter, and the rest beneath. */
+/**
+ * A table; where the screen is small, a list of cards with the columns that matter, and the rest beneath. Its looks are
+ * `data-table` in styles.css: cells are so many that what each says of its own is most of a page.
+ */
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
-  const look = looks[from];
+  const { head, row: headRow } = heads[from];
   // What is the same in each row is put together once, and a cell that stands in two places is made once.
-  const classes = columns.map((column, index) => cellClass(column, { index, look }));
-  const cellClasses = classes.map(
-    (of, index) => `${of} ${index === 0 ? "wrap-anywhere py-2.5 font-normal" : "py-2.5"}`,
+  const classes = columns.map(classOf);
+  const below = columns.flatMap(({ label, small = "below" }, index) =>
+    index > 0 && small === "below" ? [{ label, index: index - 1 }] : [],
   );
-  const below = columns.flatMap(({ small = "below" }, index) => (index > 0 && small === "below" ? [index] : []));
   return (
-    <table className="w-full text-left">
+    <table className={from === "sm" ? "data-table" : "data-table data-table-lg"}>
       <caption className="sr-only">{caption}</caption>
-      <thead className={look.head}>
-        <tr className={look.headRow}>
+      <thead className={head}>
+        <tr className={headRow}>
           {columns.map((column, index) => (
-            <th key={column.label} scope="col" className={`${classes[index]} py-2 font-medium`}>
+            <th key={column.label} scope="col" className={classes[index]}>
               {column.label}
             </th>
           ))}
@@ -69,21 +59,19 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
         {rows.map((row) => {
           const [name, ...others] = columns.map(({ cell }) => cell(row));
           return (
-            <tr key={rowKey(row)} className="border-line border-b align-baseline last:border-b-0">
-              <th scope="row" className={cellClasses[0]}>
+            <tr key={rowKey(row)}>
+              <th scope="row">
                 {name}
                 {below.length > 0 ? (
-                  <span className={`mt-1 flex flex-wrap gap-x-3 text-muted text-small tabular-nums ${look.below}`}>
-                    {below.map((index) => (
-                      <span key={index}>
-                        {columns[index]?.label} {others[index - 1]}
-                      </span>
+                  <span className="below">
+                    {below.map(({ label, index }) => (
+                      <span key={index}>{labelled(label, others[index])}</span>
                     ))}
                   </span>
                 ) : null}
               </th>
               {others.map((cell, index) => (
-                <td key={columns[index + 1]?.label} className={cellClasses[index + 1]}>
+                <td key={columns[index + 1]?.label} className={classes[index + 1]}>
                   {cell}
                 </td>
               ))}
@@ -95,18 +83,18 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
   );
 }
 
-function cellClass(
-  { numeric, small }: DataColumn<never>,
-  { index, look }: { index: number; look: (typeof looks)[keyof typeof looks] },
-): string {
-  const always = index === 0 || small === "aside";
-  return [
-    index === 0 ? "" : "pl-4",
-    numeric ? "whitespace-nowrap text-right tabular-nums" : "",
-    small === "aside" ? "text-right" : "",
-    small === "aside" && !numeric ? look.start : "",
-    always ? "" : look.cell,
-  ]
-    .filter(Boolean)
-    .join(" ");
+/** What a column has of its own: most are of numbers, beneath the name where the screen is small. */
+function classOf({ numeric, small }: DataColumn<never>, index: number): string | undefined {
+  if (index === 0) return undefined;
+  return [numeric ? "" : "words", small === "aside" ? "aside" : ""].filter(Boolean).join(" ") || undefined;
+}
+
+/** One text, where it is one: each more takes as long as an element. */
+function labelled(label: string, value: ReactNode): ReactNode {
+  if (typeof value === "string" || typeof value === "number") return `${label} ${value}`;
+  return (
+    <>
+      {label} {value}
+    </>
+  );
 }

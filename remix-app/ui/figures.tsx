@@ -1,4 +1,3 @@
-import { ArrowDown, ArrowUp, Minus } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Change } from "../studio/usage/change.ts";
 
@@ -11,7 +10,7 @@ export interface Figure {
   note?: ReactNode;
 }
 
-const arrows = { up: "change-up", down: "change-down", same: "change-same" } as const;
+const looks = { up: "change change-up", down: "change change-down", same: "change change-same" } as const;
 const words = { up: "more than", down: "less than", same: "change from" } as const;
 
 /** A row of at most four figures, each with its change against the previous range. */
@@ -37,26 +36,16 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
   );
 }
 
-/** The arrows of all changes of a page, drawn once: a table has dozens, and each shows one of these. */
-export function ChangeArrows() {
-  return (
-    <svg aria-hidden="true" className="hidden">
-      <ArrowUp id={arrows.up} />
-      <ArrowDown id={arrows.down} />
-      <Minus id={arrows.same} />
-    </svg>
-  );
-}
-
-/** A change with its arrow, in words for assistive technology. Its page has the {@link ChangeArrows}. */
+/**
+ * A change with its arrow, in words for assistive technology. The arrow is `change` in styles.css: a table has dozens, and
+ * one drawn here would be two elements more for each.
+ */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
+  const compared = text === "new" ? ": nothing in" : ` ${words[direction]}`;
   return (
-    <span className="inline-flex items-center gap-1" title="Against the previous range">
-      <svg aria-hidden="true" viewBox="0 0 24 24" className="size-3 shrink-0">
-        <use href={`#${arrows[direction]}`} />
-      </svg>
+    <span className={looks[direction]} title="Against the previous range">
       {text}
-      <span className="sr-only">{text === "new" ? ": nothing in" : ` ${words[direction]}`} the previous range</span>
+      <span className="sr-only">{`${compared} the previous range`}</span>
     </span>
   );
 }

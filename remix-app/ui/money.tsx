@@ -5,7 +5,7 @@ import { exactUsd, formatCredits, formatUsd } from "../studio/format-amount.ts";
  * @param props.amount exact decimal text; null where the workspace hides it
  */
 export function Usd({ amount }: { amount: string | null }) {
-  return <Amount short={amount && formatUsd(amount)} exact={amount && exactUsd(amount)} />;
+  return amountOf({ short: amount && formatUsd(amount), exact: amount && exactUsd(amount) });
 }
 
 /**
@@ -13,10 +13,10 @@ export function Usd({ amount }: { amount: string | null }) {
  * @param props.amount exact decimal text; null where there is none
  */
 export function Credits({ amount }: { amount: string | null }) {
-  return <Amount short={amount && formatCredits(amount)} exact={amount} />;
+  return amountOf({ short: amount && formatCredits(amount), exact: amount });
 }
 
-function Amount({ short, exact }: { short: string | null; exact: string | null }) {
+function amountOf({ short, exact }: { short: string | null; exact: string | null }) {
   if (short === null || exact === null) {
     return (
       <span className="text-muted" title="Not shown">
@@ -26,9 +26,11 @@ function Amount({ short, exact }: { short: string | null; exact: string | null }
     );
   }
   return (
-    <span className="whitespace-nowrap tabular-nums" title={exact}>
-      <span aria-hidden="true">{short}</span>
+    <>
+      <span aria-hidden="true" className="amount" title={exact}>
+        {short}
+      </span>
       <span className="sr-only">{exact}</span>
-    </span>
+    </>
   );
 }

@@ -1,7 +1,6 @@
 import { Form, useLocation } from "@remix-run/react";
 import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "../studio/range.ts";
 import { Button } from "./button.tsx";
-import { choiceClass } from "./choices.tsx";
 import { Field } from "./field.tsx";
 import { Link } from "./link.tsx";
 
@@ -33,7 +32,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           <Link
             to={searchWith(search, { range: allTime, from: "", to: "" })}
             aria-current={range === null ? "true" : undefined}
-            className={choiceClass}
+            className="choice"
             preventScrollReset
           >
             All time
@@ -44,7 +43,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             key={preset}
             to={searchWith(search, { range: preset, from: "", to: "" })}
             aria-current={range?.preset === preset ? "true" : undefined}
-            className={choiceClass}
+            className="choice"
             preventScrollReset
           >
             {label}
@@ -52,7 +51,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
         ))}
       </nav>
       <details className="open:w-full" open={custom || range?.fault != null}>
-        <summary className={`${choiceClass} cursor-pointer list-none`} aria-current={custom ? "true" : undefined}>
+        <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
           {custom ? `${days?.first} to ${days?.last}` : "Other days"}
         </summary>
         <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>

@@ -16,11 +16,6 @@ export interface SectionNavProps {
   nested?: boolean;
 }
 
-const link =
-  "block rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:bg-sunken aria-[current=page]:text-ink";
-const nestedLink =
-  "block rounded-button px-2 py-1 text-muted hover:text-ink aria-[current=page]:font-medium aria-[current=page]:text-ink sm:aria-[current=page]:underline sm:aria-[current=page]:decoration-2 sm:aria-[current=page]:decoration-accent sm:aria-[current=page]:underline-offset-8 max-sm:aria-[current=page]:bg-sunken";
-
 /**
  * The sections that a page is one of: a row of links; where the screen is small and they would fill it, one line that
  * says which it is and opens the others.
@@ -30,12 +25,12 @@ export function SectionNav({ label, sections, nested = false }: SectionNavProps)
   const [first, ...others] = sections;
   const current = others.find(({ to }) => pathname === to || pathname.startsWith(`${to}/`)) ?? first;
   const links = sections.map(({ to, label: text }) => (
-    <Link key={to} to={to} aria-current={to === current.to ? "page" : undefined} className={nested ? nestedLink : link}>
+    <Link key={to} to={to} aria-current={to === current.to ? "page" : undefined}>
       {text}
     </Link>
   ));
   return (
-    <nav aria-label={label} className={nested ? "-mt-4" : undefined}>
+    <nav aria-label={label} className={nested ? "subsections -mt-4" : "sections"}>
       <div className="hidden flex-wrap gap-1 border-line border-b pb-2 sm:flex">{links}</div>
       {/* With another page another one, so that it is closed there. */}
       <details key={pathname} className="group rounded-card border border-line bg-surface sm:hidden">

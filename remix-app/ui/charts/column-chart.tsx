@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import { axisMarks, labelledIndexes } from "./scale.ts";
 
 export interface ChartColumn {
@@ -26,13 +27,15 @@ const slot = 10;
 
 /**
  * Columns over time, drawn by the server: it needs no script, and nothing moves when the page comes alive. Without
- * attributes of style, which the pages' policy forbids.
+ * attributes of style, which the pages' policy forbids; how columns look is `chart-columns` in styles.css.
  */
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
   const marks = axisMarks(largest, { whole });
   const top = marks.at(-1) ?? 1;
-  const heightOf = (value: number) => (Math.max(0, value) / top) * heightUnits;
+  // To the hundredth of a unit, which is less than that of a pixel.
+  const depthOf = (value: number) => Math.round((1 - Math.max(0, value) / top) * heightUnits * 100) / 100;
+  const width = Math.max(columns.length, 1) * slot;
   const compared = columns.some(({ previous }) => previous);
   const inset = columns.length > 120 ? 1 : 2;
   return (
@@ -48,48 +51,37 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
         <svg
           role="img"
           aria-label={label}
-          viewBox={`0 0 ${Math.max(columns.length, 1) * slot} ${heightUnits}`}
+          viewBox={`0 0 ${width} ${heightUnits}`}
           preserveAspectRatio="none"
           className="h-56 w-full overflow-visible"
         >
           {marks.map((mark) => (
-            <line
+            <path
               key={mark}
-              x1={0}
-              x2="100%"
-              y1={heightUnits - heightOf(mark)}
-              y2={heightUnits - heightOf(mark)}
+              d={`M0 ${depthOf(mark)}H${width}`}
               vectorEffect="non-scaling-stroke"
               className={mark === 0 ? "stroke-edge" : "stroke-line"}
             />
           ))}
-          {columns.map(({ label: name, value, text, previous }, index) => (
-            <g key={name} className="group">
-              <title>{previous ? `${name}: ${text} (before: ${previous.text})` : `${name}: ${text}`}</title>
-              <rect
-                x={index * slot}
-                width={slot}
-                height={heightUnits}
-                className="fill-transparent group-hover:fill-sunken"
-              />
-              {previous ? (
-                <rect
-                  x={index * slot + 1}
-                  width={slot - 2}
-                  y={heightUnits - heightOf(previous.value)}
-                  height={heightOf(previous.value)}
-                  className="fill-line"
-                />
-              ) : null}
-              <rect
-                x={index * slot + inset}
-                width={slot - 2 * inset}
-                y={heightUnits - heightOf(value)}
-                height={heightOf(value)}
-                className="fill-accent group-hover:fill-accent-strong"
-              />
-            </g>
-          ))}
+          <g className="chart-columns">
+            {columns.map(({ label: name, value, text, previous }, index) => {
+              const left = index * slot;
+              return (
+                <Fragment key={name}>
+                  <path d={bar({ left, width: slot, top: 0 })}>
+                    <title>{previous ? `${name}: ${text} (before: ${previous.text})` : `${name}: ${text}`}</title>
+                  </path>
+                  {previous ? (
+                    <path
+                      className="before"
+                      d={bar({ left: left + 1, width: slot - 2, top: depthOf(previous.value) })}
+                    />
+                  ) : null}
+                  <path className="now" d={bar({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })} />
+                </Fragment>
+              );
+            })}
+          </g>
         </svg>
         <ol aria-hidden="true" className="col-start-2 flex justify-between gap-2 pt-1 text-muted text-small">
           {labelledIndexes(columns.length, 3).map((index) => (
@@ -107,6 +99,11 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
       ) : null}
     </figure>
   );
+}
+
+/** The outline of a column that stands on the drawing's ground. */
+function bar({ left, width, top }: Record<"left" | "width" | "top", number>): string {
+  return `M${left} ${heightUnits}V${top}h${width}V${heightUnits}z`;
 }
 
 function Swatch({ look, label }: { look: string; label: string }) {

@@ -1,6 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { upkeepTask } from "../schedule/upkeep.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
@@ -45,7 +45,7 @@ const sessionsOf = async ({ id }: Person) =>
 
 /** A browser in which all of them are signed in, the last one active. */
 async function browserWith(first: Person, ...others: Person[]): Promise<Browser> {
-  const browser = await signIn(first);
+  const browser = await enter(first);
   for (const person of others) expect((await add(browser, person)).location).toBe("/");
   return browser;
 }
@@ -77,7 +77,7 @@ describe("a sign-in", () => {
   });
 
   test("gives the browser another secret, and what was known before opens nothing", async () => {
-    const browser = await signIn(ada);
+    const browser = await enter(ada);
     const planted = openBrowser(base, { cookie: browser.cookie() });
     expect((await whoIs(planted))?.user.id).toBe(ada.id);
     await add(browser, bob);
@@ -87,7 +87,7 @@ describe("a sign-in", () => {
   });
 
   test("adopts no device and no session that it brought", async () => {
-    const others = await signIn(bob);
+    const others = await enter(bob);
     const deviceOf = (browser: Browser) => /gh_device=([^;]+)/.exec(browser.cookie())?.[1] ?? "";
     const [id = "", , keyId = "", signature = ""] = deviceOf(others).split(".");
     const forged = [id, "A".repeat(43), keyId, signature].join(".");
@@ -107,7 +107,7 @@ describe("a sign-in", () => {
   });
 
   test("that is sent twice at once loses no account", async () => {
-    const browser = await signIn(ada);
+    const browser = await enter(ada);
     const twin = openBrowser(base, { cookie: browser.cookie() });
     await Promise.all([add(browser, bob), add(twin, bob)]);
     for (const tab of [browser, twin]) {
@@ -136,7 +136,7 @@ describe("a switch", () => {
   });
 
   test("to an account that is not here is 404, and without a device 401", async () => {
-    const browser = await signIn(ada);
+    const browser = await enter(ada);
     const unknown = await switchTo(browser, bob);
     expect([unknown.status, JSON.parse(unknown.text)]).toMatchObject([
       404,
@@ -150,7 +150,7 @@ describe("a switch", () => {
   });
 
   test("to no account at all is refused as such", async () => {
-    const browser = await signIn(ada);
+    const browser = await enter(ada);
     expect((await browser.post("/accounts", { intent: "switch" })).status).toBe(400);
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
@@ -226,7 +226,7 @@ describe("a row that cannot be opened", () => {
   });
 
   test("of another device is dropped", async () => {
-    const [browser, other] = [await browserWith(ada, bob), await signIn(ada)];
+    const [browser, other] = [await browserWith(ada, bob), await enter(ada)];
     await query(
       `update private.account_vault_entries e set sealed = o.sealed, key_id = o.key_id
        from private.account_vault_entries o
@@ -261,7 +261,7 @@ describe("what the cookies say", () => {
   });
 
   test("of a stranger's session, planted on a browser that is signed out, is dropped", async () => {
-    const stranger = await signIn(bob);
+    const stranger = await enter(bob);
     const planted = stranger
       .cookie()
       .split("; ")
@@ -290,7 +290,7 @@ describe("what the cookies say", () => {
 });
 
 test("PATCH current keeps where an account is, and refuses where none rests", async () => {
-  const browser = await signIn(ada);
+  const browser = await enter(ada);
   const patch = async (route: string) => {
     const { status } = await browser.sendJson("PATCH", `${api}/current`, { route });
     return [status, (await list(browser)).accounts[0]?.lastRoute];
@@ -324,7 +324,7 @@ describe("signing out", () => {
   });
 
   test("of the last one leads to the sign-in page", async () => {
-    const browser = await signIn(ada);
+    const browser = await enter(ada);
     const answer = await browser.postJson(`${api}/logout`, {});
     expect(JSON.parse(answer.text)).toEqual({ activeAccountId: null, redirectTo: "/login" });
     expect(await whoIs(browser)).toBeNull();
@@ -357,7 +357,7 @@ describe("signing out", () => {
   });
 
   test("of all expires what waits for an approval", async () => {
-    const browser = await signIn(ada);
+    const browser = await enter(ada);
     const response = await fetch(new URL(`${api}/logout-all`, base), {
       method: "POST",
       headers: { cookie: browser.cookie(), "sec-fetch-site": "same-origin" },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 
 const model = `test/model-${crypto.randomUUID().slice(0, 8)}`;
 let admin: ConsoleAdmin;
@@ -49,7 +49,7 @@ const prices = () =>
 const minute = (millisecondsFromNow: number) => new Date(Date.now() + millisecondsFromNow).toISOString().slice(0, 16);
 
 test("a model is shut and opened, by an admin, with a reason and its id", async () => {
-  const stranger = await signIn(person);
+  const stranger = await enter(person);
   expect((await stranger.post(at("disable"), filled)).status).toBe(403);
   expect((await admin.browser.post(at("disable"), { ...filled, reason: "" })).status).toBe(400);
   expect((await admin.browser.post(at("disable"), { ...filled, confirmation: "test" })).status).toBe(400);

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { recordsPerRead } from "../http/each-page.ts";
 import { newAddress, visitorHeaders } from "../testing/visitor.ts";
@@ -82,10 +82,10 @@ describe("a recovery override in the console", () => {
     const own = filled({ confirmation: admin.email });
     expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
     expect((await admin.browser.get(page(admin.email))).words).toContain("Nobody recovers their own account");
-    const stranger = await signIn(person);
+    const stranger = await enter(person);
     expect((await stranger.get(page())).status).toBe(403);
     expect((await stranger.post(makePage(), filled())).status).toBe(403);
-    expect((await (await signIn(admin)).post(makePage(), filled())).location).toMatch(/^\/mfa\?/);
+    expect((await (await enter(admin)).post(makePage(), filled())).location).toMatch(/^\/mfa\?/);
     expect(await overrides()).toEqual([]);
   });
 });
@@ -104,7 +104,7 @@ describe("the audit log", () => {
     const { status, text } = await admin.browser.get(`/admin/audit.csv?${filters}`);
     expect([status, text]).toEqual([200, expect.stringContaining(`"'=HYPERLINK(""x""), said they"`)]);
     expect(text.trimEnd().split("\r\n")).toHaveLength(2);
-    const stranger = await signIn(person);
+    const stranger = await enter(person);
     for (const path of ["/admin/audit", "/admin/audit.csv"]) expect((await stranger.get(path)).status).toBe(403);
   });
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 
 let admin: ConsoleAdmin;
 let other: ConsoleAdmin;
@@ -36,9 +36,9 @@ describe("the approval of keys", () => {
     expect((await admin.browser.get(`/admin/workspaces?q=${person.email}`)).words).toContain(id);
     expect((await admin.browser.post(at("approve"), { ...filled, reason: "" })).status).toBe(400);
     expect((await admin.browser.post(at("approve"), { ...filled, confirmation: "yes" })).status).toBe(400);
-    const stranger = await signIn(person);
+    const stranger = await enter(person);
     expect((await stranger.post(at("approve"), filled)).status).toBe(403);
-    expect((await (await signIn(admin)).post(at("approve"), filled)).location).toMatch(/^\/mfa\?/);
+    expect((await (await enter(admin)).post(at("approve"), filled)).location).toMatch(/^\/mfa\?/);
     expect(await auditOf(`workspace ${id}`)).toEqual([]);
 
     expect((await admin.browser.post(at("approve"), filled)).location).toBe(`/admin/workspaces?q=${id}&done=approve`);
@@ -102,7 +102,7 @@ describe("the registry of apps", () => {
   });
 
   test("registers an app, shows its secret once, and changes it with what it was before and after", async () => {
-    expect((await (await signIn(person)).post("/admin/apps/new", filled)).status).toBe(403);
+    expect((await (await enter(person)).post("/admin/apps/new", filled)).status).toBe(403);
     const made = await admin.browser.post("/admin/apps/new", filled);
     expect(await hashes()).toEqual([{ hash: hashed(secretOn(made.text)), ends: false }]);
     expect((await admin.browser.get(base)).text).not.toContain(secretOn(made.text));

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query, signIn } from "../../scripts/test/people.ts";
 
 let admin: ConsoleAdmin;
 let other: ConsoleAdmin;
@@ -57,10 +57,10 @@ describe("the console's search", () => {
   });
 
   test("is for admins alone, with their own second factor", async () => {
-    const stranger = await signIn(person);
+    const stranger = await enter(person);
     for (const path of ["/admin", page(), step("require")]) expect((await stranger.get(path)).status).toBe(403);
     expect((await stranger.post(step("require"), filled())).status).toBe(403);
-    const oneFactor = await signIn(admin);
+    const oneFactor = await enter(admin);
     expect((await oneFactor.get("/admin")).location).toBe("/mfa?returnUrl=%2Fadmin");
     expect((await oneFactor.post(step("require"), filled())).location).toMatch(/^\/mfa\?/);
     expect(await stateOf()).toBe("optional");

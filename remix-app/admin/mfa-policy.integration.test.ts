@@ -3,7 +3,15 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { createTestService } from "../../scripts/test/account.ts";
-import { createPerson, deletePerson, type Person, query, requireMfa, signIn } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  type Person,
+  query,
+  requireMfa,
+  signIn,
+} from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { enrollApps } from "../testing/authenticator-app.ts";
@@ -33,7 +41,7 @@ const factors = () => query("select from auth.mfa_factors where user_id = $1", [
 
 describe("the policy of an account", () => {
   test("is required from that moment on, and optional again, each in the audit log", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect((await browser.get("/workspaces")).status).toBe(200);
     const context = await open();
     const change = { ...asked(), generation: 0, step: "require" } as const;
@@ -128,7 +136,7 @@ describe("a reset of authenticators", () => {
   });
 
   test("ends every session, asks for a new sign-in and enrollment, and mails the owner", async () => {
-    const waiting = await signIn(person);
+    const waiting = await enter(person);
     expect(await resetAuthenticators(await open(), { ...asked(), generation: 1 })).toEqual({ outcome: "changed" });
     expect(await factors()).toEqual([]);
     expect((await waiting.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");

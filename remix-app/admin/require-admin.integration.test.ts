@@ -5,11 +5,11 @@ import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   type SignedInBrowser,
   signedInLongAgo,
-  signIn,
 } from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
@@ -47,7 +47,7 @@ async function enroll() {
 
 async function signInWithCode(): Promise<SignedInBrowser> {
   const app = await enroll();
-  const browser = await signIn(person);
+  const browser = await enter(person);
   await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
   return browser;
 }
@@ -77,17 +77,15 @@ describe("the console's door", () => {
 
   test("sends an admin without an authenticator to get one, and a stranger to sign in", async () => {
     await command("grant", person.email);
-    expect(await knock(await signIn(person), "/admin/users?q=a")).toBe(
-      "/mfa/enroll?returnUrl=%2Fadmin%2Fusers%3Fq%3Da",
-    );
-    const stranger = { ...(await signIn(person)), cookie: () => "" };
+    expect(await knock(await enter(person), "/admin/users?q=a")).toBe("/mfa/enroll?returnUrl=%2Fadmin%2Fusers%3Fq%3Da");
+    const stranger = { ...(await enter(person)), cookie: () => "" };
     expect(await knock(stranger)).toBe("/login?returnUrl=%2Fadmin");
   });
 
   test("asks for a code where the session has none, an old one, or an approval of a phone in its place", async () => {
     await command("grant", person.email);
     const app = await enroll();
-    const waiting = await signIn(person);
+    const waiting = await enter(person);
     expect(await knock(waiting)).toBe("/mfa?returnUrl=%2Fadmin");
 
     const accessToken = accessTokenOf(waiting);

@@ -1,6 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query, signIn } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
@@ -33,7 +33,7 @@ describe("the challenge", () => {
   });
 
   test("takes a code of the chosen app, as apps show it", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const code = codeOf(tablet);
     expect((await browser.post("/mfa", answerWith(phone, code))).status).toBe(400);
     const answer = await browser.post("/mfa", answerWith(tablet, ` ${code.slice(0, 3)} ${code.slice(3)} `));
@@ -43,7 +43,7 @@ describe("the challenge", () => {
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
     "leads to no address like %s",
     async (target) => {
-      const browser = await signIn(person);
+      const browser = await enter(person);
       const page = `/mfa?${new URLSearchParams({ returnUrl: target })}`;
       expect((await browser.get(page)).text).not.toMatch(/href="[^"]*(evil|javascript)/);
       expect((await browser.post(page, answerWith(phone, codeOf(phone)))).location).toBe("/");
@@ -55,7 +55,7 @@ describe("the challenge", () => {
     try {
       const [theirs] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
       if (!theirs) throw new Error("no app");
-      const browser = await signIn(person);
+      const browser = await enter(person);
       expect((await browser.post("/mfa", answerWith(theirs, codeOf(theirs)))).status).toBe(400);
       expect(await browser.session()).toMatchObject({ aal: "aal1" });
     } finally {
@@ -64,7 +64,7 @@ describe("the challenge", () => {
   });
 
   test.each(["", "12345", "1234567", "abcdef", "１２３４５６"])("says what a code is, given %j", async (code) => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const { status, text } = await browser.post("/mfa", answerWith(phone, code));
     expect(status).toBe(400);
     expect(text).toMatch(/Enter the (6 digits|code) that your app shows/);
@@ -76,7 +76,7 @@ describe("the challenge", () => {
   });
 
   test("ends the user's other sessions that have not passed it", async () => {
-    const [one, other] = [await signIn(person), await signIn(person)];
+    const [one, other] = [await enter(person), await enter(person)];
     expect((await one.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
     expect((await other.get("/mfa")).location).toBe("/login");
   });
@@ -85,8 +85,8 @@ describe("the challenge", () => {
 describe("a code", () => {
   test("that was used is refused to the next session, and the next code is taken", async () => {
     const code = codeOf(phone);
-    expect((await (await signIn(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
-    const browser = await signIn(person);
+    expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
+    const browser = await enter(person);
     const again = await browser.post("/mfa", answerWith(phone, code));
     expect(again.status).toBe(400);
     expect(again.text).toContain("That code was used already");
@@ -95,8 +95,8 @@ describe("a code", () => {
 
   test("that was used is refused however its authenticator is named", async () => {
     const code = codeOf(phone);
-    expect((await (await signIn(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
-    const browser = await signIn(person);
+    expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
+    const browser = await enter(person);
     const again = await browser.post("/mfa", { factorId: phone.factorId.toUpperCase(), code });
     expect(again.status).toBe(400);
     expect(again.text).toContain("That code was used already");
@@ -104,7 +104,7 @@ describe("a code", () => {
   });
 
   test("brought 50 times at once by one session counts once", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const code = codeOf(phone);
     const verified = async () =>
       (
@@ -121,7 +121,7 @@ describe("a code", () => {
   });
 
   test("brought at once by many sessions opens one", async () => {
-    const browsers = await Promise.all(Array.from({ length: 10 }, () => signIn(person)));
+    const browsers = await Promise.all(Array.from({ length: 10 }, () => enter(person)));
     const code = codeOf(phone);
     await Promise.all(browsers.map((browser) => browser.post("/mfa", answerWith(phone, code))));
     const open = await Promise.all(browsers.map(async (browser) => (await browser.session()).mfa?.satisfied === true));
@@ -141,7 +141,7 @@ describe("a code", () => {
   });
 
   test("that is wrong can be tried 5 times, and not a sixth, not even the right one", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const wrong = wrongCodesOf(phone);
     for (const code of wrong.slice(0, 5)) {
       const answer = await browser.post("/mfa", answerWith(phone, code));
@@ -156,7 +156,7 @@ describe("a code", () => {
   });
 
   test("that is right after 4 wrong ones is taken", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     for (const code of wrongCodesOf(phone).slice(0, 4)) await browser.post("/mfa", answerWith(phone, code));
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
   });
@@ -164,7 +164,7 @@ describe("a code", () => {
 
 describe("a session that has yet to prove its second factor", () => {
   test("is told so by an API, with its rotated cookies kept", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {
       method: "DELETE",
       headers: { cookie: browser.cookie(), "sec-fetch-site": "same-origin" },
@@ -174,7 +174,7 @@ describe("a session that has yet to prove its second factor", () => {
   });
 
   test("may look at the sign-in page, and signs out", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect((await browser.get("/login")).status).toBe(200);
     expect((await browser.post("/logout", {})).location).toBe("/login");
     expect((await browser.get("/api/v1/auth/session")).status).toBe(401);

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   requireMfa,
@@ -47,7 +48,7 @@ const codesLeft = async () =>
 
 describe("enrolling", () => {
   test("raises the session, shows ten recovery codes, and asks for codes from then on", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const { sessionId } = await browser.session();
     const begun = await start(browser, { name: "Work phone" });
     expect(begun).toMatchObject({ status: 200, name: "Work phone" });
@@ -61,7 +62,7 @@ describe("enrolling", () => {
   });
 
   test("with a wrong code shows the same key again", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const begun = await start(browser);
     const [wrong = ""] = wrongCodesOf(begun);
     for (const code of [wrong, "12"]) {
@@ -74,16 +75,16 @@ describe("enrolling", () => {
   });
 
   test("uses its code up: the challenge does not take it again", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const begun = await start(browser);
     const code = codeOf(begun);
     await verify(browser, { ...begun, code });
-    const again = await (await signIn(person)).post("/mfa", { factorId: begun.factorId, code });
+    const again = await (await enter(person)).post("/mfa", { factorId: begun.factorId, code });
     expect(again.text).toContain("That code was used already");
   });
 
   test("begun anew drops what was begun before", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const [first, second] = [await start(browser), await start(browser)];
     expect(await factors()).toMatchObject([{ id: second.factorId, status: "unverified" }]);
     const late = await verify(browser, { ...first, code: codeOf(first) });
@@ -95,7 +96,7 @@ describe("enrolling", () => {
   });
 
   test("a second one keeps the recovery codes, leads back, and needs a name of its own", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const first = await start(browser, { name: "Phone" });
     await verify(browser, { ...first, code: codeOf(first) });
     const at = "/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity";
@@ -114,14 +115,14 @@ describe("enrolling", () => {
     { name: "N".repeat(60), status: 200 },
     { name: "N".repeat(61), status: 400 },
   ])("takes names of 60 characters and no longer ($status)", async ({ name, status }) => {
-    expect((await start(await signIn(person), { name })).status).toBe(status);
+    expect((await start(await enter(person), { name })).status).toBe(status);
   });
 
   test("ten is as many as an account has", async () => {
     const names = Array.from({ length: 9 }, (_, index) => `App ${index}`);
     const [app] = await enrollApps(supabase, { ...person, names });
     if (!app) throw new Error("no app");
-    const browser = await signIn(person);
+    const browser = await enter(person);
     await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app) });
     const tenth = await start(browser);
     expect(tenth.status).toBe(200);
@@ -132,7 +133,7 @@ describe("enrolling", () => {
 
   test("is not open to who has an authenticator and has not proved it", async () => {
     await enrollApps(supabase, { ...person, names: ["Phone"] });
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect((await browser.post("/mfa/enroll", { step: "start" })).location).toBe("/mfa");
     expect(await factors()).toHaveLength(1);
@@ -187,7 +188,7 @@ describe("an account that must have an authenticator and has none", () => {
 
 describe("removing", () => {
   async function enrolled() {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const begun = await start(browser, { name: "Phone" });
     await verify(browser, { ...begun, code: codeOf(begun) });
     return { browser, phone: begun };

@@ -3,6 +3,7 @@ import { mailsTo } from "../../e2e/mailbox.ts";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   requireMfa,
@@ -30,7 +31,7 @@ beforeEach(async () => {
 afterEach(() => deletePerson(person));
 
 async function signInWithCode(by: AuthenticatorApp, steps = 0): Promise<SignedInBrowser> {
-  const browser = await signIn(person);
+  const browser = await enter(person);
   const { location } = await browser.post("/mfa", { factorId: by.factorId, code: codeOf(by, steps) });
   expect(location).toBe("/");
   return browser;
@@ -65,7 +66,7 @@ describe("recovery codes", () => {
   test("made anew end the ones from before", async () => {
     const renewed = await newCodes(await signInWithCode(app, 1));
     expect(renewed.filter((code) => codes.includes(code))).toEqual([]);
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect((await spend(browser)).status).toBe(400);
     expect((await spend(browser, renewed[9])).location).toBe(toEnrollment);
   });
@@ -73,7 +74,7 @@ describe("recovery codes", () => {
 
 describe("using one", () => {
   test("removes the authenticators, proves nothing, and leads to a new enrollment", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
     expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toEqual([]);
@@ -81,7 +82,7 @@ describe("using one", () => {
   });
 
   test("is in the owner's log, and the owner gets a mail", async () => {
-    await spend(await signIn(person));
+    await spend(await enter(person));
     const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
       person.id,
       "recovery_code_used",
@@ -93,7 +94,7 @@ describe("using one", () => {
   });
 
   test("ends every other session, one that waits at the challenge too", async () => {
-    const [elsewhere, waiting, browser] = [await signInWithCode(app, 1), await signIn(person), await signIn(person)];
+    const [elsewhere, waiting, browser] = [await signInWithCode(app, 1), await enter(person), await enter(person)];
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect((await elsewhere.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
     expect((await waiting.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
@@ -102,13 +103,13 @@ describe("using one", () => {
   test("as people type it: in small letters, with spaces, with O for 0 and I or l for 1", async () => {
     const [code = ""] = codes;
     const typed = code.toLowerCase().replaceAll("-", " ").replaceAll("0", "O").replaceAll("1", "l");
-    expect((await spend(await signIn(person), typed)).location).toBe(toEnrollment);
+    expect((await spend(await enter(person), typed)).location).toBe(toEnrollment);
   });
 
   test("once is all: it is refused after a new enrollment", async () => {
-    await spend(await signIn(person));
+    await spend(await enter(person));
     await enrollApps(supabase, { ...person, names: ["New phone"] });
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const again = await spend(browser);
     expect(again.status).toBe(400);
     expect(again.text).toContain("That code does not work");
@@ -116,7 +117,7 @@ describe("using one", () => {
   });
 
   test("50 times at once is once", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const answers = await Promise.all(Array.from({ length: 50 }, () => spend(browser)));
     expect(answers.filter(({ location }) => location === toEnrollment)).toHaveLength(1);
     const events = await query("select from public.security_events where user_id = $1 and kind = $2", [
@@ -127,7 +128,7 @@ describe("using one", () => {
   });
 
   test("that was cut short leaves the account closed, and is finished by the session that began it", async () => {
-    const [elsewhere, browser] = [await signIn(person), await signIn(person)];
+    const [elsewhere, browser] = [await enter(person), await enter(person)];
     const { sessionId } = await browser.session();
     const hash = recoveryCodeHash(codes[0]?.replaceAll("-", "") ?? "", person.id);
     await query("select private.end_mfa_recovery(private.begin_mfa_recovery($1, $2, $3), false)", [
@@ -150,7 +151,7 @@ describe("using one", () => {
     const other = await createPerson();
     try {
       await enrollApps(supabase, { ...other, names: ["Theirs"] });
-      const browser = await signIn(other);
+      const browser = await enter(other);
       expect((await spend(browser)).status).toBe(400);
       expect(await browser.session()).toMatchObject({ mfa: { satisfied: false } });
     } finally {
@@ -159,7 +160,7 @@ describe("using one", () => {
   });
 
   test("can be tried wrongly 5 times, and not a sixth, not even rightly", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     for (let attempt = 0; attempt < 5; attempt += 1) {
       expect((await spend(browser, "7KQ2-M9XA-04TC-HW5E")).status).toBe(400);
     }
@@ -169,7 +170,7 @@ describe("using one", () => {
   });
 
   test("is refused after 4 wrong ones no more than before", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     for (let attempt = 0; attempt < 4; attempt += 1) await spend(browser, "7KQ2-M9XA-04TC-HW5E");
     expect((await spend(browser)).location).toBe(toEnrollment);
   });
@@ -177,7 +178,7 @@ describe("using one", () => {
   test.each(["", "7KQ2", "7KQ2-M9XA-04TC-HW5U", "7KQ2-M9XA-04TC-HW5E-7"])(
     "says what one looks like, given %j",
     async (code) => {
-      const { status, text } = await spend(await signIn(person), code);
+      const { status, text } = await spend(await enter(person), code);
       expect(status).toBe(400);
       expect(text).toMatch(/Enter a recovery code/);
     },
@@ -220,7 +221,7 @@ describe("an account that must have an authenticator", () => {
 
   test("counts no proof from before the code", async () => {
     await requireMfa(person);
-    await spend(await signIn(person));
+    await spend(await enter(person));
     const [policy] = await query<{ boundary: number; now: number; required: boolean }>(
       `select (raw_app_meta_data #> '{platform_required_mfa,boundary}')::int as boundary,
          (raw_app_meta_data #> '{platform_required_mfa,required}')::boolean as required,

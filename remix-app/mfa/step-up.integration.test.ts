@@ -3,11 +3,11 @@ import { Authenticator } from "../../scripts/local-stack/contract/support/authen
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   type SignedInBrowser,
   signedInLongAgo,
-  signIn,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
@@ -66,7 +66,7 @@ describe("with a passkey", () => {
   const site = { origin: base, rpId: new URL(base).hostname };
 
   async function addPasskey(owner: Person): Promise<Authenticator> {
-    const browser = await signIn(owner);
+    const browser = await enter(owner);
     const authenticator = new Authenticator();
     const { challengeId, options } = JSON.parse(
       (await browser.postJson("/settings/security/passkeys/options", {})).text,
@@ -115,7 +115,7 @@ describe("with a passkey", () => {
   test("it does not stand in for an authenticator", async () => {
     const passkey = await addPasskey(person);
     await enrollApps(supabase, { ...person, names: ["Phone"] });
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect(await prove(browser, passkey)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
   });
 
@@ -169,20 +169,20 @@ describe("with an authenticator", () => {
     const [wrong = ""] = wrongCodesOf(app);
     expect((await browser.post(stepUp, { factorId: app.factorId, code: wrong })).status).toBe(400);
     const code = codeOf(app, 1);
-    const other = await signIn(person);
+    const other = await enter(person);
     await other.post("/mfa", { factorId: app.factorId, code });
     const used = await browser.post(stepUp, { factorId: app.factorId, code });
     expect([used.status, used.text]).toEqual([400, expect.stringContaining("That code was used already")]);
   });
 
   test("who has yet to prove it at all goes to the challenge", async () => {
-    const browser = await signIn(person);
+    const browser = await enter(person);
     expect((await browser.get(stepUp)).location).toBe(`/mfa?${new URLSearchParams({ returnUrl: guarded })}`);
   });
 });
 
 test("who is fresh already goes on, and never off our origin", async () => {
-  const browser = await signIn(person);
+  const browser = await enter(person);
   expect((await browser.get(stepUp)).location).toBe(guarded);
   for (const target of ["https://evil.example", "//evil.example", "/\\evil.example"]) {
     expect((await browser.get(`/step-up?${new URLSearchParams({ returnUrl: target })}`)).location).toBe("/");

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   requireMfa,
   type SignedInBrowser,
-  signIn,
 } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
@@ -24,7 +24,7 @@ async function arrive({ required }: { required: boolean }): Promise<SignedInBrow
   people.push(person);
   await enrollApps(supabase, { ...person, names: ["Phone"] });
   if (required) await requireMfa(person);
-  return signIn(person);
+  return enter(person);
 }
 afterAll(async () => {
   for (const person of people) await deletePerson(person);

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, query, requireMfa, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query, requireMfa } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { enrollApps } from "../testing/authenticator-app.ts";
 import { accessTokenOf } from "../testing/browser.ts";
@@ -18,7 +18,7 @@ beforeAll(async () => {
   workspaceId = workspace?.id ?? "";
   await enrollApps(supabase, { ...person, names: ["Phone"] });
   await requireMfa(person);
-  accessToken = accessTokenOf(await signIn(person));
+  accessToken = accessTokenOf(await enter(person));
 });
 afterAll(() => deletePerson(person));
 

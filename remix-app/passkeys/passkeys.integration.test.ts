@@ -2,6 +2,7 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { Authenticator, type Quirks } from "../../scripts/local-stack/contract/support/authenticator.ts";
+import { cookieOf } from "../../scripts/test/keep-session.ts";
 import { query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
@@ -24,14 +25,13 @@ afterEach(async () => {
   await Promise.all(userIds.splice(0).map((id) => service.auth.admin.deleteUser(id)));
 });
 
-/** Somebody with an account, signed in by password. */
+/** Somebody with an account, signed in. */
 async function newOwner() {
   const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
   const { data, error } = await service.auth.admin.createUser({ email, password, email_confirm: true });
   if (error) throw error;
   userIds.push(data.user.id);
-  const browser = openBrowser(base);
-  expect((await browser.post("/login", { email, password })).location).toBe("/");
+  const browser = openBrowser(base, { cookie: await cookieOf({ email, password }) });
   return { id: data.user.id, email, browser };
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
-import { createPerson, deletePerson, type Person, query, requireMfa, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query, requireMfa } from "../../scripts/test/people.ts";
 import { createHelper, type Helper } from "../../scripts/test/recovery-help.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
@@ -58,7 +58,7 @@ describe("a recovery link", () => {
   test.each(["link", "code"] as const)("by a %s uses nothing up in a browser that is full", async (way) => {
     const { token, code } = await help();
     const owner = await createPerson();
-    const full = await signIn(owner);
+    const full = await enter(owner);
     const deviceId = /gh_device=([0-9a-f-]{36})/.exec(full.cookie())?.[1];
     const others = Array.from({ length: 9 }, () => crypto.randomUUID());
     await query(
@@ -102,7 +102,7 @@ describe("a recovery link", () => {
     const other = await createPerson();
     try {
       const { path, token } = await help();
-      const browser = await signIn(other);
+      const browser = await enter(other);
       const { words } = await browser.get(path);
       expect(words).toContain(`You are signed in as ${other.email}`);
       expect(words).toContain(`Continue as ${person.email}`);

@@ -13,7 +13,7 @@ import {
   service,
   type TestApp,
 } from "../../scripts/test/apps.ts";
-import { query, requireMfa, type SignedInBrowser, signedInLongAgo, signIn } from "../../scripts/test/people.ts";
+import { enter, query, requireMfa, type SignedInBrowser, signedInLongAgo } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { freshSignInMs } from "../identity/limits.ts";
 import { openBrowser } from "../testing/browser.ts";
@@ -37,7 +37,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   person = await createPerson();
   held = await handOver(person, notes);
-  browser = await signIn(person);
+  browser = await enter(person);
 });
 afterEach(async () => void (await service.auth.admin.deleteUser(person.id)));
 afterAll(async () => void (await service.schema("private").rpc("sweep_app_credentials")));
@@ -88,7 +88,7 @@ describe("the list", () => {
   test("is empty for who has connected none, whatever others have", async () => {
     const other = await createPerson();
     try {
-      const { words } = await (await signIn(other)).get(list);
+      const { words } = await (await enter(other)).get(list);
       expect(words).toContain("No connected apps");
       expect(words).not.toContain("Field notes");
     } finally {
@@ -157,7 +157,7 @@ describe("disconnecting", () => {
     const others = await connectGatewayApp(["workspace:session", "ai:use"]);
     const stranger = await createPerson();
     try {
-      const theirs = await signIn(stranger);
+      const theirs = await enter(stranger);
       for (const path of [
         pathOf(others.app),
         pathOf({ name: "nobody-has-it" }),

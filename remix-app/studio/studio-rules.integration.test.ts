@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
 import {
   addKey,
   begin,
@@ -19,7 +19,7 @@ let [admin, member, stranger] = [{} as Visitor, {} as Visitor, {} as Visitor];
 
 async function createVisitor(): Promise<Visitor> {
   const person = await createPerson();
-  return { ...person, browser: await signIn(person) };
+  return { ...person, browser: await enter(person) };
 }
 
 beforeAll(async () => {

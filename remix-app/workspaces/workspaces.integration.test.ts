@@ -3,11 +3,11 @@ import { bearer, send, service, signInAgain } from "../../scripts/test/apps.ts";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   type SignedInBrowser,
   signedInLongAgo,
-  signIn,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { workspacePermissions } from "./permission.ts";
@@ -23,7 +23,7 @@ let [owner, manager, stranger] = [{} as Visitor, {} as Visitor, {} as Visitor];
 
 async function createVisitor(): Promise<Visitor> {
   const person = await createPerson();
-  return { ...person, browser: await signIn(person), token: (await signInAgain(person)).accessToken };
+  return { ...person, browser: await enter(person), token: (await signInAgain(person)).accessToken };
 }
 
 beforeAll(async () => {

@@ -6,7 +6,7 @@ import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-ten
 import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
 import { answered, bearerOf, browserOf, faults, gatewayOf, nobody, onSatellite, serverOf } from "./live-callers.ts";
@@ -51,7 +51,7 @@ async function refusals(call: ReturnType<typeof bearerOf>, path: string) {
 
 describe("live answers are as the documents say", () => {
   test("of a browser's session and accounts", async () => {
-    const [browser, other] = await Promise.all([signIn(person), createPerson()]);
+    const [browser, other] = await Promise.all([enter(person), createPerson()]);
     await browser.post("/add-account", { email: other.email, password: other.password });
     const call = browserOf(browser);
     await call("GET", "/api/v1/auth/session");
@@ -65,7 +65,7 @@ describe("live answers are as the documents say", () => {
     await call("POST", "/api/v1/auth/accounts/logout");
     await nobody("GET", "/api/v1/auth/session");
     await nobody("GET", "/api/v1/auth/accounts");
-    const last = browserOf(await signIn(person));
+    const last = browserOf(await enter(person));
     await refusals(last, "/api/v1/auth/accounts/switch");
     await last("POST", "/api/v1/auth/accounts/logout-all");
     await deletePerson(other);
@@ -84,7 +84,7 @@ describe("live answers are as the documents say", () => {
     await call("GET", "/api/v1/users/me/identities");
     await call("DELETE", `/api/v1/users/me/identities/${linked}`);
     await call("DELETE", `/api/v1/users/me/identities/${randomUUID()}`);
-    const browser = browserOf(await signIn(person));
+    const browser = browserOf(await enter(person));
     await browser("POST", "/api/v1/users/me/identities/link/github", { returnTo: "/settings/security" });
     await browser("POST", "/api/v1/users/me/identities/link/none", {});
     const { sessions } = await call<{ sessions: { id: string; current: boolean }[] }>(
@@ -101,7 +101,7 @@ describe("live answers are as the documents say", () => {
 
   test("of a handoff by QR code and of an approval on a phone", async () => {
     const handed = await createPerson();
-    const [browser, phone] = await Promise.all([signIn(handed), openPhone(project, handed)]);
+    const [browser, phone] = await Promise.all([enter(handed), openPhone(project, handed)]);
     const [atBrowser, atPhone] = [browserOf(browser), bearerOf(phone.accessToken)];
     const challenges = "/api/v1/auth/qr-login/challenges";
     const begin = () => atBrowser<{ id: string; secret: string }>("POST", challenges);
@@ -120,7 +120,7 @@ describe("live answers are as the documents say", () => {
     if (!authenticator) throw new Error("no authenticator");
     const { factorId } = authenticator;
     const proved = await openPhone(project, { ...handed, prove: { factorId, code: codeOf(authenticator, 1) } });
-    const [waiting, approver] = [browserOf(await signIn(handed)), bearerOf(proved.accessToken)];
+    const [waiting, approver] = [browserOf(await enter(handed)), bearerOf(proved.accessToken)];
     const approvals = "/api/v1/auth/mfa/mobile/challenges";
     const asked = await waiting<{ id: string; secret: string; pairCode: string }>("POST", approvals);
     await approver("GET", "/api/v1/auth/mfa/mobile/approvals");

@@ -1,5 +1,5 @@
 import { type AuthenticatorApp, codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
-import { createPerson, type Person, query, type SignedInBrowser, signIn } from "./people.ts";
+import { createPerson, enter, type Person, query, type SignedInBrowser } from "./people.ts";
 import { readStack } from "./stack.ts";
 
 /** An infrastructure admin in a browser that has just given a code. */
@@ -14,7 +14,7 @@ export async function createConsoleAdmin(): Promise<ConsoleAdmin> {
   await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);
   const [app] = await enrollApps(readStack().supabase, { ...person, names: ["Phone"] });
   if (!app) throw new Error("no app");
-  const browser = await signIn(person);
+  const browser = await enter(person);
   await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
   return { ...person, browser, app };
 }

@@ -3,7 +3,7 @@ import pg from "pg";
 import type { StoredSession } from "../../remix-app/identity/session-cookie.ts";
 import { type Browser, openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { keepSession } from "./keep-session.ts";
+import { cookieOf, keepSession } from "./keep-session.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
@@ -26,7 +26,7 @@ export interface Person {
 
 /** A browser, and what our server says of its session. */
 export interface SignedInBrowser extends Browser {
-  /** Where the sign-in led. */
+  /** Where the sign-in led, where there was one. */
   location: string | null;
   session(): Promise<{
     user: { id: string };
@@ -51,7 +51,12 @@ export async function deletePerson({ id }: Pick<Person, "id">): Promise<void> {
   await admin.deleteUser(id);
 }
 
-/** Signs in on the sign-in page, from an address that nobody else comes from. */
+/** A browser in which somebody is signed in, for tests whose subject is what comes after the sign-in. */
+export async function enter(person: Pick<Person, "email" | "password">): Promise<SignedInBrowser> {
+  return signedIn(openBrowser(base, { cookie: await cookieOf(person) }), null);
+}
+
+/** Signs in on the sign-in page, from an address that nobody else comes from; the page takes its time over it. */
 export async function signIn(
   { email, password }: Person,
   { returnUrl = "", address = newAddress() } = {},

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   type SignedInBrowser,
@@ -52,9 +53,9 @@ let browser: SignedInBrowser;
 const shareOne = () =>
   beforeAll(async () => {
     ({ person, phone } = await own());
-    browser = await signIn(person, { returnUrl: "/workspaces" });
+    browser = await enter(person);
   });
-const anew = () => signIn(person, { returnUrl: "/workspaces" });
+const anew = () => enter(person);
 afterAll(async () => {
   for (const one of made) await deletePerson(one);
 });
@@ -95,7 +96,7 @@ describe("a sign-in approved on the phone", () => {
   shareOne();
 
   test("goes from the browser to the phone and back, and opens this session for 12 hours", async () => {
-    const browser = await anew();
+    const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
     const asked = await ask(browser);
     expect(asked.pairCode).toMatch(/^\d{6}$/);
@@ -201,7 +202,7 @@ describe("a sign-in approved on the phone", () => {
 
   test("is over once the boundary moves", async () => {
     const { person, phone } = await own();
-    const browser = await approved(await signIn(person), phone);
+    const browser = await approved(await enter(person), phone);
     await query(
       `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || jsonb_build_object('platform_required_mfa',
@@ -215,7 +216,7 @@ describe("a sign-in approved on the phone", () => {
 
   test("is over once the phone's authenticator is removed, though another one is there", async () => {
     const { person, phone, app } = await own();
-    const browser = await approved(await signIn(person), phone);
+    const browser = await approved(await enter(person), phone);
     await query(
       `insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
        values (gen_random_uuid(), $1, 'Spare', 'totp', 'verified', now(), now(), 'secret')`,
@@ -241,7 +242,7 @@ describe("a request", () => {
     expect((await bound.postJson(challenges, {})).status).toBe(409);
     const plain = await createPerson();
     try {
-      expect((await (await signIn(plain)).postJson(challenges, {})).status).toBe(409);
+      expect((await (await enter(plain)).postJson(challenges, {})).status).toBe(409);
     } finally {
       await deletePerson(plain);
     }
@@ -277,7 +278,7 @@ describe("a request", () => {
 
   test("is approved once of 50 at once, and bound once of 50 polls at once", async () => {
     const { person, phone } = await own();
-    const browser = await signIn(person);
+    const browser = await enter(person);
     const asked = await ask(browser);
     const answers = await Promise.all(Array.from({ length: 50 }, () => answer(phone, asked)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, requireMfa, signIn } from "../../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, requireMfa } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { expectTruth } from "../../../supabase/tests/ai-gateway-truth.ts";
@@ -12,7 +12,7 @@ const origin = { origin: base, "sec-fetch-site": "same-origin" };
 
 let tenant: GatewayTenant;
 const people: Person[] = [];
-let member: Awaited<ReturnType<typeof signIn>>;
+let member: Awaited<ReturnType<typeof enter>>;
 
 beforeAll(async () => {
   tenant = await createGatewayTenant();
@@ -31,7 +31,7 @@ async function signedInMember({ role = "member", before = async (_: Person) => {
      select workspace_id, $2, id from public.workspace_roles where workspace_id = $1 and name = $3`,
     [tenant.workspaceId, person.id, role],
   );
-  const browser = await signIn(person);
+  const browser = await enter(person);
   await before(person);
   return browser;
 }

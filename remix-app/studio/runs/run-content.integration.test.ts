@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPerson, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import { createPerson, enter, type SignedInBrowser } from "../../../scripts/test/people.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
 
@@ -21,8 +21,8 @@ beforeAll(async () => {
   await join(db, { workspaceId, userId: two.id, role: "member" });
   const requestId = `said-${randomUUID()}`;
   const [first, second] = await Promise.all([
-    signIn(one),
-    signIn(two),
+    enter(one),
+    enter(two),
     tenant.client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: secret }] },
       { headers: { "x-request-id": requestId } },

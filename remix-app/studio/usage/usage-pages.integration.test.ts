@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
 import {
   type Begun,
   createTenant,
@@ -21,7 +21,7 @@ beforeAll(async () => {
   tenant = await createTenant(db, { credits: "1" });
   person = await createPerson();
   await join(db, { workspaceId: tenant.workspaceId, userId: person.id, role: "member" });
-  browser = await signIn(person);
+  browser = await enter(person);
 });
 afterAll(async () => {
   await deletePerson(person);

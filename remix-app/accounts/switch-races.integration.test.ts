@@ -1,16 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { expired, openTestVault, vaultSettings } from "../../scripts/test/keep-session.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createCookieJar } from "../http/cookies.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import { startWatchedWeb, type Trouble, type WatchedWeb } from "../testing/watched-web.ts";
+import { startWeb } from "../testing/web-process.ts";
 import { readDeviceCookie } from "./device-cookie.ts";
 import { sealSession } from "./seal.ts";
 
 const { base, supabase } = readStack();
 const api = "/api/v1/auth/accounts";
-const watched = ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href];
 
 let ada: Person;
 let bob: Person;
@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 async function browserWithBoth(): Promise<Browser> {
-  const browser = await signIn(ada);
+  const browser = await enter(ada);
   await browser.post("/add-account", { email: bob.email, password: bob.password });
   return browser;
 }
@@ -133,60 +133,45 @@ describe("50 at once, after which every account still works:", () => {
 });
 
 describe("a server of its own", () => {
-  const callsOf = (web: WebProcess) => [...web.output().matchAll(/^call (\S+)$/gm)].map(([, path]) => path ?? "");
+  let running: WatchedWeb | undefined;
+  afterAll(() => running?.stop());
 
-  async function start(env: Record<string, string> = {}): Promise<WebProcess> {
-    const web = await startWeb(supabase.url, {
-      nodeOptions: watched,
-      env: {
-        SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-        SUPABASE_SECRET_KEY: supabase.secretKey,
-        ...vaultSettings(),
-        ...env,
-      },
-    });
-    // What it looks at once as it starts is no request's.
-    await expect.poll(() => callsOf(web), { timeout: 10_000 }).toContain("/auth/v1/passkeys/authentication/options");
-    return web;
+  /** The same for one test after the other, for as long as it lives. */
+  async function serverWith(trouble: Trouble = {}): Promise<WatchedWeb> {
+    if (!running || running.child.signalCode) running = await startWatchedWeb(supabase, vaultSettings());
+    await running.trouble(trouble);
+    return running;
   }
 
   test("asks one thing for a signed-in page, and the identity backend for nothing", async () => {
     const browser = await browserWithBoth();
-    const web = await start();
-    try {
-      const visit = () => openBrowser(web.base, { cookie: browser.cookie() }).get("/settings/profile");
-      // Its keys are asked for once.
-      await visit();
-      const before = callsOf(web).length;
-      expect((await visit()).status).toBe(200);
-      const calls = callsOf(web).slice(before);
-      expect(calls.filter((path) => path.startsWith("/auth/"))).toEqual([]);
-      expect(calls.filter((path) => path.includes("session_state") || path.includes("device"))).toEqual([
-        "/rest/v1/rpc/device_session_state",
-      ]);
-    } finally {
-      await web.stop();
-    }
+    const web = await serverWith();
+    const visit = () => openBrowser(web.base, { cookie: browser.cookie() }).get("/settings/profile");
+    // Its keys are asked for once.
+    await visit();
+    const before = web.calls().length;
+    expect((await visit()).status).toBe(200);
+    const calls = web.calls().slice(before);
+    expect(calls.filter((path) => path.startsWith("/auth/"))).toEqual([]);
+    expect(calls.filter((path) => path.includes("session_state") || path.includes("device"))).toEqual([
+      "/rest/v1/rpc/device_session_state",
+    ]);
   }, 60_000);
 
   test("switches with at most two calls to the identity backend, also where both sessions are due", async () => {
     const browser = await browserWithBoth();
-    const web = await start();
-    try {
-      for (const person of [ada, bob]) {
-        const tab = openBrowser(web.base, { cookie: person === ada ? await age(browser) : browser.cookie() });
-        if (person === ada) await openBrowser(web.base).get("/login");
-        const before = callsOf(web).length;
-        expect((await switchTo(tab, person)).status).toBe(200);
-        const calls = callsOf(web).slice(before);
-        const tokens = calls.filter((path) => path.startsWith("/auth/") && !path.endsWith("/jwks.json"));
-        expect(tokens.length).toBeLessThanOrEqual(2);
-        expect(tokens.every((path) => path === "/auth/v1/token")).toBe(true);
-        // What made the account the active one has given the lease back.
-        expect(calls.some((path) => path.endsWith("/end_account_switch"))).toBe(false);
-      }
-    } finally {
-      await web.stop();
+    const web = await serverWith();
+    for (const person of [ada, bob]) {
+      const tab = openBrowser(web.base, { cookie: person === ada ? await age(browser) : browser.cookie() });
+      if (person === ada) await openBrowser(web.base).get("/login");
+      const before = web.calls().length;
+      expect((await switchTo(tab, person)).status).toBe(200);
+      const calls = web.calls().slice(before);
+      const tokens = calls.filter((path) => path.startsWith("/auth/") && !path.endsWith("/jwks.json"));
+      expect(tokens.length).toBeLessThanOrEqual(2);
+      expect(tokens.every((path) => path === "/auth/v1/token")).toBe(true);
+      // What made the account the active one has given the lease back.
+      expect(calls.some((path) => path.endsWith("/end_account_switch"))).toBe(false);
     }
   }, 60_000);
 
@@ -197,17 +182,13 @@ describe("a server of its own", () => {
     "that does not reach %s answers 503, and keeps every account",
     async (_, call) => {
       const browser = await browserWithBoth();
-      const web = await start({ UNREACHABLE: call });
-      try {
-        const tab = openBrowser(web.base, { cookie: browser.cookie() });
-        const answer = await switchTo(tab, ada);
-        expect([answer.status, JSON.parse(answer.text).code]).toEqual([503, "AUTH_UNAVAILABLE"]);
-        const form = await tab.post("/accounts", { accountId: ada.id });
-        expect([form.status, form.words]).toEqual([503, expect.stringContaining("Nobody was signed out.")]);
-        expect(await whoIs(tab)).toBe(bob.id);
-      } finally {
-        await web.stop();
-      }
+      const web = await serverWith({ unreachable: call });
+      const tab = openBrowser(web.base, { cookie: browser.cookie() });
+      const answer = await switchTo(tab, ada);
+      expect([answer.status, JSON.parse(answer.text).code]).toEqual([503, "AUTH_UNAVAILABLE"]);
+      const form = await tab.post("/accounts", { accountId: ada.id });
+      expect([form.status, form.words]).toEqual([503, expect.stringContaining("Nobody was signed out.")]);
+      expect(await whoIs(tab)).toBe(bob.id);
       await expectBothUsable(browser);
     },
     60_000,
@@ -220,19 +201,15 @@ describe("a server of its own", () => {
     "that does not get %s ends nothing, and sends nobody to sign in",
     async (call, cookieOf) => {
       const browser = await browserWithBoth();
-      const web = await start({ UNREACHABLE: call });
-      try {
-        const tab = () => openBrowser(web.base, { cookie: cookieOf(browser) });
-        const answers = await Promise.all([
-          tab().postJson(`${api}/logout`, {}),
-          switchTo(tab(), ada),
-          tab().sendJson("DELETE", `${api}/${ada.id}`),
-          tab().sendJson("PATCH", `${api}/current`, { route: "/settings/profile" }),
-        ]);
-        expect(answers.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
-      } finally {
-        await web.stop();
-      }
+      const web = await serverWith({ unreachable: call });
+      const tab = () => openBrowser(web.base, { cookie: cookieOf(browser) });
+      const answers = await Promise.all([
+        tab().postJson(`${api}/logout`, {}),
+        switchTo(tab(), ada),
+        tab().sendJson("DELETE", `${api}/${ada.id}`),
+        tab().sendJson("PATCH", `${api}/current`, { route: "/settings/profile" }),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
       await expectBothUsable(browser);
     },
     60_000,
@@ -241,28 +218,21 @@ describe("a server of its own", () => {
   test("that came to nothing says so, also where it does not reach the database to give the lease back", async () => {
     const browser = await browserWithBoth();
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
-    const web = await start({ UNREACHABLE: "end_account_switch" });
-    try {
-      const tab = openBrowser(web.base, { cookie: browser.cookie() });
-      expect((await switchTo(tab, ada)).status).toBe(401);
-      expect(web.output()).toContain("lease was not given back");
-      expect(await whoIs(tab)).toBe(bob.id);
-    } finally {
-      await web.stop();
-    }
+    const web = await serverWith({ unreachable: "end_account_switch" });
+    const before = web.output().length;
+    const tab = openBrowser(web.base, { cookie: browser.cookie() });
+    expect((await switchTo(tab, ada)).status).toBe(401);
+    expect(web.output().slice(before)).toContain("lease was not given back");
+    expect(await whoIs(tab)).toBe(bob.id);
   }, 60_000);
 
   test("that loses the answer to a sign-in asks again, and keeps every account", async () => {
-    const browser = await signIn(ada);
-    const web = await start({ LOSES_ANSWER: "sign_in_account" });
-    try {
-      const tab = openBrowser(web.base, { cookie: browser.cookie() });
-      expect((await tab.post("/add-account", { email: bob.email, password: bob.password })).location).toBe("/");
-      expect(await whoIs(tab)).toBe(bob.id);
-      await expectBothUsable(tab);
-    } finally {
-      await web.stop();
-    }
+    const browser = await enter(ada);
+    const web = await serverWith({ losesAnswer: "sign_in_account" });
+    const tab = openBrowser(web.base, { cookie: browser.cookie() });
+    expect((await tab.post("/add-account", { email: bob.email, password: bob.password })).location).toBe("/");
+    expect(await whoIs(tab)).toBe(bob.id);
+    await expectBothUsable(tab);
   }, 60_000);
 
   test("with a new secret keeps whoever is signed in, and seals anew, while it lists the old one", async () => {
@@ -273,11 +243,14 @@ describe("a server of its own", () => {
     const before = await keyOf(bob);
     const fresh = "a secret that has just been put in the old one's place";
     const { WEB_MULTI_ACCOUNT_SESSION_SECRET: old = "" } = vaultSettings();
-    const rotated = await start({
-      WEB_MULTI_ACCOUNT_SESSION_SECRET: fresh,
-      WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: old,
-    });
-    const without = await start({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "one that has nothing to do with any other here" });
+    const start = (env: Record<string, string>) =>
+      startWeb(supabase.url, {
+        env: { SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey, SUPABASE_SECRET_KEY: supabase.secretKey, ...env },
+      });
+    const [rotated, without] = await Promise.all([
+      start({ WEB_MULTI_ACCOUNT_SESSION_SECRET: fresh, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: old }),
+      start({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "one that has nothing to do with any other here" }),
+    ]);
     try {
       expect(await whoIs(openBrowser(without.base, { cookie: browser.cookie() }))).toBeNull();
       const tab = openBrowser(rotated.base, { cookie: browser.cookie() });
@@ -295,7 +268,7 @@ describe("a server of its own", () => {
     "that is killed after %s loses no account",
     async (step) => {
       const browser = await browserWithBoth();
-      const web = await start({ DIE_AFTER: step });
+      const web = await serverWith({ dieAfter: step });
       const tab = openBrowser(web.base, { cookie: browser.cookie() });
       await expect(switchTo(tab, ada)).rejects.toThrow();
       await expect.poll(() => web.child.signalCode).toBe("SIGKILL");

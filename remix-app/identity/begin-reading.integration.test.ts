@@ -1,26 +1,19 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import { startWatchedWeb, type WatchedWeb } from "../testing/watched-web.ts";
 
 const { supabase } = readStack();
 const policy = "/rest/v1/rpc/device_session_state";
 let person: Person;
-let web: WebProcess;
+let web: WatchedWeb;
 
 beforeEach(async () => {
   person = await createPerson();
-  web = await startWeb(supabase.url, {
-    nodeOptions: ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href],
-    env: {
-      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-      SUPABASE_SECRET_KEY: supabase.secretKey,
-      HOLDS: policy,
-      ...vaultSettings(),
-    },
-  });
+  web = await startWatchedWeb(supabase, vaultSettings());
+  await web.trouble({ holds: policy });
 });
 afterEach(async () => {
   await web.stop();
@@ -28,11 +21,11 @@ afterEach(async () => {
 });
 
 test("a page is read while the session is still judged, and shown to nobody whose session is over", async () => {
-  const signedIn = await signIn(person);
+  const signedIn = await enter(person);
   const answer = openBrowser(web.base, { cookie: signedIn.cookie() }).get("/workspaces");
-  await expect.poll(web.output, { timeout: 15_000 }).toContain("call /rest/v1/workspaces");
-  expect(web.output()).not.toContain(`call ${policy}`);
+  await expect.poll(web.calls, { timeout: 15_000 }).toContain("/rest/v1/workspaces");
+  expect(web.calls()).not.toContain(policy);
   await query("delete from auth.sessions where user_id = $1", [person.id]);
-  web.child.kill("SIGUSR2");
+  web.release();
   expect(await answer).toMatchObject({ status: 302, location: "/login?returnUrl=%2Fworkspaces", text: "" });
 }, 60_000);

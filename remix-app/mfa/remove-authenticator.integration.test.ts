@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
-import { createPerson, deletePerson, type Person, query, signIn } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
-import { startWeb } from "../testing/web-process.ts";
+import { startWatchedWeb } from "../testing/watched-web.ts";
 
 const { supabase, mail } = readStack();
 const subject = "An authenticator app was removed";
@@ -23,7 +23,7 @@ const keptMails = () =>
 async function remove(base?: string): Promise<number> {
   const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
   if (!app) throw new Error("no app");
-  const signedIn = await signIn(person);
+  const signedIn = await enter(person);
   await signedIn.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });
   const browser = base ? openBrowser(base, { cookie: signedIn.cookie() }) : signedIn;
   return (await browser.post(`/mfa/remove?factorId=${app.factorId}`, { factorId: app.factorId })).status;
@@ -49,17 +49,12 @@ test("the owner gets one mail of a removal", async () => {
 });
 
 test("the owner is told of a removal whose answer is lost", async () => {
-  const web = await startWeb(supabase.url, {
-    nodeOptions: ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href],
-    env: {
-      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-      SUPABASE_SECRET_KEY: supabase.secretKey,
-      SMTP_URL: mail.smtp,
-      MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
-      LOSES_ANSWER: "delete_authenticator",
-      ...vaultSettings(),
-    },
+  const web = await startWatchedWeb(supabase, {
+    SMTP_URL: mail.smtp,
+    MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
+    ...vaultSettings(),
   });
+  await web.trouble({ losesAnswer: "delete_authenticator" });
   try {
     expect(await remove(web.base)).toBe(503);
   } finally {

@@ -4,19 +4,19 @@ import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
   deletePerson,
+  enter,
   type Person,
   query,
   requireMfa,
   type SignedInBrowser,
   signedInLongAgo,
-  signIn,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { openPhone, type Phone, unlockedPhone } from "../testing/phone.ts";
 import { newAddress } from "../testing/visitor.ts";
-import { startWeb } from "../testing/web-process.ts";
+import { startWatchedWeb, type WatchedWeb } from "../testing/watched-web.ts";
 
 const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/qr-login/challenges";
@@ -38,7 +38,7 @@ const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
 async function own(): Promise<Own> {
   const person = await createPerson();
   made.push(person);
-  const [browser, phone] = await Promise.all([signIn(person), phoneOf(person)]);
+  const [browser, phone] = await Promise.all([enter(person), phoneOf(person)]);
   return { person, browser, phone };
 }
 
@@ -188,7 +188,7 @@ describe("a QR handoff", () => {
     const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
     if (!app) throw new Error("no app");
     const unlocked = await phoneOf(person, { factorId: app.factorId, code: codeOf(app, 1) });
-    const second = await signIn(person);
+    const second = await enter(person);
     expect((await second.postJson(challenges, {})).status).toBe(403);
     const proved = await second.post("/mfa", { factorId: app.factorId, code: codeOf(app) });
     expect(proved.status).toBe(302);
@@ -370,7 +370,7 @@ describe("a poll", () => {
   test("from another session is 403, with a wrong secret or id 404, without a session 401", async () => {
     const begun = await begin();
     await approve(phone, begun);
-    const sibling = await signIn(person);
+    const sibling = await enter(person);
     expect((await poll(sibling, begun)).status).toBe(403);
     expect((await phone.get(`${challenges}/${begun.id}?secret=${begun.secret}`)).status).toBe(403);
     expect((await poll(browser, { ...begun, secret: "wrong" })).status).toBe(404);
@@ -414,24 +414,22 @@ describe("a poll", () => {
     expect((await poll(openBrowser(base, { cookie }), begun)).status).toBe(401);
   });
 
-  test.each([
-    ["log out of all", "/api/v1/auth/accounts/logout-all", "GET", 401],
-    ["log out of this account", "/api/v1/auth/accounts/logout", "GET", 401],
-    ["log out of all, and was a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
-  ])(
-    "that finishes after another tab's “%s” signs nobody in",
-    async (_, logout, method, status) => {
-      const { person, browser, phone } = await own();
-      const web = await startWeb(supabase.url, {
-        nodeOptions: ["--import", new URL("../testing/watch-calls.ts", import.meta.url).href],
-        env: {
-          SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-          SUPABASE_SECRET_KEY: supabase.secretKey,
-          HOLDS: "sign_in_account",
-          ...vaultSettings(),
-        },
-      });
-      try {
+  describe("on a server that is held up", () => {
+    let web: WatchedWeb;
+    beforeAll(async () => {
+      web = await startWatchedWeb(supabase, vaultSettings());
+    });
+    afterAll(() => web.stop());
+
+    test.each([
+      ["log out of all", "/api/v1/auth/accounts/logout-all", "GET", 401],
+      ["log out of this account", "/api/v1/auth/accounts/logout", "GET", 401],
+      ["log out of all, and was a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
+    ])(
+      "that finishes after another tab's “%s” signs nobody in",
+      async (_, logout, method, status) => {
+        const { person, browser, phone } = await own();
+        await web.trouble({ holds: "sign_in_account" });
         await browser.post("/qr", { intent: "create" });
         const { text } = await browser.get("/qr");
         const [, id = "", secret = ""] = /challenges\/([0-9a-f-]{36})\?secret=([\w-]+)/.exec(text) ?? [];
@@ -439,22 +437,20 @@ describe("a poll", () => {
         const tab = openBrowser(web.base, { cookie: browser.cookie() });
         const late =
           method === "GET" ? tab.get(`${challenges}/${id}?secret=${secret}`) : tab.post("/qr", { intent: "continue" });
-        await expect.poll(() => web.output(), { timeout: 10_000 }).toContain("held /rest/v1/rpc/sign_in_account");
+        await web.held();
         expect((await browser.postJson(logout, {})).status).toBe(200);
-        web.child.kill("SIGUSR2");
+        web.release();
         const answer = await late;
         expect([answer.status, answer.location]).toEqual([status, method === "GET" ? null : "/login"]);
         expect((await tab.get("/api/v1/auth/session")).status).toBe(401);
-      } finally {
-        await web.stop();
-      }
-      expect(await sessionsOf(person)).toEqual([phone.sessionId]);
-      const devices = await query("select from private.account_devices where active_user_id = $1", [person.id]);
-      const entries = await query("select from private.account_vault_entries where user_id = $1", [person.id]);
-      expect([devices, entries]).toEqual([[], []]);
-    },
-    60_000,
-  );
+        expect(await sessionsOf(person)).toEqual([phone.sessionId]);
+        const devices = await query("select from private.account_devices where active_user_id = $1", [person.id]);
+        const entries = await query("select from private.account_vault_entries where user_id = $1", [person.id]);
+        expect([devices, entries]).toEqual([[], []]);
+      },
+      60_000,
+    );
+  });
 
   test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {
     const { person, browser, phone } = await own();

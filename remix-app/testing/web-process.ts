@@ -18,7 +18,10 @@ export interface WebProcess {
 /** Starts `remix-app/server.ts` on a free port, as production does, against the given backend. */
 export function startWeb(
   supabaseUrl: string,
-  { env = {}, ...place }: { hostname?: string; env?: Record<string, string>; nodeOptions?: readonly string[] } = {},
+  {
+    env = {},
+    ...place
+  }: { hostname?: string; env?: Record<string, string>; nodeOptions?: readonly string[]; told?: boolean } = {},
 ): Promise<WebProcess> {
   return startServer({
     ...place,
@@ -67,17 +70,20 @@ async function startServer({
   port: wished,
   env,
   nodeOptions = [],
+  told = false,
 }: {
   hostname?: string;
   port?: number;
   env: Record<string, string>;
   nodeOptions?: readonly string[];
+  /** Whether what is preloaded is sent messages. */
+  told?: boolean;
 }): Promise<WebProcess> {
   const port = wished ?? (await freePort());
   const base = `http://${hostname}:${port}`;
   const { PATH = "", NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [...nodeOptions, "remix-app/server.ts"], {
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe", ...(told ? ["ipc" as const] : [])],
     env: {
       PATH,
       ...(NODE_COMPILE_CACHE ? { NODE_COMPILE_CACHE } : {}),
@@ -100,7 +106,7 @@ async function startServer({
     output: () => output,
     fetch: (path, init = {}) => fetch(`http://127.0.0.1:${port}${path}`, { redirect: "manual", ...init }),
     async stop() {
-      if (child.exitCode !== null) return child.exitCode;
+      if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
       child.kill("SIGTERM");
       await once(child, "exit");
       return child.exitCode;

@@ -7,11 +7,12 @@ import { cookieOf, keepSession } from "./keep-session.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
-// To connect costs as much as most statements do. One that the stack ends meanwhile is nobody's error.
+// To connect, and to run the first statements, costs as much as dozens of them. One that the stack ends meanwhile is
+// nobody's error.
 const database = new pg.Pool({
   connectionString: supabase.dbUrl,
   max: 8,
-  idleTimeoutMillis: 1_000,
+  idleTimeoutMillis: 60_000,
   allowExitOnIdle: true,
 });
 database.on("error", () => {});

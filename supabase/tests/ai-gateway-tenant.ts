@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createAiKey } from "../functions/_shared/ai-key.ts";
-import { openPool } from "./ai-fixtures.ts";
+import { keptPool } from "./ai-fixtures.ts";
 import { createUser } from "./database.ts";
 
 /** A run's row, its entry in the ledger and what the provider says really happened. */
@@ -39,7 +39,7 @@ export type GatewayTenant = {
   workspaceId: string;
   keyId: string;
   client: OpenAI;
-  db: ReturnType<typeof openPool>["db"];
+  db: ReturnType<typeof keptPool>["db"];
   /** Waits until the request's run is settled and returns everything that is written of it. */
   accountOf: (requestId: string) => Promise<Account>;
   /** Balance, ledger and runs of the workspace, as exact decimals; all of them must agree. */
@@ -52,7 +52,7 @@ const settleTimeoutMs = 10_000;
 /** Makes a team workspace with credits and a key on the running stack, and the `openai` client of that key. */
 export async function createGatewayTenant({ credits = "1000000" } = {}): Promise<GatewayTenant> {
   const stack = readStack();
-  const { db, close } = openPool(4);
+  const { db, close } = keptPool();
   const owner = await createUser(db);
   const [workspace] = await db.query<{ id: string }>(
     "insert into public.workspaces (name, plan_id, created_by) values ('Gateway test', 'team', $1) returning id",

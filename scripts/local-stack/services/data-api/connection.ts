@@ -12,6 +12,8 @@ import { type ElementTypes, parserOf } from "./wire-types.ts";
 
 const poolSize = 20;
 const connectTimeoutMs = 5_000;
+/** What a connection has read of the catalogue and compiled of functions costs more than to keep it. */
+const idleTimeoutMs = 60_000;
 /** A schema that was read less than this ago is not read again because a request names something unknown. */
 const reloadCooldownMs = 1_000;
 const elementTypesQuery = CompiledQuery.raw(
@@ -51,6 +53,7 @@ export class RequestRoleConnection extends PostgresConnection {
       connectionString: databaseUrl,
       max: poolSize,
       connectionTimeoutMillis: connectTimeoutMs,
+      idleTimeoutMillis: idleTimeoutMs,
       application_name: "data-api",
       options: "-c TimeZone=UTC",
       types: { getTypeParser: (oid: number) => parserOf(oid, this.elementTypes) },

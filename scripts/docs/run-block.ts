@@ -59,6 +59,7 @@ function runProcess(command: string, args: string[], { directory, stack }: Workp
     HOME: process.env.HOME,
     CURL_HOME: directory,
     GATEHOUSE_STACK: path.join(directory, ".local/stack.json"),
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
     AI: stack.ai,
     KEY: stack.aiKey,
   };

@@ -50,7 +50,7 @@ class PoolDriver implements Driver {
   }
 
   async beginTransaction(connection: PoolConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw("begin"));
+    connection.begin();
   }
 
   async commitTransaction(connection: PoolConnection): Promise<void> {
@@ -74,6 +74,7 @@ class PoolDriver implements Driver {
 class PoolConnection implements DatabaseConnection {
   private readonly client: pg.PoolClient;
   private lost = false;
+  private beginning = false;
 
   constructor(client: pg.PoolClient) {
     this.client = client;
@@ -84,10 +85,22 @@ class PoolConnection implements DatabaseConnection {
     this.lost = true;
   };
 
+  /** A transaction begins with its first statement, in one message with it where that has no parameters. */
+  begin(): void {
+    this.beginning = true;
+  }
+
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
     if (this.lost) throw new ConnectionLostError(undefined);
+    const begins = this.beginning;
+    this.beginning = false;
     try {
-      const { rows, command, rowCount } = await this.client.query(sql, [...parameters]);
+      if (begins && parameters.length > 0) await this.client.query("begin");
+      const results = await this.client.query(begins && parameters.length === 0 ? `begin; ${sql}` : sql, [
+        ...parameters,
+      ]);
+      // Of several statements there is a result each.
+      const { rows, command, rowCount } = [results].flat().at(-1) as pg.QueryResult;
       return countingCommands.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {
       if (error instanceof pg.DatabaseError) throw error;

@@ -1,4 +1,5 @@
 import { CompiledQuery } from "kysely";
+import pg from "pg";
 import { type RequestContext, roleOf } from "./request-context.ts";
 
 /** Settings that `alter role … set` gives a role; switching to it inside a session does not apply them by itself. */
@@ -41,8 +42,9 @@ export function sessionSettings(context: RequestContext, roleSettings: RoleSetti
     ["role", role],
   ];
   if (context.method === "GET" || context.method === "HEAD") settings.push(["transaction_read_only", "on"]);
-  const calls = settings.map((_, index) => `set_config($${2 * index + 1}, $${2 * index + 2}, true)`);
-  return CompiledQuery.raw(`select ${calls.join(", ")}`, settings.flat());
+  // Without parameters, so that it goes in one message with the transaction's beginning.
+  const calls = settings.map((pair) => `set_config(${pair.map(pg.escapeLiteral).join(", ")}, true)`);
+  return CompiledQuery.raw(`select ${calls.join(", ")}`);
 }
 
 function quoteIdentifier(name: string): string {

@@ -125,14 +125,25 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
     return 0;
   end if;
-  delete from private.cross_app_tokens t where t.expires_at < now() - interval '1 day';
+  -- What somebody else holds is left for the next sweep: whoever turns an app off or closes an account ends what is long
+  -- over with the rest, and comes by it in another order.
+  delete from private.cross_app_tokens t
+  where t.id in (
+    select o.id from private.cross_app_tokens o where o.expires_at < now() - interval '1 day' for update skip locked
+  );
   get diagnostics part = row_count;
   swept := swept + part;
-  delete from private.app_sessions s where s.ends_at < now() - interval '1 day';
+  delete from private.app_sessions s
+  where s.id in (
+    select o.id from private.app_sessions o where o.ends_at < now() - interval '1 day' for update skip locked
+  );
   get diagnostics part = row_count;
   swept := swept + part;
   -- A used refresh token stays until it would have expired, so that its reuse is noticed.
-  delete from ai.app_tokens t where t.refresh_expires_at < now() - interval '1 day';
+  delete from ai.app_tokens t
+  where t.id in (
+    select o.id from ai.app_tokens o where o.refresh_expires_at < now() - interval '1 day' for update skip locked
+  );
   get diagnostics part = row_count;
   return swept + part;
 end

@@ -101,6 +101,50 @@ test("nor do people who revoke all that they have handed over", async () => {
   }
 });
 
+test("nor does the sweep of what was over long ago, which leaves what is held for later", async () => {
+  const { db, service, close } = openPools(2);
+  const [holding, off, sweeping] = [
+    await openLine("postgres"),
+    await openLine("postgres"),
+    await openLine("service_role"),
+  ];
+  const app = await registerApp(service);
+  const person = await createActor(db, {});
+  const handoffs = [];
+  for (const daysAgo of [3, 4, 5]) {
+    const handoff = await handOver(service, { claims: person, app });
+    await db.query(
+      `update private.cross_app_tokens
+      set created_at = created_at - make_interval(days => $2), expires_at = expires_at - make_interval(days => $2)
+      where token_hash = $1`,
+      [handoff.tokenHash, daysAgo],
+    );
+    handoffs.push(handoff);
+  }
+  const [, middle] = handoffs;
+  try {
+    // Either by an index of its own: as they were stored, and by their end, which is the other way round.
+    for (const { client } of [off, sweeping])
+      await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
+    await holding.client.query("begin");
+    await holding.client.query("select from private.cross_app_tokens where token_hash = $1 for update", [
+      middle?.tokenHash,
+    ]);
+    const turned = turnOff(off.db, app);
+    await untilItWaits(db, { work: turned, blocker: holding.pid });
+    const swept = call(sweeping.db, "sweep_app_credentials", {});
+    await untilItWaits(db, { work: swept, blocker: off.pid });
+    await holding.client.query("commit");
+    expect((await Promise.allSettled([turned, swept])).filter(({ status }) => status === "rejected")).toEqual([]);
+    await call(service, "sweep_app_credentials", {});
+    expect(await db.query("select from private.cross_app_tokens where app_id = $1", [app.id])).toEqual([]);
+  } finally {
+    await holding.client.query("rollback");
+    await db.query("delete from auth.users where id = $1", [person.sub]);
+    await Promise.all([holding.client.end(), off.client.end(), sweeping.client.end(), close()]);
+  }
+});
+
 describe("a handoff that is minted in the moment in which its app is turned off", () => {
   const mintingScene = async (db: Database, service: Database) => {
     const [claims, app] = [await createActor(db, {}), await registerApp(service)];

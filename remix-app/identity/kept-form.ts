@@ -17,7 +17,7 @@ const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string(
 /**
  * Keeps what a form brought that came too late for its sender's proof, in their browser and for its page, until they
  * are back from proving it again. For forms without secrets; one that is too long, or none, is not kept.
- * @param page the path of the page that holds the form
+ * @param page the path of the page that holds the form, with its query, which may say whom it is about
  */
 export async function keepForm(
   context: KeptContext,
@@ -39,7 +39,7 @@ export function takeForm(
   { request, userId }: { request: Request; userId: string },
 ): Record<string, string> {
   const [text = "", signature = ""] = context.jar.get(cookieName)?.split(".") ?? [];
-  const expected = signatureOf(context, { text, userId, page: new URL(request.url).pathname });
+  const expected = signatureOf(context, { text, userId, page: request.url });
   const given = Buffer.from(signature, "base64url");
   // Of another page or person, or set by a sibling, which would have somebody send what they never typed.
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return {};
@@ -53,8 +53,11 @@ function attributesOf({ origin }: KeptContext) {
 }
 
 function signatureOf(
-  { env }: KeptContext,
+  { env, origin }: KeptContext,
   { text, userId, page }: { text: string; userId: string; page: string },
 ): Buffer {
-  return createHmac("sha256", derivedKey(env, "kept form")).update(`${userId} ${page} ${text}`).digest();
+  // In one spelling: Remix writes the query of an address anew.
+  const { pathname, searchParams } = new URL(page, origin);
+  const signed = `${userId} ${pathname}?${searchParams} ${text}`;
+  return createHmac("sha256", derivedKey(env, "kept form")).update(signed).digest();
 }

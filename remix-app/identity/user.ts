@@ -127,8 +127,7 @@ export async function requireFreshUser(
   if (isFresh(user)) return user;
   if (takesPages(context, request)) {
     const destination = destinationOf(request, context.origin);
-    const page = new URL(destination, context.origin).pathname;
-    if (keepsForm) await keepForm(context, { request, userId: user.id, page });
+    if (keepsForm) await keepForm(context, { request, userId: user.id, page: destination });
     throw redirect(detour("/step-up", destination));
   }
   const detail = "Your last proof of who you are is too old for this. Prove it again, then repeat the request.";

@@ -32,6 +32,17 @@ export async function requireCaller(context: AppLoadContext, request: Request): 
   return { kind: "app", tokenHash: hashOf(jti) };
 }
 
+const anyId = z.uuid();
+const noWorkspace = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * The workspace that an address names, as functions for app sessions take it: what is no id is one that nobody has, since
+ * the session is judged before the address.
+ */
+export function askedWorkspace(id: string | undefined): string {
+  return anyId.safeParse(id).data ?? noWorkspace;
+}
+
 const refusals = refusalOf(
   "unauthenticated",
   "mfa_required",

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { serviceData } from "../identity/service-client.ts";
-import { type AppCaller, callAsApp, requireCaller } from "../satellites/app-caller.ts";
+import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 const anyId = z.uuid();
@@ -20,18 +20,14 @@ export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
 
 /**
  * Who reads, where app sessions are taken too.
- * @throws Response as requireWorkspacePermission for members; 401 for an app session that is none, 404 for no workspace
+ * @throws Response as requireWorkspacePermission for members; 401 for an app session that is none
  */
 export async function requireStudioReader(
   context: AppLoadContext,
   { request, workspaceId }: { request: Request; workspaceId: string | undefined },
 ): Promise<StudioReader> {
   const caller = await requireCaller(context, request);
-  if (caller.kind === "app") {
-    const id = anyId.safeParse(workspaceId);
-    if (!id.success) throw problem("NOT_FOUND", { requestId: context.requestId });
-    return { ...caller, workspaceId: id.data };
-  }
+  if (caller.kind === "app") return { ...caller, workspaceId: askedWorkspace(workspaceId) };
   const permission = "use_ai_studio";
   const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
   return { kind: "member", userId: user.id, workspaceId: workspace.id };

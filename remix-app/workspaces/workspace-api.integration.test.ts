@@ -53,8 +53,10 @@ describe("PATCH of a workspace, whatever its body", () => {
   test("is 401 for an app session that is over", async () => {
     const { appSession, centralSession } = await handOver(person, app);
     await asApp(app, paths.revoke, { token: appSession.token });
-    expect(await answersTo(centralSession.token)).toEqual([401, 401, 401]);
-    expect(await answersTo(appSession.token)).toEqual([401, 401, 401]);
+    for (const address of [path, "/api/v1/workspaces/x"]) {
+      expect(await answersTo(centralSession.token, address)).toEqual([401, 401, 401]);
+      expect(await answersTo(appSession.token, address)).toEqual([401, 401, 401]);
+    }
   });
 
   test("is 403 for an app session without the scope, and for a person whose role does not allow it", async () => {

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { type Caller, callAsApp } from "../satellites/app-caller.ts";
+import { askedWorkspace, type Caller, callAsApp } from "../satellites/app-caller.ts";
 import { renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
 import { workspaceProblem } from "./failures.ts";
 import { listWorkspaces } from "./list-workspaces.ts";
@@ -42,14 +42,14 @@ export async function readApiWorkspace(
   context: AppLoadContext,
   { caller, workspaceId }: { caller: Caller; workspaceId: string | undefined },
 ): Promise<ApiWorkspace> {
-  const id = requireId(context, workspaceId);
   if (caller.kind === "user") {
+    const id = requireId(context, workspaceId);
     const found = await getWorkspace(caller.user, { workspaceId: id, requestId: context.requestId });
     if (!found) throw problem("NOT_FOUND", { requestId: context.requestId });
     return workspaceShown.parse(found);
   }
   const schema = z.object({ workspace: workspaceShown });
-  const args = { workspace_id: id };
+  const args = { workspace_id: askedWorkspace(workspaceId) };
   return (await callAsApp(context, { caller, name: "read_workspace_by_app_session", args, schema })).workspace;
 }
 
@@ -62,7 +62,7 @@ export async function requireRenaming(
   { caller, workspaceId }: { caller: Caller; workspaceId: string | undefined },
 ): Promise<void> {
   if (caller.kind === "app") {
-    const args = { workspace_id: requireId(context, workspaceId) };
+    const args = { workspace_id: askedWorkspace(workspaceId) };
     await callAsApp(context, { caller, name: "may_rename_by_app_session", args, schema: z.strictObject({}) });
     return;
   }
@@ -78,12 +78,12 @@ export async function renameApiWorkspace(
   context: AppLoadContext,
   { caller, workspaceId, name }: { caller: Caller; workspaceId: string | undefined; name: string },
 ): Promise<ApiWorkspace> {
-  const id = requireId(context, workspaceId);
   if (caller.kind === "app") {
     const schema = z.object({ workspace: workspaceShown });
-    const args = { workspace_id: id, name };
+    const args = { workspace_id: askedWorkspace(workspaceId), name };
     return (await callAsApp(context, { caller, name: "rename_workspace_by_app_session", args, schema })).workspace;
   }
+  const id = requireId(context, workspaceId);
   const error = await renameWorkspace(caller.user, { workspaceId: id, name });
   // Row-level security would not have it changed: their role has become another.
   if (error?.code === "PT404") throw notAllowed(context);

@@ -14,9 +14,9 @@ const formOf = (fields: Record<string, string> | string) =>
   new Request(new URL(page, origin), { method: "POST", body: new URLSearchParams(fields) });
 
 /** What the browser holds of a form that came too late, as its Cookie header has it. */
-async function keep(fields: Record<string, string>, userId = "ann"): Promise<{ cookie: string; header: string }> {
+async function keep(fields: Record<string, string>, at = page): Promise<{ cookie: string; header: string }> {
   const context = contextOf("");
-  await keepForm(context, { request: formOf(fields), userId, page });
+  await keepForm(context, { request: formOf(fields), userId: "ann", page: at });
   const [header = ""] = context.jar.setCookieHeaders();
   return { cookie: header.split(";")[0] ?? "", header };
 }
@@ -42,6 +42,13 @@ describe("a form that is kept", () => {
     expect(given.typed).toEqual(typed);
     expect(given.set).toEqual([expect.stringMatching(/^gh_kept_form=; Max-Age=0; Path=\/; /)]);
     expect(take("").set).toEqual([]);
+  });
+
+  test("is its page's however the page's query is spelled, and no other query's", async () => {
+    const typed = { reason: "They called" };
+    const { cookie } = await keep(typed, `${page}?email=a+b@gatehouse.test`);
+    expect(take(cookie, { at: `${page}?email=a%20b%40gatehouse.test` }).typed).toEqual(typed);
+    for (const at of [page, `${page}?email=b@gatehouse.test`]) expect(take(cookie, { at }).typed).toEqual({});
   });
 
   test("is nothing to others, on other pages, or where anything of it was changed", async () => {

@@ -197,6 +197,9 @@ create function private.consume_cross_app_token(token_hash bytea, app_id uuid, u
   security invoker
   set search_path = ''
 as $$
+  -- Whose it is first, as what is stored for them next would: whoever deletes the account comes by them, too, before they
+  -- want this token.
+  select from auth.users u where u.id = consume_cross_app_token.user_id for key share;
   update private.cross_app_tokens t
   set redeemed_at = now()
   where t.token_hash = consume_cross_app_token.token_hash

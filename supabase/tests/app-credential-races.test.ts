@@ -12,7 +12,7 @@ import {
 } from "./app-fixtures.ts";
 import { beginExchange, exchange, newPair, refresh } from "./app-token-fixtures.ts";
 import type { Database } from "./database.ts";
-import { race } from "./race-fixtures.ts";
+import { openLine, race, untilItWaits } from "./race-fixtures.ts";
 
 const event = { kind: "app_disconnected" };
 
@@ -166,6 +166,39 @@ describe("a redemption that is under way", () => {
       },
     }));
 });
+
+test.each(["session", "token"])(
+  "a redemption for a %s and the deletion of its account do not wait in a circle",
+  async (kind) => {
+    const { db, service, close } = openPools(2);
+    const [holding, redeeming, deleting] = [
+      await openLine("postgres"),
+      await openLine("service_role"),
+      await openLine("postgres"),
+    ];
+    const setting = await beginExchange(db, { service });
+    const { sub } = setting.claims;
+    try {
+      // So that it has begun, and waits for what it redeems.
+      await holding.client.query("begin");
+      await holding.client.query("select from private.cross_app_tokens where token_hash = $1 for update", [
+        setting.handoff.tokenHash,
+      ]);
+      const redeemed = kind === "session" ? redeem(redeeming.db, setting) : exchange(redeeming.db, setting);
+      await untilItWaits(db, { work: redeemed, blocker: holding.pid });
+      const deleted = deleting.db.query("delete from auth.users where id = $1", [sub]);
+      await untilItWaits(db, { work: deleted, blocker: redeeming.pid });
+      await holding.client.query("commit");
+      expect((await Promise.allSettled([redeemed, deleted])).filter(({ status }) => status === "rejected")).toEqual([]);
+      for (const table of ["private.cross_app_tokens", "private.app_sessions", "ai.app_tokens"])
+        expect(await db.query(`select from ${table} where user_id = $1`, [sub])).toEqual([]);
+    } finally {
+      await holding.client.query("rollback");
+      await db.query("delete from auth.users where id = $1", [sub]);
+      await Promise.all([holding.client.end(), redeeming.client.end(), deleting.client.end(), close()]);
+    }
+  },
+);
 
 test("a disconnection that is under way is waited for, and the refresh gets nothing", () =>
   race<TokenScene>({

@@ -41,7 +41,20 @@ describe("a body", () => {
     expect(await readLimitedBody(request)).toBeNull();
   });
 
+  test.each(["GET", "HEAD"])("of a %s is not asked for", async (method) => {
+    const request = new Request("http://localhost/", { method });
+    let asked = false;
+    Object.defineProperty(request, "body", {
+      get() {
+        asked = true;
+        return null;
+      },
+    });
+    expect((await readLimitedBody(request))?.byteLength).toBe(0);
+    expect(asked).toBe(false);
+  });
+
   test("that is not there is empty", async () => {
-    expect((await readLimitedBody(new Request("http://localhost/")))?.byteLength).toBe(0);
+    expect((await readLimitedBody(new Request("http://localhost/", { method: "POST" })))?.byteLength).toBe(0);
   });
 });

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
 import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
 import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
 import type { Account } from "./ai-gateway-tenant.ts";
@@ -20,4 +22,14 @@ export function expectTruth({ run, charged, truth }: Account): void {
   expect(formatDecimal(parseDecimal(run.cost_usd))).toBe(formatDecimal(cost));
   expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, markup)));
   expect(charged).toBe(run.billed_credits);
+}
+
+/** Leaves as soon as the provider has the call. */
+export async function leaveOnceAsked(requestId: string, leaving: AbortController): Promise<void> {
+  const asked = async () => {
+    const truth = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
+    return ((await truth.json()) as { calls: unknown[] }).calls.length;
+  };
+  while ((await asked()) === 0) await sleep(20);
+  leaving.abort();
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
 import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
 
 /** What supabase/seed.sql says of the demo's speech model: USD per million tokens of text and of audio. */
@@ -144,7 +145,7 @@ describe("speech", () => {
       { model, voice: "Kore", input: "Hello" },
       { headers: { "x-request-id": requestId }, signal: leaving.signal },
     );
-    setTimeout(() => leaving.abort(), 500);
+    void leaveOnceAsked(requestId, leaving);
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
     const { run, truth } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { expectTruth } from "../../tests/ai-gateway-truth.ts";
+import { expectTruth, leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
 import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
 type Platform = {
@@ -221,7 +221,7 @@ describe("a streamed chat", () => {
       { ...chatOf("demo-slow", `[[first=5000]]${"x".repeat(size)}`), stream },
       { headers: { "x-request-id": requestId }, signal: leaving.signal },
     );
-    setTimeout(() => leaving.abort(), 300);
+    void leaveOnceAsked(requestId, leaving);
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
     const { run, truth } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });

@@ -3,6 +3,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
 
 let keeping: GatewayTenant;
 let plain: GatewayTenant;
@@ -223,7 +224,7 @@ describe("a repeated call", () => {
     const leaving = new AbortController();
     const body = chat("[[first=3000]]");
     const call = keeping.client.chat.completions.create(body, { headers, signal: leaving.signal });
-    setTimeout(() => leaving.abort(), 200);
+    void leaveOnceAsked(requestId, leaving);
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
     await keeping.accountOf(requestId);
     expect(await post(keeping, { body, key })).toMatchObject({ status: 409 });

@@ -1,9 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readStack } from "../../../scripts/test/stack.ts";
 import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { expectTruth } from "../../tests/ai-gateway-truth.ts";
+import { expectTruth, leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
 import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
@@ -43,16 +41,6 @@ async function account(asked: Asked): Promise<Account> {
   const requestId = newId();
   await (await post(asked, requestId)).text();
   return tenant.accountOf(requestId);
-}
-
-/** Leaves as soon as the provider has the call. */
-async function leaveOnceAsked(requestId: string, leaving: AbortController): Promise<void> {
-  const asked = async () => {
-    const truth = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
-    return ((await truth.json()) as { calls: unknown[] }).calls.length;
-  };
-  while ((await asked()) === 0) await sleep(20);
-  leaving.abort();
 }
 
 /** Leaves a stream once it has said something. */

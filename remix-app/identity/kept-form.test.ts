@@ -21,9 +21,9 @@ async function keep(fields: Record<string, string>, at = page): Promise<{ cookie
   return { cookie: header.split(";")[0] ?? "", header };
 }
 
-function take(cookie: string, { userId = "ann", at = page } = {}) {
+function take(cookie: string, { userId = "ann", at = page, method = "GET" } = {}) {
   const context = contextOf(cookie);
-  const typed = takeForm(context, { request: new Request(new URL(at, origin)), userId });
+  const typed = takeForm(context, { request: new Request(new URL(at, origin), { method }), userId });
   return { typed, set: context.jar.setCookieHeaders() };
 }
 
@@ -42,6 +42,12 @@ describe("a form that is kept", () => {
     expect(given.typed).toEqual(typed);
     expect(given.set).toEqual([expect.stringMatching(/^gh_kept_form=; Max-Age=0; Path=\/; /)]);
     expect(take("").set).toEqual([]);
+  });
+
+  test("stays where its page was asked for by HEAD, which changes nothing", async () => {
+    const typed = { email: "new@gatehouse.test" };
+    const { cookie } = await keep(typed);
+    expect(take(cookie, { method: "HEAD" })).toEqual({ typed, set: [] });
   });
 
   test("is its page's however the page's query is spelled, and no other query's", async () => {

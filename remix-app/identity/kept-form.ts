@@ -43,7 +43,8 @@ export function takeForm(
   const given = Buffer.from(signature, "base64url");
   // Of another page or person, or set by a sibling, which would have somebody send what they never typed.
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return {};
-  context.jar.set(cookieName, "", { ...attributesOf(context), maxAge: 0 });
+  // HEAD changes nothing.
+  if (request.method !== "HEAD") context.jar.set(cookieName, "", { ...attributesOf(context), maxAge: 0 });
   const { until, typed } = kept.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
   return until > Date.now() ? typed : {};
 }

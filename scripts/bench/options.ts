@@ -69,7 +69,7 @@ const quick: Plan = {
   limitMs: 90_000,
   rounds: 1,
   workspaces: 200,
-  firstWarmUpMs: 2_000,
+  firstWarmUpMs: 1_000,
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 3_000 },
   closedLoop: { connections: [16, 64], durationMs: 2_000 },

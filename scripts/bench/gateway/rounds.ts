@@ -42,14 +42,12 @@ export function stepsOfRound(plan: Plan, targets: number): number {
   return targets * (2 + plan.closedLoop.connections.length) + 2;
 }
 
-/** Has every target answer and stream for a while before anything counts, as one in production has. */
+/** Has every target answer for a while before anything counts, as one in production has. */
 export async function warmUpTargets({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
   const connections = Math.max(...plan.closedLoop.connections);
   for (const target of targets) {
     begin(`before the rounds, ${target.label}`);
     await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.firstWarmUpMs }, signal);
-    const names = Array.from({ length: plan.streams.count }, (_, index) => `${target.name}-before-${index}`);
-    await runStreams({ call: target.spread, names, staggerMs: 0 }, signal);
   }
   await untilSettled(client);
 }

@@ -34,10 +34,7 @@ export type Plan = {
   limitMs: number;
   rounds: number;
   workspaces: number;
-  /**
-   * Before the first round, for each target: V8 compiles by and by. A call of ours takes the functions 0.42 ms of CPU at
-   * first, and 0.27 from some fifty thousand calls on.
-   */
+  /** Before the first round, for each target: V8 goes on compiling for tens of thousands of calls. */
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };

@@ -1,14 +1,15 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
+import type { Result } from "./reports.ts";
 import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
 /**
  * `npm test`: every tier, cheapest first, on one stack of its own. The types are checked beside the other checks and the
  * unit tests, and the last two tiers, which wait more than they work, run beside each other. All tiers run even when one
- * fails, so that one run tells all. Closes with `N passed, N failed`; exit code 1 unless nothing failed and something
- * ran. Budgets are for two cores with nothing else to do, a tier's and the whole run's, a minute less than theirs come
- * to: what is over its own is named, and fails nothing, since machines are shared.
+ * fails, so that one run tells all. Closes with what failed, the tiers and `N passed, N failed`; exit code 1 unless
+ * nothing failed and something ran. Budgets are for two cores with nothing else to do, a tier's and the whole run's, a
+ * minute less than theirs come to: what is over its own is named, and fails nothing, since machines are shared.
  */
 const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });
@@ -23,21 +24,21 @@ const started = performance.now();
 
 async function tier(
   name: string,
-  { budgetSeconds, run }: { budgetSeconds: number; run: () => Promise<{ passed: number; failed: number }> },
+  { budgetSeconds, run }: { budgetSeconds: number; run: () => Promise<Result> },
 ): Promise<void> {
   const begin = performance.now();
   process.stdout.write(`\n── ${name}\n`);
-  const counts = await run().catch((error: unknown) => {
+  const result = await run().catch((error: unknown) => {
     console.error(error);
-    return { passed: 0, failed: 1 };
+    return { passed: 0, failed: 1, failures: [String(error)] };
   });
-  outcomes.push({ name, ...counts, seconds: (performance.now() - begin) / 1000, budgetSeconds });
+  outcomes.push({ name, ...result, seconds: (performance.now() - begin) / 1000, budgetSeconds });
 }
 
 /** A stack that does not start, or does not stop, is a failure of its own, and the tiers after it run all the same. */
 function failStack(error: unknown): undefined {
   console.error(error);
-  outcomes.push({ name: "stack", passed: 0, failed: 1, seconds: 0, budgetSeconds: 0 });
+  outcomes.push({ name: "stack", passed: 0, failed: 1, failures: [String(error)], seconds: 0, budgetSeconds: 0 });
 }
 
 const check = (command: string, args: string[]) => () => runCheck(command, args);
@@ -76,6 +77,9 @@ await Promise.all([
 ]);
 
 const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
+for (const { name, failures } of outcomes) {
+  for (const failure of failures) console.log(`\n── failed in ${name}: ${failure}`);
+}
 console.log(`\n${"tier".padEnd(14)}passed  failed  seconds  budget`);
 for (const { name, passed, failed, seconds, budgetSeconds } of outcomes) {
   const figures = [

@@ -1,0 +1,82 @@
+import { expect, test } from "vitest";
+import { playwrightResult, soakResult, vitestResult } from "./reports.ts";
+
+test("Vitest: what failed is named with what it said, without colours; a skipped test and a broken file count", () => {
+  const result = vitestResult({
+    testResults: [
+      {
+        name: "/a.test.ts",
+        status: "failed",
+        assertionResults: [
+          { fullName: "adds", status: "passed", failureMessages: [] },
+          {
+            fullName: "divides",
+            status: "failed",
+            failureMessages: ["\u001b[31mAssertionError\u001b[39m: 1 is not 2\nat x"],
+          },
+          { fullName: "rests", status: "skipped", failureMessages: [] },
+        ],
+      },
+      { name: "/b.test.ts", status: "failed", message: "no such module", assertionResults: [] },
+      {
+        name: "/c.test.ts",
+        status: "failed",
+        message: "no stack",
+        assertionResults: [{ fullName: "subtracts", status: "skipped" }],
+      },
+    ],
+  });
+  expect(result).toEqual({
+    passed: 1,
+    failed: 5,
+    failures: [
+      "/a.test.ts: divides\n  AssertionError: 1 is not 2\n  at x",
+      "/a.test.ts: rests\n  skipped",
+      "/c.test.ts: subtracts\n  skipped",
+      "/b.test.ts\n  no such module",
+      "/c.test.ts\n  no stack",
+    ],
+  });
+});
+
+test("of a long message the beginning is told", () => {
+  const message = Array.from({ length: 40 }, (_, line) => `line ${line}`).join("\n");
+  const { failures } = soakResult({ verdicts: [{ check: "no lost charge", ok: false, failures: [message] }] });
+  expect(failures[0]?.split("\n").at(-1)).toBe("  line 11");
+});
+
+test("Playwright: suites in suites are read; flaky and skipped tests failed, and so did the run where it says so", () => {
+  const spec = (title: string, status: string, errors: { message: string }[] = []) => ({
+    title,
+    file: "a.spec.ts",
+    line: 7,
+    tests: [{ status, results: [{ errors }] }],
+  });
+  const result = playwrightResult({
+    suites: [
+      {
+        specs: [spec("signs in", "expected")],
+        suites: [{ specs: [spec("signs out", "flaky", [{ message: "too late" }]), spec("waits", "skipped")] }],
+      },
+    ],
+    errors: [{ message: "no browser" }],
+  });
+  expect(result).toEqual({
+    passed: 1,
+    failed: 3,
+    failures: [
+      "a.spec.ts:7: signs out\n  too late",
+      "a.spec.ts:7: waits\n  skipped",
+      "apart from any test\n  no browser",
+    ],
+  });
+});
+
+test("the soak: a check is a test; one that checked nothing is no report", () => {
+  const verdicts = [
+    { check: "ledger is runs", ok: true, failures: [] },
+    { check: "no stuck run", ok: false, failures: ["run 1", "run 2"] },
+  ];
+  expect(soakResult({ verdicts })).toEqual({ passed: 1, failed: 1, failures: ["no stuck run\n  run 1\n  run 2"] });
+  expect(() => soakResult({ verdicts: [] })).toThrow();
+});

@@ -1,0 +1,117 @@
+import { z } from "zod";
+
+/** What a tier's own report comes to. */
+export type Result = {
+  passed: number;
+  failed: number;
+  /** Which, and what each said first: what is said amid a tier is thousands of lines before the end. */
+  failures: string[];
+};
+
+const longestMessageLines = 12;
+
+// A terminal's colours.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
+const colours = /\u001b\[[0-9;]*m/g;
+
+function failure(name: string, messages: readonly string[]): string {
+  const lines = messages.join("\n").replace(colours, "").split("\n");
+  return [name, ...lines.slice(0, longestMessageLines).map((line) => `  ${line}`)].join("\n").trimEnd();
+}
+
+const vitestReport = z.object({
+  testResults: z.array(
+    z.object({
+      name: z.string(),
+      status: z.string(),
+      message: z.string().default(""),
+      assertionResults: z.array(
+        z.object({ fullName: z.string(), status: z.string(), failureMessages: z.array(z.string()).default([]) }),
+      ),
+    }),
+  ),
+});
+
+/** Of Vitest's JSON. A test that was skipped failed, and so did a file without tests. */
+export function vitestResult(report: unknown): Result {
+  const { testResults } = vitestReport.parse(report);
+  const tests = testResults.flatMap(({ name, assertionResults }) =>
+    assertionResults.map((test) => ({ ...test, name })),
+  );
+  const bad = tests.filter(({ status }) => status !== "passed");
+  // One that does not load, or whose hook failed: its tests say no more than that they were left out.
+  const brokenFiles = testResults.filter(
+    ({ status, assertionResults }) => status !== "passed" && assertionResults.every((test) => test.status !== "failed"),
+  );
+  return {
+    passed: tests.length - bad.length,
+    failed: bad.length + brokenFiles.length,
+    failures: [
+      ...bad.map((test) =>
+        failure(`${test.name}: ${test.fullName}`, test.status === "failed" ? test.failureMessages : [test.status]),
+      ),
+      ...brokenFiles.map(({ name, message }) => failure(name, [message])),
+    ],
+  };
+}
+
+const playwrightError = z.object({ message: z.string().default("") });
+const playwrightSuite = z.object({
+  specs: z
+    .array(
+      z.object({
+        title: z.string(),
+        file: z.string(),
+        line: z.number(),
+        tests: z.array(
+          z.object({
+            status: z.string(),
+            results: z.array(z.object({ errors: z.array(playwrightError).default([]) })),
+          }),
+        ),
+      }),
+    )
+    .default([]),
+  get suites() {
+    return z.array(playwrightSuite).default([]);
+  },
+});
+const playwrightReport = z.object({ suites: z.array(playwrightSuite), errors: z.array(playwrightError).default([]) });
+
+/** Of Playwright's JSON. A test that was skipped, or passed when tried again, failed. */
+export function playwrightResult(report: unknown): Result {
+  const { suites, errors } = playwrightReport.parse(report);
+  const specs = suites.flatMap(specsOf);
+  const tests = specs.flatMap(({ tests, ...spec }) => tests.map((test) => ({ ...test, ...spec })));
+  const bad = tests.filter(({ status }) => status !== "expected");
+  return {
+    passed: tests.length - bad.length,
+    failed: bad.length + errors.length,
+    failures: [
+      ...bad.map(({ file, line, title, status, results }) => {
+        const messages = results.flatMap((result) => result.errors.map(({ message }) => message));
+        return failure(`${file}:${line}: ${title}`, messages.length > 0 ? messages : [status]);
+      }),
+      ...errors.map(({ message }) => failure("apart from any test", [message])),
+    ],
+  };
+}
+
+function specsOf({ specs, suites }: z.infer<typeof playwrightSuite>): z.infer<typeof playwrightSuite>["specs"] {
+  return [...specs, ...suites.flatMap(specsOf)];
+}
+
+const soakReport = z.object({
+  verdicts: z.array(z.object({ check: z.string(), ok: z.boolean(), failures: z.array(z.string()) })).nonempty(),
+});
+
+/** Of the soak's audit. Each check counts as a test. */
+export function soakResult(report: unknown): Result {
+  const { verdicts } = soakReport.parse(report);
+  const bad = verdicts.filter(({ ok }) => !ok);
+  return {
+    passed: verdicts.length - bad.length,
+    failed: bad.length,
+    failures: bad.map(({ check, failures }) => failure(check, failures)),
+  };
+}

@@ -6,7 +6,7 @@ import { keepSession } from "../../scripts/test/keep-session.ts";
 import { createPerson, deletePerson } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
-import { expectTruth } from "../../supabase/tests/ai-gateway-truth.ts";
+import { expectTruth, leaveOnceAsked } from "../../supabase/tests/ai-gateway-truth.ts";
 import type { StoredSession } from "../identity/session-cookie.ts";
 import { newAddress } from "../testing/visitor.ts";
 
@@ -135,7 +135,7 @@ test("a client that leaves takes the provider's call with it", async () => {
     body: JSON.stringify({ prompt: "[[first=5000]]" }),
     signal: leaving.signal,
   });
-  setTimeout(() => leaving.abort(), 300);
+  void leaveOnceAsked(requestId, leaving);
   await expect(call).rejects.toThrow("aborted");
   const { run, truth } = await tenant.accountOf(requestId);
   expect([run.status, run.http_status, truth[0]?.aborted]).toEqual(["cancelled", 499, true]);

@@ -156,7 +156,7 @@ describe("a repeated call", () => {
       keeping.client.chat.completions.stream({ ...chat("call weather"), tools }, idempotent()).finalMessage();
     const message = await ask();
     expect(message.tool_calls).toMatchObject([{ type: "function", function: { name: "weather" } }]);
-    await expect.poll(ask, { timeout: 5_000 }).toEqual(message);
+    await expect.poll(ask).toEqual(message);
 
     const other = newId();
     const respond = (input: string, named = other) =>
@@ -167,12 +167,11 @@ describe("a repeated call", () => {
         )
         .finalResponse();
     const response = await respond("hello");
-    await expect
-      .poll(() => respond("hello"), { timeout: 5_000 })
-      .toMatchObject({ output_text: response.output_text, output: response.output });
+    const { output_text, output: said } = response;
+    await expect.poll(() => respond("hello")).toMatchObject({ output_text, output: said });
     const called = newId();
     const { output } = await respond("call weather", called);
-    await expect.poll(() => respond("call weather", called), { timeout: 5_000 }).toMatchObject({ output });
+    await expect.poll(() => respond("call weather", called)).toMatchObject({ output });
   });
 
   test("where nothing is kept is 409 with the run and its usage, not to be retried", async () => {

@@ -50,7 +50,7 @@ describe("a function behind the gateway", () => {
       Array.from({ length: departures }, async () => {
         const requestId = `leaves-${crypto.randomUUID()}`;
         const client = new AbortController();
-        const response = await stream("[[words=200 pace=25]]", { requestId, signal: client.signal });
+        const response = await stream("[[words=1000 pace=25]]", { requestId, signal: client.signal });
         const reader = response.body?.getReader();
         for (let chunk = 0; chunk < 5; chunk++) await reader?.read();
         client.abort();
@@ -60,7 +60,7 @@ describe("a function behind the gateway", () => {
             if (!call?.endedAt) throw new Error("the provider is still writing");
             return call;
           },
-          { timeout: 2_500, interval: 50 },
+          { timeout: 10_000, interval: 50 },
         );
       }),
     );

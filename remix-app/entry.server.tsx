@@ -1,8 +1,9 @@
 import { RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { renderToString } from "react-dom/server";
+import { isLate, settled } from "./http/late-data.ts";
 import { revealIn } from "./http/shown-data.ts";
-import { NonceContext } from "./ui/nonce.ts";
+import { NonceContext, type PagePart, PagePartContext } from "./ui/drawing.ts";
 
 /** How long a page's data is kept for what in it is still to come, in milliseconds: nothing is. */
 export const streamTimeout = 0;
@@ -18,17 +19,40 @@ export default async function handleRequest(
   { serverHandoffStream, ...remixContext }: EntryContext,
   { nonce, giveText }: AppLoadContext,
 ): Promise<Response> {
-  revealIn(remixContext.staticHandlerContext.loaderData);
-  const page = renderToString(
-    <NonceContext.Provider value={nonce}>
-      <RemixServer context={remixContext} url={request.url} nonce={nonce} />
-    </NonceContext.Provider>,
-  );
+  const { staticHandlerContext } = remixContext;
+  revealIn(staticHandlerContext.loaderData);
+  const draw = (part: PagePart) =>
+    renderToString(
+      <PagePartContext.Provider value={part}>
+        <NonceContext.Provider value={nonce}>
+          <RemixServer context={remixContext} url={request.url} nonce={nonce} />
+        </NonceContext.Provider>
+      </PagePartContext.Provider>,
+    );
+  const page = Object.values(staticHandlerContext.loaderData).some(isLate)
+    ? await drawInParts(staticHandlerContext, { draw, gap: `gap-${nonce}` })
+    : draw("whole");
   const data = remixContext.renderMeta?.didRenderScripts ? await handedOver(serverHandoffStream, nonce) : "";
   headers.set("Content-Type", "text/html; charset=utf-8");
   const answer = new Response(null, { status, headers });
   giveText(answer, `<!DOCTYPE html>${page}${data}`);
   return answer;
+}
+
+/**
+ * Draws a page while a loader's reading is still under way: first what need not wait for it, then the rest.
+ * @throws what the reading threw, which Remix shows as if the loader had
+ */
+async function drawInParts(
+  shown: EntryContext["staticHandlerContext"],
+  { draw, gap }: { draw: (part: PagePart) => string; gap: string },
+): Promise<string> {
+  const [before = "", after] = draw({ gap }).split(gap);
+  // Another loader refused the page.
+  if (after === undefined) return before;
+  const { loaderData } = shown;
+  for (const [routeId, found] of Object.entries(loaderData)) loaderData[routeId] = await settled(found);
+  return before + draw("rest") + after;
 }
 
 /** What loaders and actions answered, for a hydrated page: as Remix's own `StreamTransfer` hands it over. */
@@ -49,7 +73,8 @@ function escapeScript(json: string): string {
 
 /** Logs what a loader, an action or a render threw without meaning to; an aborted request is nobody's error. */
 export function handleError(error: unknown, { request, context }: LoaderFunctionArgs | ActionFunctionArgs): void {
-  if (!request.signal.aborted) logError(error, context.requestId);
+  // What a loader left for later refuses as a loader does.
+  if (!request.signal.aborted && !(error instanceof Response)) logError(error, context.requestId);
 }
 
 function logError(error: unknown, requestId: string): void {

@@ -18,9 +18,9 @@ import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./htt
 import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
 import { Button, buttonClass } from "./ui/button.tsx";
+import { useFrameDrawn, useNonce } from "./ui/drawing.ts";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript } from "./ui/inline-script.tsx";
-import { useNonce } from "./ui/nonce.ts";
 import { PageArrival } from "./ui/page-arrival.tsx";
 import progressiveScript from "./ui/progressive.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
@@ -65,6 +65,10 @@ export function loader({ context }: LoaderFunctionArgs) {
 }
 
 export function Layout({ children }: { children: ReactNode }) {
+  return useFrameDrawn() ? children : <Document>{children}</Document>;
+}
+
+function Document({ children }: { children: ReactNode }) {
   const root = useRouteLoaderData<typeof loader>("root");
   const nonce = useNonce();
   const hydrates = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);

@@ -4,6 +4,7 @@ import {
   type RequestHandler,
   type ServerBuild,
 } from "@remix-run/server-runtime";
+import { settled } from "./late-data.ts";
 import { lineOf, segmentsOf } from "./route-finder.ts";
 import type { RouteHandle } from "./route-table.ts";
 import { hideData } from "./shown-data.ts";
@@ -30,7 +31,8 @@ export function createRouteHandlers(
   function buildFor(routeId: string | null): ServerBuild {
     if (routeId === null) return waiting;
     const own = buildOfRoute(waiting, routeId);
-    return documents && isUnscripted(own, routeId) ? { ...own, routes: withModules(own.routes, hidingModule) } : own;
+    if (!isUnscripted(own, routeId)) return own;
+    return { ...own, routes: withModules(own.routes, documents ? hidingModule : settlingModule) };
   }
   return (routeId) => {
     const known = handlers.get(routeId);
@@ -78,6 +80,11 @@ function isUnscripted({ routes }: ServerBuild, routeId: string): boolean {
 
 function hidingModule({ loader, ...module }: RouteModule): RouteModule {
   return { ...module, loader: loader && (async (args) => hideData(await loader(args))) };
+}
+
+/** What goes to a script is all there. */
+function settlingModule({ loader, ...module }: RouteModule): RouteModule {
+  return { ...module, loader: loader && (async (args) => settled(await loader(args))) };
 }
 
 /** A route's module whose loader and action are called once the request's session is open. */

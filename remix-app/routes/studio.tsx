@@ -1,18 +1,25 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { later } from "../http/late-data.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { beginReading } from "../identity/begin-reading.ts";
-import { readRange } from "../studio/range.ts";
-import { daysEachOf, readOverview, shownRows } from "../studio/usage/overview.ts";
-import { dimensionLabels, overviewDimensions, readDimension } from "../studio/usage/overview-dimension.ts";
+import { type Range, readRange } from "../studio/range.ts";
+import { daysEachOf, type Overview, readOverview, shownRows } from "../studio/usage/overview.ts";
+import {
+  dimensionLabels,
+  type OverviewDimension,
+  overviewDimensions,
+  readDimension,
+} from "../studio/usage/overview-dimension.ts";
 import { metricsShown, metricViews, readMetric } from "../studio/usage/overview-metric.ts";
 import { OverviewChart, OverviewFigures } from "../studio/usage/overview-summary.tsx";
 import { OverviewTable } from "../studio/usage/overview-table.tsx";
 import { buttonClass } from "../ui/button.tsx";
 import { Choices } from "../ui/choices.tsx";
+import { Later } from "../ui/later.tsx";
 import { Panel } from "../ui/panel.tsx";
 import { RangeForm } from "../ui/range-form.tsx";
-import { StudioPage } from "../ui/studio-page.tsx";
+import { StudioContent, StudioFrame } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: false, early: true };
@@ -35,28 +42,45 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspaceId,
     permission: "use_ai_studio",
   });
-  const overview = await overviewOf(user);
-  const metric = readMetric(url, { costVisible: overview.totals.amountUsd !== null });
   const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, range, by, metric, overview };
+  return { user: { email, displayName }, workspace, range, by, overview: later(overviewOf(user)) };
 }
 
 export default function StudioOverview() {
-  const { user, workspace, range, by, metric, overview } = useLoaderData<typeof loader>();
-  const { search } = useLocation();
+  const { user, workspace, range, by, overview } = useLoaderData<typeof loader>();
   const base = `/workspaces/${workspace.id}/ai`;
-  if (!overview.everUsed) {
-    return (
-      <StudioPage user={user} workspace={workspace} title="Overview">
-        <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
-      </StudioPage>
-    );
-  }
-  const metrics = metricsShown({ costVisible: overview.totals.amountUsd !== null });
   return (
-    <StudioPage
-      user={user}
-      workspace={workspace}
+    <StudioFrame user={user} workspace={workspace}>
+      <Later found={overview}>
+        {(found) =>
+          found.everUsed ? (
+            <Usage base={base} range={range} by={by} overview={found} />
+          ) : (
+            <StudioContent title="Overview">
+              <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
+            </StudioContent>
+          )
+        }
+      </Later>
+    </StudioFrame>
+  );
+}
+
+interface UsageProps {
+  base: string;
+  range: Range;
+  by: OverviewDimension;
+  overview: Overview;
+}
+
+/** What was used in the range. */
+function Usage({ base, range, by, overview }: UsageProps) {
+  const { search } = useLocation();
+  const costVisible = overview.totals.amountUsd !== null;
+  const metrics = metricsShown({ costVisible });
+  const metric = readMetric(new URLSearchParams(search), { costVisible });
+  return (
+    <StudioContent
       title="Overview"
       actions={
         <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")}>
@@ -90,7 +114,7 @@ export default function StudioOverview() {
       <Panel>
         <OverviewTable overview={overview} by={by} range={range} runsPath={`${base}/runs`} />
       </Panel>
-    </StudioPage>
+    </StudioContent>
   );
 }
 

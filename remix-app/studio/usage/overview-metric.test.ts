@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { metricsShown, metricViews, readMetric } from "./overview-metric.ts";
 
-const read = (search: string, costVisible = true) => readMetric(new URL(`https://a.test/ai${search}`), { costVisible });
+const read = (search: string, costVisible = true) => readMetric(new URLSearchParams(search), { costVisible });
 
 describe("the overview's metric", () => {
   it("is the spend without a word, and credits where the spend is hidden", () => {

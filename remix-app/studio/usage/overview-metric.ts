@@ -73,9 +73,9 @@ export function metricsShown({ costVisible }: { costVisible: boolean }): Metric[
   return metrics.filter((metric) => costVisible || metric !== "spend");
 }
 
-/** Reads the metric off an address; the first that is shown without one. */
-export function readMetric(url: URL, { costVisible }: { costVisible: boolean }): Metric {
+/** Reads the metric off an address's parameters; the first that is shown without one. */
+export function readMetric(parameters: URLSearchParams, { costVisible }: { costVisible: boolean }): Metric {
   const shown = metricsShown({ costVisible });
-  const asked = metricSchema.safeParse(url.searchParams.get("show"));
+  const asked = metricSchema.safeParse(parameters.get("show"));
   return asked.success && shown.includes(asked.data) ? asked.data : (shown[0] ?? "requests");
 }

@@ -139,22 +139,23 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const facts = c.get("request");
     const request = c.req.raw;
     const { requestId, origin } = facts;
+    const told = { requestId, aiUrl: runtime.given.env.AI_URL };
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       const message = "This method is not allowed here.";
-      return refuseForGateway("invalid_request", { requestId, status: 405, message, headers: { allow } });
+      return refuseForGateway("invalid_request", { ...told, status: 405, message, headers: { allow } });
     }
     if (!isGatewayCredential(request.headers.get("authorization"))) {
-      return refuseForGateway("invalid_api_key", { requestId, headers: { "www-authenticate": "Bearer" } });
+      return refuseForGateway("invalid_api_key", { ...told, headers: { "www-authenticate": "Bearer" } });
     }
     const body = await readLimitedBody(request);
-    if (body === null) return refuseForGateway("payload_too_large", { requestId, headers: { connection: "close" } });
+    if (body === null) return refuseForGateway("payload_too_large", { ...told, headers: { connection: "close" } });
     // Whoever sends an Authorization header is asked for no origin, and no cookie of theirs is looked at.
     const context = openContext(runtime, { facts, ...nobody() });
     const asked = requestForRemix(request, { origin, pathname: verdict.pathname, body });
     const answer = await handlersOf(current)(verdict.routeId)(asked, context);
     const isJson = answer.headers.get("content-type")?.startsWith("application/json");
-    return isJson ? answer : refuseForGateway("internal_error", { requestId });
+    return isJson ? answer : refuseForGateway("internal_error", told);
   }
 
   // The cheapest comes first.

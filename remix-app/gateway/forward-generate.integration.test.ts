@@ -11,6 +11,7 @@ import type { StoredSession } from "../identity/session-cookie.ts";
 import { newAddress } from "../testing/visitor.ts";
 
 const { ai, base, supabase } = readStack();
+const successor = `<${ai}/v1/chat/completions>; rel="successor-version"`;
 
 let tenant: GatewayTenant;
 beforeAll(async () => {
@@ -47,7 +48,7 @@ test("what the function answers comes back, once metered, and says what takes it
     "x-request-id": requestId,
     "cache-control": "private, no-store",
     deprecation: "@1767225600",
-    link: `<${ai}/v1/chat/completions>; rel="successor-version"`,
+    link: successor,
   });
   expect(headers.has("set-cookie")).toBe(false);
 });
@@ -77,6 +78,9 @@ test("what this server refuses has the same shape", async () => {
   expect([large.status, large.body.error.code]).toEqual([413, "payload_too_large"]);
   const labelled = await generate({ headers: { "x-request-id": "no label" } });
   expect([labelled.status, labelled.body.error.param]).toEqual([400, "x-request-id"]);
+  for (const { headers } of [method, large, labelled, await generate({ key: null })]) {
+    expect([headers.get("deprecation"), headers.get("link")]).toEqual(["@1767225600", successor]);
+  }
 });
 
 test("a credential that is none, unknown or of a browser's cookies is one answer", async () => {

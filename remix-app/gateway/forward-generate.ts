@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { askGateway, headersForClient } from "./ask-gateway.ts";
-import { refuseForGateway } from "./gateway-refusal.ts";
+import { refuseForGateway, successorLink } from "./gateway-refusal.ts";
 
 /** What of a request is the gateway's business: neither cookies nor what browsers and proxies add. */
 const passedOn = [
@@ -21,11 +21,11 @@ export async function forwardGenerate(
   request: Request,
 ): Promise<Response> {
   const { env, requestId } = context;
-  const successor = { link: `<${env.AI_URL}/v1/chat/completions>; rel="successor-version"` };
+  const aiUrl = env.AI_URL;
   const named = request.headers.get("x-request-id");
   if (named !== null && named !== requestId) {
     const message = "The header x-request-id is malformed.";
-    return refuseForGateway("invalid_request", { requestId, param: "x-request-id", message, headers: successor });
+    return refuseForGateway("invalid_request", { requestId, aiUrl, param: "x-request-id", message });
   }
   const asked = new Headers();
   for (const name of passedOn) {
@@ -38,9 +38,9 @@ export async function forwardGenerate(
   // What is not the function's own word is in some other shape, and says only that it was not reached.
   if (!answer?.headers.has("deprecation")) {
     await answer?.body?.cancel();
-    return refuseForGateway("service_unavailable", { requestId, headers: successor });
+    return refuseForGateway("service_unavailable", { requestId, aiUrl });
   }
   const headers = headersForClient(answer);
-  for (const [name, value] of Object.entries(successor)) headers.set(name, value);
+  headers.set("link", successorLink(aiUrl));
   return new Response(answer.body, { status: answer.status, headers });
 }

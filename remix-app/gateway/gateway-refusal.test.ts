@@ -7,7 +7,7 @@ test.for(Object.keys(gatewayRefusals) as (keyof typeof gatewayRefusals)[])(
   async (code) => {
     if (!isErrorCode(code)) throw new Error(`${code} is not of the gateway's list`);
     const own = new GatewayError(code, { param: "x" });
-    const response = refuseForGateway(code, { requestId: "id", param: "x" });
+    const response = refuseForGateway(code, { requestId: "id", aiUrl: "https://ai.test", param: "x" });
     expect([response.status, await response.json()]).toEqual([own.status, errorBody(own, "id")]);
   },
 );

@@ -9,6 +9,8 @@ export const gatewayRefusals = {
 
 type RefusalOptions = {
   requestId: string;
+  /** Where the gateway's `/v1` is mounted. */
+  aiUrl: string;
   /** The header at fault. */
   param?: string;
   status?: 405;
@@ -19,12 +21,18 @@ type RefusalOptions = {
 /** RFC 9745: since when this endpoint is deprecated. */
 const deprecation = "@1767225600";
 
-/** A refusal of a request to the gateway, in the gateway's own shape. */
+/** RFC 8288: what takes this endpoint's place, of a gateway whose `/v1` is mounted there. */
+export function successorLink(aiUrl: string): string {
+  return `<${aiUrl}/v1/chat/completions>; rel="successor-version"`;
+}
+
+/** A refusal of a request to the gateway's legacy endpoint, in the gateway's own shape. */
 export function refuseForGateway(
   code: keyof typeof gatewayRefusals,
-  { requestId, param, message, status, headers }: RefusalOptions,
+  { requestId, aiUrl, param, message, status, headers }: RefusalOptions,
 ): Response {
   const [usual, type, text] = gatewayRefusals[code];
   const error = { message: message ?? text, type, param: param ?? null, code, request_id: requestId };
-  return Response.json({ error }, { status: status ?? usual, headers: { deprecation, ...headers } });
+  const told = { deprecation, link: successorLink(aiUrl), ...headers };
+  return Response.json({ error }, { status: status ?? usual, headers: told });
 }

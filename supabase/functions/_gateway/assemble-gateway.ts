@@ -41,6 +41,8 @@ export function assembleGateway(
     epochMs: performance.timeOrigin,
   });
   return {
+    // Where the platform serves functions.
+    url: `${supabaseUrl}/functions`,
     database,
     beginRun: createBegin({ database, waitUntil }),
     providers,

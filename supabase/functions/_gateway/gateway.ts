@@ -10,6 +10,8 @@ import type { Telemetry } from "./telemetry/ended-run.ts";
 
 /** What the gateway's handlers work with. */
 export type Gateway = {
+  /** Where its own `/v1` is for callers, without a slash at its end. */
+  url: string;
   database: GatewayDatabase;
   /** In place of the database's own: what begins unheard is given back. */
   beginRun: ReturnType<typeof createBegin>;

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { expectTruth } from "../../tests/ai-gateway-truth.ts";
 
@@ -32,7 +33,7 @@ describe("the legacy endpoint", () => {
     });
     expect([headers.get("deprecation"), headers.get("link")]).toEqual([
       "@1767225600",
-      '</v1/chat/completions>; rel="successor-version"',
+      `<${readStack().ai}/v1/chat/completions>; rel="successor-version"`,
     ]);
     expect(Number(headers.get("x-platform-billed-credits"))).toBe(Number(account.charged));
     expect(account.run).toMatchObject({ feature: "generate", model_id: "demo-chat", usage_source: "provider" });

@@ -3,11 +3,8 @@ import { generateSurface } from "../_gateway/generate/surface.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
-/** RFC 9745 and RFC 8288: since when this endpoint is deprecated, and what takes its place. */
-const deprecation = {
-  deprecation: "@1767225600",
-  link: '</v1/chat/completions>; rel="successor-version"',
-} as const;
+/** RFC 9745: since when this endpoint is deprecated. */
+const deprecation = "@1767225600";
 
 /** `/api/ai/generate`, as the gateway in front maps it. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
@@ -15,9 +12,12 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],
     gateway,
   );
+  // RFC 8288: what takes its place.
+  const successor = `<${gateway.url}/v1/chat/completions>; rel="successor-version"`;
   return async (request) => {
     const response = await serve(request);
-    for (const [name, value] of Object.entries(deprecation)) response.headers.set(name, value);
+    response.headers.set("deprecation", deprecation);
+    response.headers.set("link", successor);
     return response;
   };
 }

@@ -16,6 +16,7 @@ function gateway(): Gateway {
   const waitUntil = () => {};
   const now = () => performance.now();
   return {
+    url: "http://gateway.test",
     database,
     beginRun: createBegin({ database, waitUntil }),
     providers: new Map(),

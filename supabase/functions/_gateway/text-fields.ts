@@ -17,9 +17,16 @@ export const endUser = z.string().max(512);
 export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
 export const imageDetail = z.enum(["auto", "low", "high"]);
 
+/** Characters of Unicode, of which some are stored as two. */
+export function countCharacters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
 /** A JSON Schema that an answer has to keep to. */
 export const jsonSchema = z
   .record(z.string(), z.unknown())
-  .refine((schema) => JSON.stringify(schema).length <= maxSchemaCharacters, {
+  .refine((schema) => countCharacters(JSON.stringify(schema)) <= maxSchemaCharacters, {
     message: `may have ${maxSchemaCharacters} characters at most`,
   });

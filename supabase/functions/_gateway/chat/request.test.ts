@@ -63,6 +63,18 @@ describe("limits", () => {
     expect(refusal(format(100_001))).toEqual({ code: "invalid_request", param: "response_format.json_schema.schema" });
   });
 
+  test("a character of a JSON schema is one, however it is stored", () => {
+    const format = (more: string) => ({
+      ...hello,
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "s", schema: { description: "🙂".repeat(100_000 - '{"description":""}'.length) + more } },
+      },
+    });
+    expect(() => readChat(format(""), 100)).not.toThrow();
+    expect(refusal(format("x")).param).toBe("response_format.json_schema.schema");
+  });
+
   test("json_schema needs a name and a schema", () => {
     const format = (json_schema: object) => ({ ...hello, response_format: { type: "json_schema", json_schema } });
     expect(refusal(format({ schema: {} })).param).toBe("response_format.json_schema.name");

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { refuseBody } from "../http/refused-body.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
-import { modelName } from "../text-fields.ts";
+import { countCharacters, modelName } from "../text-fields.ts";
 
 const maxCharacters = 10_000;
 /** Gemini speaks 25 tokens a second; nobody speaks slower than six characters in one. */
@@ -63,10 +63,4 @@ export function speechProviderRequest({ input }: Speech, { route, provider, voic
       },
     }),
   };
-}
-
-function countCharacters(text: string): number {
-  let count = 0;
-  for (const _ of text) count += 1;
-  return count;
 }

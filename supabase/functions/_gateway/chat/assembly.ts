@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
+import { maxKept } from "../runs/captured-content.ts";
 import { saidInChat } from "./said.ts";
 
 const text = z.string().nullish().catch(undefined);
+const entries = z.array(z.unknown()).nullish().catch(undefined);
 const chunkShape = z.looseObject({
   id: text,
   created: z.number().optional().catch(undefined),
@@ -12,6 +14,7 @@ const chunkShape = z.looseObject({
     z.looseObject({
       index: z.number().int().min(0).max(127).catch(0),
       finish_reason: text,
+      logprobs: z.looseObject({ content: entries, refusal: entries }).nullish().catch(undefined),
       delta: z
         .looseObject({
           content: text,
@@ -34,7 +37,8 @@ const chunkShape = z.looseObject({
 });
 
 type Call = { id: string; name: string; arguments: string };
-type Choice = { content?: string; refusal?: string; calls: Call[]; finish: string | null };
+type Logprobs = { content: unknown[] | null; refusal: unknown[] | null };
+type Choice = { content?: string; refusal?: string; calls: Call[]; finish: string | null; logprobs?: Logprobs };
 
 /** An answer beyond this is put together for nobody. */
 const maxCharacters = 4 * 1024 * 1024;
@@ -45,15 +49,18 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
   let name: { id: string; created: number; model: string } | undefined;
   let usage: unknown;
   let characters = 0;
+  /** Of log probabilities: once there are more, the answer is too large to be kept, and further ones are for nobody. */
+  let probabilities = 0;
 
   function take(data: unknown): void {
     const { data: chunk } = chunkShape.safeParse(data);
     if (!chunk || characters > maxCharacters) return;
     if (!name && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
     if (chunk.usage) usage = chunk.usage;
-    for (const { index, delta, finish_reason } of chunk.choices) {
+    for (const { index, delta, finish_reason, logprobs } of chunk.choices) {
       choices[index] ??= { calls: [], finish: null };
       const choice = choices[index];
+      if (logprobs) addLogprobs(choice, logprobs);
       if (finish_reason) choice.finish = finish_reason;
       if (typeof delta?.content === "string") choice.content = (choice.content ?? "") + delta.content;
       if (typeof delta?.refusal === "string") choice.refusal = (choice.refusal ?? "") + delta.refusal;
@@ -66,6 +73,16 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
         call.arguments += part.function?.arguments ?? "";
         characters += part.function?.arguments?.length ?? 0;
       }
+    }
+  }
+
+  function addLogprobs(choice: Choice, { content, refusal }: Partial<Record<keyof Logprobs, unknown[] | null>>): void {
+    choice.logprobs ??= { content: null, refusal: null };
+    for (const [kind, more] of [["content", content] as const, ["refusal", refusal] as const]) {
+      if (!more || probabilities > maxKept) continue;
+      probabilities += JSON.stringify(more).length;
+      choice.logprobs[kind] ??= [];
+      for (const each of more) choice.logprobs[kind].push(each);
     }
   }
 
@@ -83,7 +100,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
   return { take, answer };
 }
 
-function wholeChoice({ content, refusal, calls, finish }: Choice, index: number): object {
+function wholeChoice({ content, refusal, calls, finish, logprobs }: Choice, index: number): object {
   const tool_calls = calls
     .filter(Boolean)
     .map(({ id, name, arguments: text }) => ({ id, type: "function", function: { name, arguments: text } }));
@@ -93,5 +110,5 @@ function wholeChoice({ content, refusal, calls, finish }: Choice, index: number)
     refusal: refusal || null,
     ...(tool_calls.length > 0 ? { tool_calls } : {}),
   };
-  return { index, message, logprobs: null, finish_reason: finish };
+  return { index, message, logprobs: logprobs ?? null, finish_reason: finish };
 }

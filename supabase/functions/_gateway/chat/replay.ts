@@ -10,6 +10,7 @@ const kept = z.looseObject({
     z.looseObject({
       index: z.number(),
       message: z.looseObject({ tool_calls: z.array(z.looseObject({})).optional() }),
+      logprobs: z.unknown().optional(),
       finish_reason: z.string().nullable(),
     }),
   ),
@@ -21,13 +22,13 @@ const kept = z.looseObject({
 export function replayChat(answer: unknown, { request }: Chat): string {
   const { id, created, model, choices, usage, platform } = kept.parse(answer);
   const head = { id, object: "chat.completion.chunk", created, model };
-  const content = choices.map(({ index, message: { tool_calls, ...message }, finish_reason }) => ({
+  const content = choices.map(({ index, message: { tool_calls, ...message }, logprobs = null, finish_reason }) => ({
     index,
     delta: {
       ...message,
       ...(tool_calls ? { tool_calls: tool_calls.map((call, at) => ({ index: at, ...call })) } : {}),
     },
-    logprobs: null,
+    logprobs,
     finish_reason,
   }));
   const chunks: object[] = [{ ...head, choices: content }];

@@ -14,7 +14,7 @@ export type CapturedContent = {
 };
 
 /** Beyond this a prompt, an answer or the tools' part is not kept, in bytes or characters. */
-const maxKept = 1024 * 1024;
+export const maxKept = 1024 * 1024;
 
 /** Captures a run's content, or, unless the workspace's policy asks for it, nothing. */
 export function captureContent(

@@ -93,6 +93,32 @@ test("a price holds from its time on, closes the one before, and nothing of the 
   expect((await admin.browser.get(`/admin/models?q=${model.slice(5)}`)).words).toContain("$9.00");
 });
 
+test("a model costs what its first open route costs, whatever its providers are called", async () => {
+  const id = `${model}-routes`;
+  await query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')", [id]);
+  await query(
+    `insert into ai.model_routes (model_id, position, provider_id, provider_model, enabled)
+     values ($1, 1, 'a_shut', 'x', false), ($1, 2, 'z_first', 'x', true), ($1, 3, 'b_second', 'x', true)`,
+    [id],
+  );
+  await query(
+    `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+     select $1, p.id, tstzrange('2026-01-01T00:00:00Z', null), p.usd, p.usd
+     from (values ('a_shut', 71), ('z_first', 72), ('b_second', 73)) as p (id, usd)`,
+    [id],
+  );
+  const { words } = await admin.browser.get(`/admin/models?q=${id.slice(5)}`);
+  expect(["$71.00", "$72.00", "$73.00"].filter((price) => words.includes(price))).toEqual(["$72.00"]);
+  await query("delete from ai.model_prices where model_id = $1", [id]);
+  await query("delete from ai.models where id = $1", [id]);
+});
+
+test("what is left empty of a price is told as it is charged", async () => {
+  const { words } = await admin.browser.get(pricePage);
+  expect(words).toMatch(/Cached input.*Nothing: as input\..*Audio input.*Nothing: audio is refused\..*Audio output/s);
+  expect(words).toMatch(/Audio output.*Nothing: as output\./s);
+});
+
 test("of two admins who saw the same price one adds the next", async () => {
   const asked = await price();
   const answers = await Promise.all([admin, other].map(({ browser }) => browser.post(pricePage, asked)));

@@ -1,8 +1,13 @@
 import { DataTable } from "../ui/data-table.tsx";
-import type { CatalogueModel } from "./models.ts";
+import type { CatalogueModel, ModelPrice } from "./models.ts";
 import { usd } from "./usd.ts";
 
-const priceOf = ({ prices }: CatalogueModel) => prices.find(({ current }) => current);
+/** What the first provider charges that has a price, which is the one usually asked. */
+function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {
+  const current = prices.filter((price) => price.current);
+  const first = providers.find((id) => current.some(({ providerId }) => providerId === id));
+  return current.find(({ providerId }) => providerId === first);
+}
 
 /** The catalogue: which models there are, whether they are open, and what they cost now. */
 export function ModelTable({ models, empty }: { models: readonly CatalogueModel[]; empty: string }) {

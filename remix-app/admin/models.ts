@@ -29,6 +29,7 @@ const modelsSchema = z.array(
     displayName: z.string(),
     ownedBy: z.string(),
     enabled: z.boolean(),
+    /** In the order in which they are asked. */
     providers: z.array(z.string()),
     prices: z.array(priceSchema),
   }),

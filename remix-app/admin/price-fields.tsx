@@ -7,7 +7,7 @@ const amounts = [
   { name: "cachedInputUsd", label: "Cached input", hint: "Nothing: as input." },
   { name: "outputUsd", label: "Output", hint: "USD for a million tokens." },
   { name: "audioInputUsd", label: "Audio input", hint: "Nothing: audio is refused." },
-  { name: "audioOutputUsd", label: "Audio output", hint: "Nothing: audio is refused." },
+  { name: "audioOutputUsd", label: "Audio output", hint: "Nothing: as output." },
 ] as const;
 
 /** The fields of a new price, which begin at the newest one. */

@@ -12,8 +12,15 @@ as $$
     'displayName', m.display_name,
     'ownedBy', m.owned_by,
     'enabled', m.enabled,
+    -- As calls go: open routes first, in their order.
     'providers', (
-      select coalesce(jsonb_agg(distinct r.provider_id), '[]') from ai.model_routes r where r.model_id = m.id
+      select coalesce(jsonb_agg(p.provider_id order by p.is_shut, p.position), '[]')
+      from (
+        select distinct on (r.provider_id) r.provider_id, not r.enabled as is_shut, r.position
+        from ai.model_routes r
+        where r.model_id = m.id
+        order by r.provider_id, r.enabled desc, r.position
+      ) as p
     ),
     'prices', (
       select coalesce(jsonb_agg(jsonb_build_object(
@@ -36,7 +43,8 @@ as $$
   from ai.models m
 $$;
 comment on function private.model_catalogue() is
-  'Every model with its providers and prices, those of the past too; amounts are text, so that no digit is lost.';
+  'Every model with its providers, in the order in which they are asked, and prices, those of the past too; amounts are '
+  'text, so that no digit is lost.';
 revoke execute on function private.model_catalogue() from public, anon, authenticated;
 grant execute on function private.model_catalogue() to service_role;
 

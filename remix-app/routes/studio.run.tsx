@@ -47,8 +47,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 
 const sources = {
   provider: "reported by the provider",
-  provider_partial: "reported for some steps",
-  estimated_partial: "estimated: the stream ended early",
+  provider_partial: "reported in part, the rest estimated or unknown",
+  estimated_partial: "estimated: the call ended early",
   unavailable: "not available",
 } as const;
 
@@ -94,7 +94,11 @@ export default function RunPage() {
         <Facts facts={factsOf(run)} />
       </Card>
       <Card title="Steps" lead="What the call did, in order.">
-        {steps.length === 0 ? <p className="text-muted">No step is recorded yet.</p> : null}
+        {steps.length === 0 ? (
+          <p className="text-muted">
+            {run.status === "running" ? "No step is recorded yet." : "No step was recorded."}
+          </p>
+        ) : null}
         <ol>
           {steps.map(({ step, type, name, status, latencyMs }) => (
             <li

@@ -75,6 +75,7 @@ export default [
   route("workspaces/:workspaceId/ai/keys/new", "routes/studio.keys.new.tsx"),
   route("workspaces/:workspaceId/ai/costs", "routes/studio.costs.tsx"),
   route("workspaces/:workspaceId/ai/costs.csv", "routes/studio.costs-csv.ts"),
+  route("workspaces/:workspaceId/ai/costs-by-provider.csv", "routes/studio.cost-comparison-csv.ts"),
   route("workspaces/:workspaceId/ai/invoices", "routes/studio.invoices.tsx"),
   route("workspaces/:workspaceId/ai/invoices.csv", "routes/studio.invoices-csv.ts"),
   route("workspaces/:workspaceId/ai/invoices/new", "routes/studio.invoices.new.tsx"),

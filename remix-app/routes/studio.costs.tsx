@@ -115,6 +115,14 @@ export default function CostsPage() {
               ? "This workspace hides what runs cost, so that there is nothing to compare with."
               : "What the gateway’s own runs of the range cost, by provider."
           }
+          action={
+            <a
+              href={`/workspaces/${workspace.id}/ai/costs-by-provider.csv${searchWith(search, {})}`}
+              className={buttonClass("secondary")}
+            >
+              Download CSV<span className="sr-only"> of the comparison</span>
+            </a>
+          }
         >
           <DataTable
             caption="Imported and metered costs by provider"

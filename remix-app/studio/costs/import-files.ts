@@ -1,4 +1,5 @@
 import type { CsvColumn } from "../../http/csv.ts";
+import type { ComparedCosts } from "./cost-comparison.ts";
 import type { CostRecord, InvoiceRecord } from "./provider-import-schema.ts";
 import { type ReconciledCell, stateWords } from "./reconciliation.ts";
 
@@ -20,6 +21,14 @@ export const costColumns: readonly CsvColumn<CostRecord>[] = [
   { name: "observed_at", value: (cost) => cost.observedAt },
   { name: "recorded_at", value: (cost) => cost.recordedAt },
   { name: "revision", value: (cost) => cost.revision },
+];
+
+export const comparisonColumns: readonly CsvColumn<ComparedCosts & { provider: string }>[] = [
+  { name: "provider", value: (costs) => costs.provider },
+  { name: "metered_usd", value: (costs) => costs.meteredUsd },
+  { name: "imported_usd", value: (costs) => costs.importedUsd },
+  { name: "imported_less_metered_usd", value: (costs) => costs.differenceUsd },
+  { name: "imported_less_metered_percent", value: (costs) => costs.differencePercent },
 ];
 
 export const invoiceColumns: readonly CsvColumn<InvoiceRecord>[] = [

@@ -232,6 +232,13 @@ test("costs compare 50 providers at a time, beside a page of records, and add up
   expect(compared(older.words).match(/p\d\d/g)).toEqual(["p50"]);
   expect(linkOf(older.text, "Older records")).toBe("");
   expect((await member.get(`${base}/costs${february}&providers=odd`)).status).toBe(400);
+  // Their file has them all, and of one what the page shows of it.
+  const linked = linkOf(second.text, "Download CSV<span[^>]*> of the comparison");
+  const lines = (await member.get(linked)).text.trim().split("\r\n");
+  expect(lines[0]).toBe("provider,metered_usd,imported_usd,imported_less_metered_usd,imported_less_metered_percent");
+  expect(lines.slice(1)).toEqual(records.map(({ provider }) => `${provider},0,1,1,`));
+  const one = await member.get(`${base}/costs-by-provider.csv${february}&provider=p07`);
+  expect(one.text.trim().split("\r\n").slice(1)).toEqual(["p07,0,1,1,"]);
 });
 
 test("reconciliation says what is missing or differs, where to look, and has every digit in its file", async () => {
@@ -265,6 +272,7 @@ test("they are for members with the studio's permission alone, and invoices of a
   for (const path of [
     "costs",
     "costs.csv",
+    "costs-by-provider.csv",
     "invoices",
     "invoices.csv",
     "invoices/new",

@@ -139,7 +139,9 @@ begin
     and b.workspace_id = workspace
     and (
       b.limit_usd is null
-      or b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
+      -- A budget of nothing is a closed door, for what costs nothing too.
+      or b.limit_usd > 0
+        and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
     );
   if found then
     return true;
@@ -159,8 +161,8 @@ begin
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
-  'Holds an amount of a monthly budget, unless that would pass its limit. A refusal is noted in the budget: the first '
-  'of a month, and then at most one a minute.';
+  'Holds an amount of a monthly budget, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
+  'the first of a month, and then at most one a minute.';
 revoke execute on function ai.reserve_budget(text, uuid, uuid, numeric) from public, anon, authenticated;
 
 create function ai.release_budgets(scopes text[], lineage uuid, app uuid, workspace uuid, amount_usd numeric) returns void

@@ -24,7 +24,7 @@ begin
       and x.subject_id = ai.budget_subject(t.scope, c.lineage_id, null, c.workspace_id)
       and x.workspace_id = c.workspace_id
   ) as b
-  where b.gone or b.used_usd > b.limit_usd;
+  where b.gone or b.used_usd > b.limit_usd or b.limit_usd = 0;
   return coalesce(places, '{}');
 end
 $$;

@@ -86,6 +86,21 @@ describe("budgets", () => {
     expect(await budget(db, "workspace", tenant.workspaceId)).toEqual(spent);
   });
 
+  test("of nothing are a closed door, for what costs nothing too", async ({ db }) => {
+    const free = { credits: "1", prices: { input: "0", output: "0" } };
+    const shut = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0" } });
+    const open = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0.000000000001" } });
+    const refused = { refused: "budget_exceeded" };
+    expect(await begin(db, chatCall(shut))).toEqual(refused);
+    const calls = [chatCall(shut), chatCall(open), chatCall(shut), chatCall(open)];
+    const { answers } = await one<{ answers: object[] }>(db, {
+      sql: "select ai.begin_runs($1) as answers",
+      values: [JSON.stringify(calls)],
+    });
+    const run = expect.objectContaining({ run_id: expect.any(String) });
+    expect(answers).toEqual([refused, run, refused, run]);
+  });
+
   test("a new month starts anew", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "0.0001" } });
     await db.query(

@@ -1,13 +1,10 @@
-import { createClient } from "@supabase/supabase-js";
-import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { insertAccount, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { answerStepMs } from "../identity/even-timing.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 
-const { base, supabase } = readStack();
-const { admin } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } }).auth;
-const database = new Client({ connectionString: supabase.dbUrl });
+const { base } = readStack();
 const domain = `${crypto.randomUUID().slice(0, 8)}.enumeration.gatehouse.test`;
 const password = "correct horse battery";
 
@@ -21,34 +18,28 @@ type Kind = (typeof kinds)[number];
 const emailOf = (kind: Kind, { path, index }: { path: string; index: number }) =>
   `${kind.toLowerCase()}-${index}-${paths.indexOf(path)}@${domain}`;
 
-/** An account of each kind, but for the kind that has none. */
-async function createAccount(kind: Kind, email: string): Promise<void> {
-  if (kind === "unknown") return;
-  const { error } = await admin.createUser({
-    email,
-    password,
-    email_confirm: kind !== "unconfirmed",
-    ...(kind === "banned" ? { ban_duration: "24h" } : {}),
-  });
-  if (error) throw error;
-}
+/** What makes an account one of its kind; who came by a provider has no password. */
+const changes: Partial<Record<Kind, string>> = {
+  banned: "banned_until = now() + interval '24 hours'",
+  "OAuth-only": "encrypted_password = ''",
+  unconfirmed: "email_confirmed_at = null, raw_user_meta_data = '{}'",
+};
 
 beforeAll(async () => {
-  await database.connect();
   await Promise.all(
     kinds.map(async (kind) => {
+      if (kind === "unknown") return;
       for (const path of paths) {
-        for (let index = 0; index < sampleSize; index += 1) await createAccount(kind, emailOf(kind, { path, index }));
+        for (let index = 0; index < sampleSize; index += 1) {
+          await insertAccount({ email: emailOf(kind, { path, index }), password });
+        }
       }
+      if (!changes[kind]) return;
+      await query(`update auth.users set ${changes[kind]} where email like $1`, [`${kind.toLowerCase()}-%@${domain}`]);
     }),
   );
-  // Who came by a provider has no password.
-  await database.query("update auth.users set encrypted_password = '' where email like $1", [`oauth-only-%@${domain}`]);
 }, 60_000);
-afterAll(async () => {
-  await database.query("delete from auth.users where email like $1", [`%@${domain}`]);
-  await database.end();
-});
+afterAll(() => query("delete from auth.users where email like $1", [`%@${domain}`]));
 
 /** What a browser would see of an answer, without what is drawn anew for each and without the address itself. */
 async function answerTo(path: string, email: string) {

@@ -1,6 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { deletePerson, insertAccount } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { newAddress, visitorHeaders } from "../testing/visitor.ts";
 
@@ -18,10 +19,8 @@ afterAll(() => database.end());
 beforeEach(async () => {
   email = `${crypto.randomUUID().slice(0, 8)}@limits.gatehouse.test`;
   address = newAddress();
-  const { data, error } = await admin.createUser({ email, password, email_confirm: true });
-  if (error) throw error;
-  userId = data.user.id;
-  return () => admin.deleteUser(userId);
+  userId = await insertAccount({ email, password });
+  return () => deletePerson({ id: userId });
 });
 
 async function post(path: string, fields: Record<string, string>, from = address) {

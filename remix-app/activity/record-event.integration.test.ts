@@ -1,6 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
+import { deletePerson, insertAccount } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";
@@ -17,13 +18,9 @@ let userId: string;
 
 beforeEach(async () => {
   email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
-  const { data, error } = await service.auth.admin.createUser({ email, password, email_confirm: true });
-  if (error) throw error;
-  userId = data.user.id;
+  userId = await insertAccount({ email, password });
 });
-afterEach(async () => {
-  await service.auth.admin.deleteUser(userId);
-});
+afterEach(() => deletePerson({ id: userId }));
 
 async function signIn(userAgent: string) {
   const browser = openBrowser(base, { userAgent, address });

@@ -7,6 +7,7 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   requireMfa,
@@ -14,7 +15,6 @@ import {
 } from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enrollApps } from "../testing/authenticator-app.ts";
 import { changePolicy, readAccountPolicy, resetAuthenticators } from "./mfa-policy.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -131,7 +131,7 @@ describe("the policy of an account", () => {
 
 describe("a reset of authenticators", () => {
   beforeEach(async () => {
-    await enrollApps(stack.supabase, { ...person, names: ["Phone", "Tablet"] });
+    await insertAuthenticators(person, ["Phone", "Tablet"]);
     await requireMfa(person);
   });
 

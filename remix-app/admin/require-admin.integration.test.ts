@@ -6,6 +6,7 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   type SignedInBrowser,
@@ -13,7 +14,7 @@ import {
 } from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { codeOf } from "../testing/authenticator-app.ts";
 import { accessTokenOf, type Browser } from "../testing/browser.ts";
 import { requireInfrastructureAdmin } from "./require-admin.ts";
 
@@ -40,7 +41,7 @@ async function knock(browser: Browser, path = "/admin"): Promise<unknown> {
 }
 
 async function enroll() {
-  const [app] = await enrollApps(stack.supabase, { ...person, names: ["Phone"] });
+  const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
   return app;
 }

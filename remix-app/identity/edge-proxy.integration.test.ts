@@ -2,6 +2,7 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createClaimsVerifier } from "#shared/claims.ts";
 import { expired, keepSession, openTestVault } from "../../scripts/test/keep-session.ts";
+import { deletePerson, insertAccount } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { parseEnv } from "../env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
@@ -29,11 +30,9 @@ const password = "correct horse battery staple";
 
 beforeEach(async () => {
   email = `${crypto.randomUUID()}@integration.gatehouse.test`;
-  const { data, error } = await admin.createUser({ email, password, email_confirm: true });
-  if (error) throw error;
-  userId = data.user.id;
+  userId = await insertAccount({ email, password });
 });
-afterEach(() => admin.deleteUser(userId));
+afterEach(() => deletePerson({ id: userId }));
 
 /** Signs in as a form of ours does. @returns the session in the cookie */
 async function signIn(): Promise<StoredSession> {

@@ -1,8 +1,16 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, enter, type Person, query, signIn } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+  signIn,
+} from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
+import { type AuthenticatorApp, codeOf, wrongCodesOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 
 const { base, supabase } = readStack();
@@ -12,7 +20,7 @@ let tablet: AuthenticatorApp;
 
 beforeEach(async () => {
   person = await createPerson();
-  const [first, second] = await enrollApps(supabase, { ...person, names: ["Phone", "Tablet"] });
+  const [first, second] = await insertAuthenticators(person, ["Phone", "Tablet"]);
   if (!first || !second) throw new Error("no apps");
   phone = first;
   tablet = second;
@@ -53,7 +61,7 @@ describe("the challenge", () => {
   test("takes no code of another account's app", async () => {
     const other = await createPerson();
     try {
-      const [theirs] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      const [theirs] = await insertAuthenticators(other, ["Theirs"]);
       if (!theirs) throw new Error("no app");
       const browser = await enter(person);
       expect((await browser.post("/mfa", answerWith(theirs, codeOf(theirs)))).status).toBe(400);

@@ -3,6 +3,7 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   requireMfa,
@@ -10,10 +11,8 @@ import {
   signedInLongAgo,
   signIn,
 } from "../../scripts/test/people.ts";
-import { readStack } from "../../scripts/test/stack.ts";
-import { codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
+import { codeOf, wrongCodesOf } from "../testing/authenticator-app.ts";
 
-const { supabase } = readStack();
 let person: Person;
 
 beforeEach(async () => {
@@ -120,7 +119,7 @@ describe("enrolling", () => {
 
   test("ten is as many as an account has", async () => {
     const names = Array.from({ length: 9 }, (_, index) => `App ${index}`);
-    const [app] = await enrollApps(supabase, { ...person, names });
+    const [app] = await insertAuthenticators(person, names);
     if (!app) throw new Error("no app");
     const browser = await enter(person);
     await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app) });
@@ -132,7 +131,7 @@ describe("enrolling", () => {
   });
 
   test("is not open to who has an authenticator and has not proved it", async () => {
-    await enrollApps(supabase, { ...person, names: ["Phone"] });
+    await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect((await browser.post("/mfa/enroll", { step: "start" })).location).toBe("/mfa");
@@ -252,7 +251,7 @@ describe("removing", () => {
   });
 
   test("needs a code of the last ten minutes", async () => {
-    const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+    const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     const prove = { factorId: app.factorId, code: codeOf(app) };
     const browser = await signedInLongAgo(person, { secondsAgo: 610, prove });
@@ -267,7 +266,7 @@ describe("removing", () => {
     const { browser } = await enrolled();
     const other = await createPerson();
     try {
-      const [theirs] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      const [theirs] = await insertAuthenticators(other, ["Theirs"]);
       for (const factorId of [crypto.randomUUID(), "no-id", theirs?.factorId ?? ""]) {
         expect((await browser.get(`/mfa/remove?factorId=${factorId}`)).status).toBe(404);
       }

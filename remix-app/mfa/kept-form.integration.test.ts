@@ -2,15 +2,16 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   createPerson,
   deletePerson,
+  insertAuthenticators,
   type Person,
   query,
   type SignedInBrowser,
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { codeOf } from "../testing/authenticator-app.ts";
 
-const { base, supabase } = readStack();
+const { base } = readStack();
 const stale = 610;
 let person: Person;
 
@@ -97,7 +98,7 @@ describe("a form that was sent when the proof was too old", () => {
   });
 
   test("of the console has what will be changed and why, and is confirmed anew", async () => {
-    const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+    const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);
     const prove = { factorId: app.factorId, code: codeOf(app) };

@@ -4,17 +4,16 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   requireMfa,
   type SignedInBrowser,
   signIn,
 } from "../../scripts/test/people.ts";
-import { readStack } from "../../scripts/test/stack.ts";
-import { type AuthenticatorApp, codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { type AuthenticatorApp, codeOf } from "../testing/authenticator-app.ts";
 import { recoveryCodeHash } from "./recovery-codes.ts";
 
-const { supabase } = readStack();
 const toEnrollment = "/mfa/enroll?recovered=&returnUrl=%2Fworkspaces";
 const recoveryPage = "/mfa/recovery?returnUrl=%2Fworkspaces";
 let person: Person;
@@ -23,7 +22,7 @@ let codes: string[];
 
 beforeEach(async () => {
   person = await createPerson();
-  const [enrolled] = await enrollApps(supabase, { ...person, names: ["Phone", "Tablet"] });
+  const [enrolled] = await insertAuthenticators(person, ["Phone", "Tablet"]);
   if (!enrolled) throw new Error("no app");
   app = enrolled;
   codes = await newCodes(await signInWithCode(app));
@@ -108,7 +107,7 @@ describe("using one", () => {
 
   test("once is all: it is refused after a new enrollment", async () => {
     await spend(await enter(person));
-    await enrollApps(supabase, { ...person, names: ["New phone"] });
+    await insertAuthenticators(person, ["New phone"]);
     const browser = await enter(person);
     const again = await spend(browser);
     expect(again.status).toBe(400);
@@ -150,7 +149,7 @@ describe("using one", () => {
   test("of another account is refused", async () => {
     const other = await createPerson();
     try {
-      await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      await insertAuthenticators(other, ["Theirs"]);
       const browser = await enter(other);
       expect((await spend(browser)).status).toBe(400);
       expect(await browser.session()).toMatchObject({ mfa: { satisfied: false } });

@@ -1,9 +1,16 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
-import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+} from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { codeOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { startWatchedWeb } from "../testing/watched-web.ts";
 
@@ -21,7 +28,7 @@ const keptMails = () =>
 
 /** Removes the only app. @returns by what the page answered */
 async function remove(base?: string): Promise<number> {
-  const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+  const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
   const signedIn = await enter(person);
   await signedIn.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });

@@ -4,16 +4,17 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   type SignedInBrowser,
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../testing/authenticator-app.ts";
+import { type AuthenticatorApp, codeOf, wrongCodesOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 
-const { base, supabase } = readStack();
+const { base } = readStack();
 const stale = 610;
 const guarded = "/reset-password?returnUrl=%2Fworkspaces";
 const stepUp = `/step-up?${new URLSearchParams({ returnUrl: guarded })}`;
@@ -114,7 +115,7 @@ describe("with a passkey", () => {
 
   test("it does not stand in for an authenticator", async () => {
     const passkey = await addPasskey(person);
-    await enrollApps(supabase, { ...person, names: ["Phone"] });
+    await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect(await prove(browser, passkey)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
   });
@@ -141,7 +142,7 @@ describe("an account without a password", () => {
 describe("with an authenticator", () => {
   let app: AuthenticatorApp;
   beforeEach(async () => {
-    const [enrolled] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+    const [enrolled] = await insertAuthenticators(person, ["Phone"]);
     if (!enrolled) throw new Error("no app");
     app = enrolled;
   });

@@ -3,17 +3,17 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   requireMfa,
   type SignedInBrowser,
 } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enrollApps } from "../testing/authenticator-app.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";
 
-const { base, supabase } = readStack();
+const { base } = readStack();
 const people: Person[] = [];
 const toChallenge = /^\/mfa(\?returnUrl=|$)/;
 const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
@@ -22,7 +22,7 @@ const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
 async function arrive({ required }: { required: boolean }): Promise<SignedInBrowser> {
   const person = await createPerson();
   people.push(person);
-  await enrollApps(supabase, { ...person, names: ["Phone"] });
+  await insertAuthenticators(person, ["Phone"]);
   if (required) await requireMfa(person);
   return enter(person);
 }

@@ -1,8 +1,15 @@
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPerson, deletePerson, enter, type Person, query, requireMfa } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+  requireMfa,
+} from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enrollApps } from "../testing/authenticator-app.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 
 const { ai, supabase } = readStack();
@@ -16,7 +23,7 @@ beforeAll(async () => {
     person.id,
   ]);
   workspaceId = workspace?.id ?? "";
-  await enrollApps(supabase, { ...person, names: ["Phone"] });
+  await insertAuthenticators(person, ["Phone"]);
   await requireMfa(person);
   accessToken = accessTokenOf(await enter(person));
 });

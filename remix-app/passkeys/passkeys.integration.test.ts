@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { Authenticator, type Quirks } from "../../scripts/local-stack/contract/support/authenticator.ts";
 import { cookieOf } from "../../scripts/test/keep-session.ts";
-import { query } from "../../scripts/test/people.ts";
+import { deletePerson, insertAccount, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { maxPasskeyNameBytes, maxPasskeys } from "./limits.ts";
@@ -22,17 +22,16 @@ beforeEach(async () => {
   owner = await newOwner();
 });
 afterEach(async () => {
-  await Promise.all(userIds.splice(0).map((id) => service.auth.admin.deleteUser(id)));
+  await Promise.all(userIds.splice(0).map((id) => deletePerson({ id })));
 });
 
 /** Somebody with an account, signed in. */
 async function newOwner() {
   const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
-  const { data, error } = await service.auth.admin.createUser({ email, password, email_confirm: true });
-  if (error) throw error;
-  userIds.push(data.user.id);
+  const id = await insertAccount({ email, password });
+  userIds.push(id);
   const browser = openBrowser(base, { cookie: await cookieOf({ email, password }) });
-  return { id: data.user.id, email, browser };
+  return { id, email, browser };
 }
 
 const stranger = () => openBrowser(base);

@@ -5,6 +5,7 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   requireMfa,
@@ -12,7 +13,7 @@ import {
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
+import { codeOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { openPhone, type Phone, unlockedPhone } from "../testing/phone.ts";
 import { newAddress } from "../testing/visitor.ts";
@@ -185,7 +186,7 @@ describe("a QR handoff", () => {
 
   test("of an account with an authenticator ends at the challenge: it is no second factor", async () => {
     const { person } = await own();
-    const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+    const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     const unlocked = await phoneOf(person, { factorId: app.factorId, code: codeOf(app, 1) });
     const second = await enter(person);

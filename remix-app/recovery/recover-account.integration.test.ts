@@ -1,11 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
-import { createPerson, deletePerson, enter, type Person, query, requireMfa } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+  requireMfa,
+} from "../../scripts/test/people.ts";
 import { createHelper, type Helper } from "../../scripts/test/recovery-help.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { findRecovery, sendRecovery } from "../admin/recovery.ts";
-import { enrollApps } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { recoverAccount } from "./recover-account.ts";
 
@@ -239,7 +246,7 @@ describe("a recovery", () => {
   });
 
   test("is AAL1: an authenticator is asked for as ever, and a required one proved anew", async () => {
-    await enrollApps(stack.supabase, { ...person, names: ["Phone"] });
+    await insertAuthenticators(person, ["Phone"]);
     await requireMfa(person);
     const { token } = await help();
     const browser = stranger();

@@ -15,6 +15,7 @@ import {
   signOut,
   type TestApp,
 } from "../../scripts/test/apps.ts";
+import { deletePerson } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openPool } from "../../supabase/tests/ai-fixtures.ts";
 import { setPolicy } from "../../supabase/tests/app-fixtures.ts";
@@ -39,7 +40,7 @@ beforeEach(async () => {
   });
   workspaceId = row.id;
   return async () => {
-    await service.auth.admin.deleteUser(person.id);
+    await deletePerson(person);
   };
 });
 afterAll(close);
@@ -162,7 +163,7 @@ describe("a central session", () => {
         expect((await central("PATCH", path, { body: { name: "x" } })).status, id).toBe(404);
       }
     } finally {
-      await service.auth.admin.deleteUser(stranger.id);
+      await deletePerson(stranger);
     }
   });
 

@@ -13,7 +13,14 @@ import {
   service,
   type TestApp,
 } from "../../scripts/test/apps.ts";
-import { enter, query, requireMfa, type SignedInBrowser, signedInLongAgo } from "../../scripts/test/people.ts";
+import {
+  deletePerson,
+  enter,
+  query,
+  requireMfa,
+  type SignedInBrowser,
+  signedInLongAgo,
+} from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { freshSignInMs } from "../identity/limits.ts";
 import { openBrowser } from "../testing/browser.ts";
@@ -39,7 +46,7 @@ beforeEach(async () => {
   held = await handOver(person, notes);
   browser = await enter(person);
 });
-afterEach(async () => void (await service.auth.admin.deleteUser(person.id)));
+afterEach(async () => void (await deletePerson(person)));
 afterAll(async () => void (await service.schema("private").rpc("sweep_app_credentials")));
 
 const active = async ({ appSession: { token } }: Held = held, app = notes) =>
@@ -92,7 +99,7 @@ describe("the list", () => {
       expect(words).toContain("No connected apps");
       expect(words).not.toContain("Field notes");
     } finally {
-      await service.auth.admin.deleteUser(other.id);
+      await deletePerson(other);
     }
   });
 
@@ -149,7 +156,7 @@ describe("disconnecting", () => {
       expect([await active(), await active(theirs)]).toEqual([false, true]);
       expect(await eventsOf(other)).toEqual([]);
     } finally {
-      await service.auth.admin.deleteUser(other.id);
+      await deletePerson(other);
     }
   });
 
@@ -172,7 +179,7 @@ describe("disconnecting", () => {
       expect(await others.callGateway()).toBe(200);
       expect(await eventsOf(stranger)).toEqual([]);
     } finally {
-      await service.auth.admin.deleteUser(stranger.id);
+      await deletePerson(stranger);
     }
   });
 

@@ -1,13 +1,13 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { type CommandLinePhone, openCommandLinePhone } from "../test/command-line-phone.ts";
-import { createPerson, deletePerson, type Person } from "../test/people.ts";
+import { createPerson, deletePerson, insertAuthenticators, type Person } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 
 const stack = readStack();
-const { supabase, workspaceId } = stack;
+const { workspaceId } = stack;
 // Its workspace has credits.
 const demo = stack.users.find(({ role }) => role === "user");
 let phone: CommandLinePhone;
@@ -66,7 +66,7 @@ describe("of an account with an authenticator", () => {
   let secret: string;
   beforeEach(async () => {
     person = await createPerson();
-    const [app] = await enrollApps(supabase, { ...person, names: ["App"] });
+    const [app] = await insertAuthenticators(person, ["App"]);
     secret = app?.secret ?? "";
   });
   afterEach(() => deletePerson(person));

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { openPhone, unlockedPhone } from "../../remix-app/testing/phone.ts";
 import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
 import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
-import { createPerson, deletePerson, enter, type Person, query } from "../test/people.ts";
+import { createPerson, deletePerson, enter, insertAuthenticators, type Person, query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
 import { answered, bearerOf, browserOf, faults, gatewayOf, nobody, onSatellite, serverOf } from "./live-callers.ts";
@@ -116,7 +116,7 @@ describe("live answers are as the documents say", () => {
     await atBrowser("GET", `${challenges}/${id}?secret=${secret}`);
     await atBrowser("GET", `${challenges}/${id}?secret=wrong`);
 
-    const [authenticator] = await enrollApps(stack.supabase, { ...handed, names: ["Phone"] });
+    const [authenticator] = await insertAuthenticators(handed, ["Phone"]);
     if (!authenticator) throw new Error("no authenticator");
     const { factorId } = authenticator;
     const proved = await openPhone(project, { ...handed, prove: { factorId, code: codeOf(authenticator, 1) } });

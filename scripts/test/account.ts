@@ -1,5 +1,5 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { query } from "./people.ts";
+import { deletePerson, insertAccount, query } from "./people.ts";
 import { readStack } from "./stack.ts";
 
 const { supabase } = readStack();
@@ -24,11 +24,8 @@ export function createTestService(): SupabaseClient {
 
 /** Makes an account with a confirmed address. */
 export async function createAccount(): Promise<Account> {
-  const { auth } = createTestService();
   const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
-  const { data, error } = await auth.admin.createUser({ email, password, email_confirm: true });
-  if (error) throw error;
-  const { id } = data.user;
+  const id = await insertAccount({ email, password });
   const visitor = () =>
     createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false, autoRefreshToken: false } });
   async function signIn() {
@@ -53,9 +50,7 @@ export async function createAccount(): Promise<Account> {
       if (refreshed.error || !refreshed.data.session) throw refreshed.error;
       return refreshed.data.session.access_token;
     },
-    async remove() {
-      await auth.admin.deleteUser(id);
-    },
+    remove: () => deletePerson({ id }),
   };
 }
 

@@ -3,6 +3,7 @@ import { createClient } from "@supabase/supabase-js";
 import { basicAuthorization } from "../../remix-app/http/basic.ts";
 import { hashOf } from "../../remix-app/satellites/opaque-token.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { insertAccount } from "./people.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
@@ -30,10 +31,8 @@ export interface TestApp {
 export async function createPerson(): Promise<Person> {
   const id = crypto.randomUUID();
   const credentials = { email: `${id.slice(0, 8)}@integration.gatehouse.test`, password: `correct horse ${id}` };
-  const made = await service.auth.admin.createUser({ ...credentials, email_confirm: true });
-  if (made.error) throw made.error;
-  const { accessToken } = await signInAgain(credentials);
-  return { ...credentials, id: made.data.user.id, accessToken };
+  const accountId = await insertAccount(credentials);
+  return { ...credentials, id: accountId, ...(await signInAgain(credentials)) };
 }
 
 /** Another session of an account. */

@@ -1,6 +1,5 @@
-import { type AuthenticatorApp, codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
-import { createPerson, enter, type Person, query, type SignedInBrowser } from "./people.ts";
-import { readStack } from "./stack.ts";
+import { type AuthenticatorApp, codeOf } from "../../remix-app/testing/authenticator-app.ts";
+import { createPerson, enter, insertAuthenticators, type Person, query, type SignedInBrowser } from "./people.ts";
 
 /** An infrastructure admin in a browser that has just given a code. */
 export interface ConsoleAdmin extends Person {
@@ -12,7 +11,7 @@ export interface ConsoleAdmin extends Person {
 export async function createConsoleAdmin(): Promise<ConsoleAdmin> {
   const person = await createPerson();
   await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);
-  const [app] = await enrollApps(readStack().supabase, { ...person, names: ["Phone"] });
+  const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
   const browser = await enter(person);
   await browser.post("/mfa", { factorId: app.factorId, code: codeOf(app, 1) });

@@ -4,13 +4,14 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   type SignedInBrowser,
   signIn,
 } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { type AuthenticatorApp, codeOf, enrollApps } from "../../testing/authenticator-app.ts";
+import { type AuthenticatorApp, codeOf } from "../../testing/authenticator-app.ts";
 import { openBrowser } from "../../testing/browser.ts";
 import { openPhone, type Phone, unlockedPhone } from "../../testing/phone.ts";
 
@@ -42,7 +43,7 @@ const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
 async function own(): Promise<Own> {
   const person = await createPerson();
   made.push(person);
-  const [app] = await enrollApps(supabase, { ...person, names: ["Phone"] });
+  const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
   return { person, app, phone: await phoneOf(person, { factorId: app.factorId, code: codeOf(app) }) };
 }
@@ -313,7 +314,7 @@ describe("a request", () => {
     try {
       const theirs = await phoneOf(other);
       expect(await answer(theirs, asked)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
-      const [factor] = await enrollApps(supabase, { ...other, names: ["Theirs"] });
+      const [factor] = await insertAuthenticators(other, ["Theirs"]);
       if (!factor) throw new Error("no app");
       const proved = await phoneOf(other, { factorId: factor.factorId, code: codeOf(factor, 1) });
       expect(await proved.get(approvals)).toMatchObject({ status: 200, body: { approvals: [] } });

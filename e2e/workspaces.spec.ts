@@ -66,6 +66,19 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await expect(invited.getByRole("link", { name: /Orbit two/ })).toHaveCount(0);
 });
 
+test("the longest name without a break in it fits small screens, also where it is to be typed", async ({
+  page,
+  member,
+}) => {
+  const name = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
+  await enter(page, member, "/workspaces");
+  await page.getByLabel("Name").fill(name);
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await page.getByRole("link", { name: "Settings" }).click();
+  await expect(page.getByLabel(`Type “${name}” to confirm`)).toBeVisible();
+  await expectFitsSmallScreens(page);
+});
+
 test("an invitation for another email asks for that one", async ({ page, browser, member, colleague }) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Private");

@@ -23,7 +23,7 @@ export function Field({ id, label, errorId, errors, hint, aside, trailing, ...in
   return (
     <div className="space-y-1.5">
       <div className="flex items-baseline justify-between gap-4">
-        <label id={`${id}-label`} htmlFor={id} className="font-medium">
+        <label id={`${id}-label`} htmlFor={id} className="wrap-anywhere min-w-0 font-medium">
           {label}
         </label>
         {aside}

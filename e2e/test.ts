@@ -121,12 +121,33 @@ async function violationsOn(page: Page): Promise<axe.Result[]> {
   return (await run).violations;
 }
 
-/** Expects a page that needs no sideways scrolling in a window 320 px wide, nor in one of 1280 at twice its size. */
+/**
+ * Expects a page that needs no sideways scrolling in a window 320 px wide, nor in one of 1280 at twice its size, and
+ * whose targets a finger meets there: 24 px each way (WCAG 2.2, 2.5.8). Links within a sentence are as high as its lines.
+ */
 export async function expectFitsSmallScreens(page: Page): Promise<void> {
   const before = page.viewportSize();
   for (const width of [640, 320]) {
     await page.setViewportSize({ width, height: 640 });
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
   }
+  expect(await page.evaluate(smallTargets)).toEqual([]);
   if (before) await page.setViewportSize(before);
+}
+
+/** Runs in the page. What ticks a box is the box's target too: its label. */
+function smallTargets(): string[] {
+  const targets = document.querySelectorAll("a[href], button, select, summary, textarea, input:not([type=hidden])");
+  return [...targets].flatMap((target) => {
+    const labels = target instanceof HTMLInputElement ? [...(target.labels ?? [])] : [];
+    const areas = [target, ...labels].map((one) => one.getBoundingClientRect());
+    const isShown = areas.some(({ width, height }) => width > 1 && height > 1);
+    const isLargeEnough = areas.some(({ width, height }) => Math.min(width, height) >= 23.5);
+    const inSentence =
+      getComputedStyle(target).display === "inline" && target.parentElement?.textContent !== target.textContent;
+    const { width = 0, height = 0 } = areas[0] ?? {};
+    return isShown && !isLargeEnough && !inSentence
+      ? [`${Math.round(width)} × ${Math.round(height)} ${target.outerHTML.slice(0, 120)}`]
+      : [];
+  });
 }

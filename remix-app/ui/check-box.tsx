@@ -18,7 +18,7 @@ export function CheckBox({
         className="mt-0.5 size-4 shrink-0 cursor-pointer accent-accent"
       />
       <div className="min-w-0">
-        <label htmlFor={id} className="cursor-pointer font-medium">
+        <label htmlFor={id} className="-my-0.5 inline-block cursor-pointer py-0.5 font-medium">
           {label}
         </label>
         {hint ? (

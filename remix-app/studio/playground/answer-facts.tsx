@@ -25,7 +25,7 @@ export function AnswerFacts({ facts, workspaceId }: { facts: RunFacts; workspace
       {latencyMs === undefined ? null : <li>{durationOf(latencyMs)} in all</li>}
       {runId === undefined ? null : (
         <li>
-          <Link className="link" to={`/workspaces/${workspaceId}/ai/runs/${runId}`}>
+          <Link className="link inline-block min-w-6" to={`/workspaces/${workspaceId}/ai/runs/${runId}`}>
             Run
           </Link>
         </li>

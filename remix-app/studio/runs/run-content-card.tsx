@@ -84,7 +84,7 @@ function SaidText({ said: { who, text, code, leftOut } }: { said: Said }) {
       <p className="break-all text-muted text-small">{who}</p>
       {folded ? (
         <details className="group">
-          <summary className="cursor-pointer rounded-button">
+          <summary className="min-h-6 cursor-pointer rounded-button">
             <span className="font-medium text-small">All {text.length.toLocaleString("en")} characters</span>
             <bdi className={`mt-1 block text-muted group-open:hidden ${look}`}>{previewOf(text)}…</bdi>
           </summary>

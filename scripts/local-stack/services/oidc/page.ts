@@ -7,7 +7,7 @@ body { max-width: 400px; margin: 64px auto; padding: 0 16px; }
 h1 { font-size: 20px; font-weight: 600; line-height: 1.25; }
 label { display: block; font-weight: 500; }
 input[type="email"] { box-sizing: border-box; width: 100%; padding: 8px 12px; font: inherit; border: 1px solid #767d85; border-radius: 6px; }
-.choice { display: flex; gap: 8px; margin: 16px 0; font-weight: 400; }
+.choice { display: flex; gap: 8px; min-height: 24px; margin: 16px 0; font-weight: 400; }
 .buttons { display: flex; gap: 8px; }
 button { padding: 8px 16px; font: inherit; font-weight: 500; color: inherit; background: none; border: 1px solid #767d85; border-radius: 6px; }
 button.main { color: #fff; background: #0f766e; border-color: #0f766e; }

@@ -27,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     user: { email, displayName },
     avatarUrl,
     change: await pendingEmailChange(context, user.id),
-    notice: takeNotice(context),
+    notice: takeNotice(context, request),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
   };
 }

@@ -23,7 +23,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { email, displayName } = user;
   const apps = await listConnectedApps(context, user);
-  return { user: { email, displayName }, apps, notice: takeNotice(context) };
+  return { user: { email, displayName }, apps, notice: takeNotice(context, request) };
 }
 
 export default function ConnectedAppsPage() {

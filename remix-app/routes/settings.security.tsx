@@ -45,12 +45,12 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await shownOf(user);
   return {
     user: { email: user.email, displayName: user.displayName },
-    notice: takeNotice(context),
+    notice: takeNotice(context, request),
     passwordExists: methods.password,
     passkeys: passkeysOverview(context, { user, passkeys }),
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
-    linkedAccounts: linkedAccountsOf(context, methods),
+    linkedAccounts: linkedAccountsOf(context, { request, methods }),
     sessions,
     activity,
   };

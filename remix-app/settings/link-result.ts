@@ -13,33 +13,35 @@ export interface LinkNotice {
   text: string;
 }
 
+type ResultContext = Pick<AppLoadContext, "jar" | "origin">;
+
 const shape = z.string().regex(/^[a-z_]{1,32}:[a-z_]{0,32}$/);
 
 /** The word for an account that was unlinked, where a link's failure stands. */
 const unlinkedWord = "unlinked";
 
 /** Leaves word of an unlinking for the settings page that the visitor is sent back to. */
-export function leaveUnlinkResult(context: AppLoadContext, provider: string): void {
+export function leaveUnlinkResult(context: ResultContext, provider: string): void {
   leave(context, `${provider}:${unlinkedWord}`);
 }
 
 /** Leaves word of a link for the settings page that the visitor is sent back to. */
 export function leaveLinkResult(
-  context: AppLoadContext,
+  context: ResultContext,
   { provider, failure = "" }: { provider: string; failure?: OAuthFailure | "" },
 ): void {
   leave(context, `${provider}:${failure}`);
 }
 
-function leave({ jar, origin }: AppLoadContext, word: string): void {
+function leave({ jar, origin }: ResultContext, word: string): void {
   const attributes = { path, httpOnly: true, sameSite: "lax", secure: origin.startsWith("https:") } as const;
   jar.set(cookieName, word, { ...attributes, maxAge: word ? maxAgeSeconds : 0 });
 }
 
-/** Takes the word that was left, once. */
-export function takeLinkResult(context: AppLoadContext): LinkNotice | null {
+/** Takes the word that was left, once: for whoever sees the page, which nobody does of HEAD. */
+export function takeLinkResult(context: ResultContext, { method }: Request): LinkNotice | null {
   const left = shape.safeParse(context.jar.get(cookieName));
-  if (!left.success) return null;
+  if (!left.success || method === "HEAD") return null;
   leave(context, "");
   const [provider = "", word = ""] = left.data.split(":");
   const label = providerLabel(provider);

@@ -19,7 +19,10 @@ export interface LinkedAccounts {
 }
 
 /** What the linked-accounts card shows of the ways into an account; lets its forms lead to the providers. */
-export function linkedAccountsOf(context: AppLoadContext, methods: SignInMethods): LinkedAccounts {
+export function linkedAccountsOf(
+  context: AppLoadContext,
+  { request, methods }: { request: Request; methods: SignInMethods },
+): LinkedAccounts {
   const identities = withUnlinkable(context, methods);
   allowProviderPages(context);
   const offered = configuredProviders(context.env).map(({ name }): string => name);
@@ -30,5 +33,5 @@ export function linkedAccountsOf(context: AppLoadContext, methods: SignInMethods
     offered: offered.includes(name),
     identities: identities.filter(({ provider }) => provider === name),
   }));
-  return { providers, notice: takeLinkResult(context) };
+  return { providers, notice: takeLinkResult(context, request) };
 }

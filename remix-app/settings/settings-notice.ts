@@ -11,6 +11,8 @@ export interface SettingsNotice {
   done: string;
 }
 
+type NoticeContext = Pick<AppLoadContext, "jar" | "origin">;
+
 const shape = z
   .string()
   .regex(/^[a-z-]{1,40}:[a-z-]{1,40}$/)
@@ -20,15 +22,15 @@ const shape = z
   });
 
 /** Leaves word of a success for the settings page that the visitor is redirected to. */
-export function leaveNotice({ jar, origin }: AppLoadContext, { card, done }: SettingsNotice): void {
+export function leaveNotice({ jar, origin }: NoticeContext, { card, done }: SettingsNotice): void {
   const secure = origin.startsWith("https:");
   jar.set(cookieName, `${card}:${done}`, { path, httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds });
 }
 
-/** Takes the word that was left, once. */
-export function takeNotice({ jar, origin }: AppLoadContext): SettingsNotice | null {
+/** Takes the word that was left, once: for whoever sees the page, which nobody does of HEAD. */
+export function takeNotice({ jar, origin }: NoticeContext, { method }: Request): SettingsNotice | null {
   const value = jar.get(cookieName);
-  if (value === undefined) return null;
+  if (value === undefined || method === "HEAD") return null;
   jar.set(cookieName, "", { path, httpOnly: true, sameSite: "lax", secure: origin.startsWith("https:"), maxAge: 0 });
   return shape.safeParse(value).data ?? null;
 }

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
+import { emailSchema } from "../identity/credentials.ts";
 import type { User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { sendInvitation } from "./invitation-mail.ts";
@@ -10,11 +11,9 @@ import { changeRole, listRoles, removeMember } from "./members.ts";
 import type { WorkspaceAccess } from "./permission.ts";
 import { assignableRoles } from "./roles.ts";
 
-const email = z.string().trim().max(254).pipe(z.email());
-
 /** What the members page posts. */
 export const memberChange = z.discriminatedUnion("intent", [
-  z.object({ intent: z.literal("invite"), email, roleId: z.uuid() }),
+  z.object({ intent: z.literal("invite"), email: emailSchema, roleId: z.uuid() }),
   z.object({ intent: z.literal("withdraw"), invitationId: z.uuid() }),
   z.object({ intent: z.literal("change_role"), userId: z.uuid(), roleId: z.uuid() }),
   z.object({ intent: z.literal("remove"), userId: z.uuid() }),

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { emailSchema, newPasswordSchema } from "./credentials.ts";
+
+test.each([
+  "ada@example.com",
+  "Ada.Lovelace+gatehouse@mail.example.co.uk",
+  "o'neill@example.com",
+  "r&d@example.com",
+  "who?what=#1!@example.com",
+  ".ada.@example.com",
+  `${"a".repeat(242)}@example.com`,
+])("an address that the identity backend takes is taken: %s", (email) => {
+  expect(emailSchema.parse(` ${email} `)).toBe(email);
+});
+
+test.each([
+  "",
+  "ada",
+  "ada@",
+  "@example.com",
+  "ada@example",
+  "ada@-example.com",
+  "ada @example.com",
+  "ada@example.com, bob@example.com",
+  "Ada <ada@example.com>",
+  "ada@exa\r\nmple.com",
+  `${"a".repeat(243)}@example.com`,
+])("what is none is refused: %j", (text) => {
+  expect(emailSchema.safeParse(text).success).toBe(false);
+});
+
+test.each([
+  ["seven characters", "1234567", false],
+  ["eight", "12345678", true],
+  ["72 bytes", "é".repeat(36), true],
+  ["73 bytes", `${"é".repeat(36)}a`, false],
+])("a new password of %s", (_, password, taken) => {
+  expect(newPasswordSchema.safeParse(password).success).toBe(taken);
+});

@@ -2,8 +2,10 @@ import { RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { renderToString } from "react-dom/server";
 import { isLate, settled } from "./http/late-data.ts";
+import type { RouteHandle } from "./http/route-table.ts";
 import { revealIn } from "./http/shown-data.ts";
 import { NonceContext, type PagePart, PagePartContext } from "./ui/drawing.ts";
+import { FailedRequestContext } from "./ui/failed-request.tsx";
 
 /** How long a page's data is kept for what in it is still to come, in milliseconds: nothing is. */
 export const streamTimeout = 0;
@@ -17,15 +19,18 @@ export default async function handleRequest(
   status: number,
   headers: Headers,
   { serverHandoffStream, ...remixContext }: EntryContext,
-  { nonce, giveText }: AppLoadContext,
+  { nonce, giveText, requestId }: AppLoadContext,
 ): Promise<Response> {
   const { staticHandlerContext } = remixContext;
   revealIn(staticHandlerContext.loaderData);
+  const failed = status >= 500 && !isAlive(remixContext) ? requestId : null;
   const draw = (part: PagePart) =>
     renderToString(
       <PagePartContext.Provider value={part}>
         <NonceContext.Provider value={nonce}>
-          <RemixServer context={remixContext} url={request.url} nonce={nonce} />
+          <FailedRequestContext.Provider value={failed}>
+            <RemixServer context={remixContext} url={request.url} nonce={nonce} />
+          </FailedRequestContext.Provider>
         </NonceContext.Provider>
       </PagePartContext.Provider>,
     );
@@ -53,6 +58,13 @@ async function drawInParts(
   const { loaderData } = shown;
   for (const [routeId, found] of Object.entries(loaderData)) loaderData[routeId] = await settled(found);
   return before + draw("rest") + after;
+}
+
+/** Whether a script takes the page over, which has to find it as it would have made it. */
+function isAlive({ staticHandlerContext, routeModules }: Pick<EntryContext, "staticHandlerContext" | "routeModules">) {
+  return staticHandlerContext.matches.every(
+    ({ route }) => (routeModules[route.id]?.handle as RouteHandle | undefined)?.hydrate !== false,
+  );
 }
 
 /** What loaders and actions answered, for a hydrated page: as Remix's own `StreamTransfer` hands it over. */

@@ -46,6 +46,7 @@ describe.each(forms)("%s", (path, fields) => {
       expect(page).toContain("nothing was tried");
       if (fields.email) expect(page).toContain(fields.email);
       expect(page).not.toContain("correct horse battery");
+      expect(page).toContain(`Request id <code class="break-all font-mono">${response.headers.get("x-request-id")}<`);
     },
   );
 
@@ -54,7 +55,9 @@ describe.each(forms)("%s", (path, fields) => {
     const response = await post(path, fields);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "170"]);
     expect(identityCalls()).toEqual([]);
-    expect(await response.text()).toContain("Too many attempts. Try again in 3 minutes.");
+    const page = await response.text();
+    expect(page).toContain("Too many attempts. Try again in 3 minutes.");
+    expect(page).not.toContain("Request id");
   });
 
   test("tries nothing from an address that is blocked", async () => {

@@ -51,7 +51,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
     const failed = "Enter an email address, such as name@example.com";
-    return data({ done: null, failed, aboutEmail: true, inviting: true, ...typedOf(form) }, { status: 400 });
+    return data(
+      { done: null, failed, aboutEmail: true, inviting: true, requestId: null, ...typedOf(form) },
+      { status: 400 },
+    );
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
@@ -62,6 +65,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       aboutEmail: outcome.aboutEmail,
       ...typedOf(outcome.failed ? form : {}),
       inviting: change.data.intent === "invite",
+      requestId: outcome.status === 503 ? context.requestId : null,
     },
     { status: outcome.status },
   );
@@ -95,6 +99,7 @@ export default function MembersPage() {
             email={answer?.failed ? answer.email : ""}
             roleId={answer?.failed && answer.inviting ? answer.roleId : ""}
             failed={answer?.inviting ? answer.failed : null}
+            requestId={answer?.requestId ?? null}
             aboutEmail={answer?.aboutEmail ?? false}
             action={here}
           />

@@ -1,14 +1,29 @@
 import { useActionData } from "@remix-run/react";
 import { CircleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
+import { FailedRequest } from "./failed-request.tsx";
 
 export interface FieldError {
   fieldId: string;
   message: string;
 }
 
-/** What is wrong with a form, above it. Takes the focus with each answer to it, and each line leads to its field. */
-export function ErrorSummary({ id, form, fields }: { id: string; form: string[] | undefined; fields: FieldError[] }) {
+/**
+ * What is wrong with a form, above it. Takes the focus with each answer to it, and each line leads to its field. A
+ * failure of ours says what to quote.
+ */
+export function ErrorSummary({
+  id,
+  form,
+  fields,
+  requestId,
+}: {
+  id: string;
+  form: string[] | undefined;
+  fields: FieldError[];
+  /** Of a failure of ours, on a page that is alive; others know it. */
+  requestId?: string | null;
+}) {
   const formErrors = form ?? [];
   const summary = useRef<HTMLDivElement>(null);
   const failed = formErrors.length + fields.length > 0;
@@ -30,18 +45,21 @@ export function ErrorSummary({ id, form, fields }: { id: string; form: string[] 
       className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3 outline-accent outline-offset-2 focus:outline-2"
     >
       <CircleAlert aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-bad" />
-      <ul className="min-w-0 space-y-1">
-        {formErrors.map((message) => (
-          <li key={message}>{message}</li>
-        ))}
-        {fields.map(({ fieldId, message }) => (
-          <li key={fieldId}>
-            <a className="link text-bad hover:text-bad" href={`#${fieldId}`}>
-              {message}
-            </a>
-          </li>
-        ))}
-      </ul>
+      <div className="min-w-0 space-y-1">
+        <ul className="space-y-1">
+          {formErrors.map((message) => (
+            <li key={message}>{message}</li>
+          ))}
+          {fields.map(({ fieldId, message }) => (
+            <li key={fieldId}>
+              <a className="link text-bad hover:text-bad" href={`#${fieldId}`}>
+                {message}
+              </a>
+            </li>
+          ))}
+        </ul>
+        <FailedRequest id={requestId} />
+      </div>
     </div>
   );
 }

@@ -11,6 +11,7 @@ export function InviteForm({
   roleId,
   failed,
   aboutEmail,
+  requestId,
   action,
 }: {
   roles: { id: string; name: string }[];
@@ -21,6 +22,8 @@ export function InviteForm({
   failed: string | null;
   /** Whether that is the email's fault. */
   aboutEmail: boolean;
+  /** Of a failure of ours, to quote. */
+  requestId: string | null;
   action: string;
 }) {
   // The narrowest role comes last, and is the one to begin with.
@@ -33,6 +36,7 @@ export function InviteForm({
           id="invite-error"
           form={failed && !emailFault ? [failed] : undefined}
           fields={emailFault ? [{ fieldId: "invite-email", message: emailFault }] : []}
+          requestId={requestId}
         />
       </div>
       <input type="hidden" name="intent" value="invite" />

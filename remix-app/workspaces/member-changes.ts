@@ -83,7 +83,7 @@ export async function applyMemberChange(
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });
       await attempt.settle(sent ? "succeeded" : "void");
-      if (!sent) return failed(`The mail to ${change.email} could not be sent. Invite them again in a moment.`);
+      if (!sent) return failed(`The mail to ${change.email} could not be sent. Invite them again in a moment.`, 503);
       return done(`We sent an invitation to ${change.email}.`);
     }
     case "withdraw": {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bearer, send, service, signInAgain } from "../../scripts/test/apps.ts";
+import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
   deletePerson,
@@ -10,6 +11,8 @@ import {
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { startWeb } from "../testing/web-process.ts";
 import { workspacePermissions } from "./permission.ts";
 
 const { base, supabase } = readStack();
@@ -298,6 +301,24 @@ describe("invitations", () => {
     // The email is not at fault; what was chosen stays.
     expect(refused.text).not.toContain('id="invite-email-error"');
     expect(chosenRole(refused.text)).toBe(roleId("viewer"));
+  });
+
+  test("whose mail does not go out say so, and what to quote", async () => {
+    const { path, roleId } = await found();
+    const { url, publishableKey, secretKey } = supabase;
+    // Without a server for mails.
+    const env = { SUPABASE_PUBLISHABLE_KEY: publishableKey, SUPABASE_SECRET_KEY: secretKey, ...vaultSettings() };
+    const web = await startWeb(url, { env });
+    try {
+      const browser = openBrowser(web.base, { cookie: owner.browser.cookie() });
+      const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+      const refused = await browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
+      expect([refused.status, refused.words]).toEqual([503, expect.stringContaining("could not be sent")]);
+      expect(refused.words).toContain(`Request id ${refused.headers.get("x-request-id")}`);
+      expect(refused.text).toContain(`value="${email}"`);
+    } finally {
+      await web.stop();
+    }
   });
 
   test("with an email that is none says so at its field, and keeps the role that was chosen", async () => {

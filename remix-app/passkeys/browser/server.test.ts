@@ -10,7 +10,7 @@ let base: string;
 
 beforeAll(async () => {
   server = createServer(async (request, response) => {
-    const code = request.url?.slice(1) as "MFA_REQUIRED" | "FORBIDDEN";
+    const code = request.url?.slice(1) as "MFA_REQUIRED" | "FORBIDDEN" | "AUTH_UNAVAILABLE";
     const refusal = problem(code, { requestId: "request-1", detail: "Why." });
     response.writeHead(refusal.status, { "content-type": "application/problem+json" }).end(await refusal.text());
   }).listen(0, "127.0.0.1");
@@ -25,6 +25,10 @@ test("a second factor that is due now has the page loaded anew, which leads into
 
 test("any other refusal is said where it happened", async () => {
   expect(await post(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
+});
+
+test("a failure of ours says what to quote", async () => {
+  expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request id: request-1" });
 });
 
 test("where nobody answers, that is said", async () => {

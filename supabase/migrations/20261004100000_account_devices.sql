@@ -98,14 +98,16 @@ comment on function private.device_standing(private.account_devices, text) is
 revoke execute on function private.device_standing(private.account_devices, text) from public, anon, authenticated;
 grant execute on function private.device_standing(private.account_devices, text) to service_role;
 
--- Definer: whether a session lives is for the identity backend's tables to say.
+-- Definer: whether a session lives is for the identity backend's tables to say. In PL/pgSQL, as what asks it on every
+-- request: a function in SQL is planned anew by each statement that calls it.
 create function private.vault_entry_usable(entry private.account_vault_entries) returns boolean
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select entry.sealed is not null
+begin
+  return entry.sealed is not null
     and entry.last_active_at > now() - interval '30 days'
     and exists (
       select
@@ -116,7 +118,8 @@ as $$
         and (s.not_after is null or s.not_after > now())
         and u.deleted_at is null
         and coalesce(u.banned_until <= now(), true)
-    )
+    );
+end
 $$;
 comment on function private.vault_entry_usable(private.account_vault_entries) is
   'Whether an account can be switched to without a new sign-in, as far as the database knows. 30 days without use end it.';
@@ -125,47 +128,51 @@ grant execute on function private.vault_entry_usable(private.account_vault_entri
 
 -- Definer: emails are the identity backend's.
 create function private.device_state(device_id uuid, secret text) returns jsonb
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select jsonb_build_object(
-    'secret', standing,
-    'arrived', d.previous_hash is null or d.previous_until is not null,
-    'old', d.rotated_at < now() - interval '30 days',
-    'active', (
-      select jsonb_build_object('userId', e.user_id, 'sessionId', e.session_id, 'tag', e.token_tag)
-      from private.account_vault_entries e
-      where e.device_id = d.id and e.user_id = d.active_user_id and e.session_id = d.active_session_id
-        and private.vault_entry_usable(e)
-    ),
-    'accounts', coalesce((
-      select jsonb_agg(
-        jsonb_build_object(
-          'id', e.user_id,
-          'email', u.email,
-          'displayName', p.display_name,
-          'avatarUrl', p.avatar_url,
-          -- Nobody may be active: a null here would be neither.
-          'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
-          'requiresReauth', not usable,
-          'lastRoute', e.last_route,
-          'lastActiveAt', e.last_active_at,
-          'addedAt', e.added_at
+begin
+  return (
+    select jsonb_build_object(
+      'secret', standing,
+      'arrived', d.previous_hash is null or d.previous_until is not null,
+      'old', d.rotated_at < now() - interval '30 days',
+      'active', (
+        select jsonb_build_object('userId', e.user_id, 'sessionId', e.session_id, 'tag', e.token_tag)
+        from private.account_vault_entries e
+        where e.device_id = d.id and e.user_id = d.active_user_id and e.session_id = d.active_session_id
+          and private.vault_entry_usable(e)
+      ),
+      'accounts', coalesce((
+        select jsonb_agg(
+          jsonb_build_object(
+            'id', e.user_id,
+            'email', u.email,
+            'displayName', p.display_name,
+            'avatarUrl', p.avatar_url,
+            -- Nobody may be active: a null here would be neither.
+            'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
+            'requiresReauth', not usable,
+            'lastRoute', e.last_route,
+            'lastActiveAt', e.last_active_at,
+            'addedAt', e.added_at
+          )
+          order by (usable and e.user_id = d.active_user_id) desc nulls last, e.last_active_at desc, e.user_id
         )
-        order by (usable and e.user_id = d.active_user_id) desc nulls last, e.last_active_at desc, e.user_id
-      )
-      from private.account_vault_entries e
-      join auth.users u on u.id = e.user_id
-      left join public.profiles p on p.id = e.user_id
-      cross join lateral private.vault_entry_usable(e) as usable
-      where e.device_id = d.id
-    ), '[]')
-  )
-  from private.account_devices d
-  cross join lateral private.device_standing(d, device_state.secret) as standing
-  where d.id = device_state.device_id and standing in ('current', 'previous')
+        from private.account_vault_entries e
+        join auth.users u on u.id = e.user_id
+        left join public.profiles p on p.id = e.user_id
+        cross join lateral private.vault_entry_usable(e) as usable
+        where e.device_id = d.id
+      ), '[]')
+    )
+    from private.account_devices d
+    cross join lateral private.device_standing(d, device_state.secret) as standing
+    where d.id = device_state.device_id and standing in ('current', 'previous')
+  );
+end
 $$;
 comment on function private.device_state(uuid, text) is
   'What a browser holds, to who shows its secret: { secret: current | previous, arrived, old, active: { userId, sessionId, '
@@ -176,14 +183,16 @@ grant execute on function private.device_state(uuid, text) to service_role;
 -- Definer: as session_state, and the device is server-owned. It answers about the caller's own token, and about the
 -- device whose 256-bit secret the caller shows.
 create function public.device_session_state(device_id uuid, device_secret text) returns jsonb
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
 as $$
-  select public.session_state() || jsonb_build_object(
+begin
+  return public.session_state() || jsonb_build_object(
     'device', private.device_state(device_session_state.device_id, device_session_state.device_secret)
-  )
+  );
+end
 $$;
 comment on function public.device_session_state(uuid, text) is
   'session_state, and what the browser''s device says of who is active in it: all that must be fresh on a request, in '

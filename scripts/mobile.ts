@@ -1,7 +1,5 @@
-import { OpenAI } from "openai";
 import { answerApproval, decideLink, PlatformRefusal, pendingApprovals, whoAmI } from "./mobile/base-api.ts";
 import { type MobileCommand, readMobileCommand, usage } from "./mobile/command.ts";
-import { listModels, say, speak } from "./mobile/gateway.ts";
 import { openPhone, SignInRefusal } from "./mobile/phone-session.ts";
 import { mobileProject } from "./mobile/project.ts";
 
@@ -10,6 +8,8 @@ import { mobileProject } from "./mobile/project.ts";
  * supabase-js, keeps its session in a file that its owner alone can read, and calls what an app calls.
  */
 const commandLine = process.argv.slice(2);
+/** With OpenAI's client, which takes longer to load than all else: for the commands that ask the gateway alone. */
+const loadGateway = () => import("./mobile/gateway.ts");
 if (commandLine.length === 0 || commandLine.includes("--help")) console.log(usage);
 else {
   try {
@@ -39,18 +39,24 @@ async function run(command: MobileCommand): Promise<void> {
       console.log(`${user.email} (${user.id}), ${aal}.${due}`);
       return;
     }
-    case "models":
+    case "models": {
+      const { listModels } = await loadGateway();
       for (const { id, kind, name } of await listModels(await phone.caller(), command)) {
         console.log(`${id}\t${kind}\t${name}`);
       }
       return;
-    case "chat":
+    }
+    case "chat": {
+      const { say } = await loadGateway();
       await say(await phone.caller(), { ...command, write: (text) => process.stdout.write(text) });
       console.log();
       return;
-    case "speak":
+    }
+    case "speak": {
+      const { speak } = await loadGateway();
       console.log(`Saved ${await speak(await phone.caller(), command)} bytes to ${command.file}.`);
       return;
+    }
     case "qr": {
       const status = await decideLink(await phone.caller(), command);
       console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
@@ -74,10 +80,6 @@ function inWords(error: unknown): string {
   if (error instanceof PlatformRefusal) {
     const hint = error.code === "MFA_REQUIRED" ? " Sign in again with --code." : "";
     return `${error.message}${hint} (${error.code}${error.requestId ? `, request ${error.requestId}` : ""})`;
-  }
-  if (error instanceof OpenAI.APIError && error.status !== undefined) {
-    const hint = error.code === "MFA_REQUIRED" ? " Sign in again with --code." : "";
-    return `${error.message}${hint} (${error.code ?? "no code"}${error.requestID ? `, request ${error.requestID}` : ""})`;
   }
   if (error instanceof SignInRefusal) return error.message;
   return error instanceof Error ? error.message : String(error);

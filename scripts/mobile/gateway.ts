@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { OpenAI } from "openai";
 import { z } from "zod";
-import { workspaceOf } from "./base-api.ts";
+import { PlatformRefusal, workspaceOf } from "./base-api.ts";
 import type { Caller } from "./phone-session.ts";
 
 const platform = z.object({ platform: z.object({ kind: z.string(), name: z.string() }) });
@@ -15,40 +15,57 @@ async function gatewayOf(caller: Caller, workspaceId: string | null): Promise<Op
   });
 }
 
-/** What this session may use. */
-export async function listModels(caller: Caller, { workspaceId }: { workspaceId: string | null }) {
-  const gateway = await gatewayOf(caller, workspaceId);
-  const models: { id: string; kind: string; name: string }[] = [];
-  for await (const model of gateway.models.list()) {
-    const { kind, name } = platform.safeParse(model).data?.platform ?? { kind: "", name: "" };
-    models.push({ id: model.id, kind, name });
+/** Asks it. @throws PlatformRefusal for what it refuses, as the rest of the platform does */
+async function ask<Answer>(asking: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await asking();
+  } catch (error) {
+    if (!(error instanceof OpenAI.APIError) || error.status === undefined) throw error;
+    const { message, code, requestID } = error;
+    throw new PlatformRefusal({ detail: message, code: code ?? "no code", requestId: requestID ?? "" });
   }
-  return models;
+}
+
+/** What this session may use. */
+export function listModels(caller: Caller, { workspaceId }: { workspaceId: string | null }) {
+  return ask(async () => {
+    const gateway = await gatewayOf(caller, workspaceId);
+    const models: { id: string; kind: string; name: string }[] = [];
+    for await (const model of gateway.models.list()) {
+      const { kind, name } = platform.safeParse(model).data?.platform ?? { kind: "", name: "" };
+      models.push({ id: model.id, kind, name });
+    }
+    return models;
+  });
 }
 
 /** Asks a model, and writes its answer as it comes. */
-export async function say(
+export function say(
   caller: Caller,
   options: { text: string; model: string; workspaceId: string | null; write: (text: string) => void },
 ): Promise<void> {
   const { text, model, workspaceId, write } = options;
-  const gateway = await gatewayOf(caller, workspaceId);
-  const messages = [{ role: "user", content: text } as const];
-  for await (const chunk of await gateway.chat.completions.create({ model, messages, stream: true })) {
-    write(chunk.choices[0]?.delta.content ?? "");
-  }
+  return ask(async () => {
+    const gateway = await gatewayOf(caller, workspaceId);
+    const messages = [{ role: "user", content: text } as const];
+    for await (const chunk of await gateway.chat.completions.create({ model, messages, stream: true })) {
+      write(chunk.choices[0]?.delta.content ?? "");
+    }
+  });
 }
 
 /** Has a text spoken, and saves it as wav. @returns how many bytes it has */
-export async function speak(
+export function speak(
   caller: Caller,
   { text, voice, file, workspaceId }: { text: string; voice: string | null; file: string; workspaceId: string | null },
 ): Promise<number> {
-  const gateway = await gatewayOf(caller, workspaceId);
-  // The gateway chooses model and voice where none is named; the client's types do not know that.
-  const body = { input: text, response_format: "wav", ...(voice ? { voice } : {}) };
-  const response = await gateway.post<Response>("/audio/speech", { body, __binaryResponse: true });
-  const audio = new Uint8Array(await response.arrayBuffer());
-  writeFileSync(file, audio);
-  return audio.byteLength;
+  return ask(async () => {
+    const gateway = await gatewayOf(caller, workspaceId);
+    // The gateway chooses model and voice where none is named; the client's types do not know that.
+    const body = { input: text, response_format: "wav", ...(voice ? { voice } : {}) };
+    const response = await gateway.post<Response>("/audio/speech", { body, __binaryResponse: true });
+    const audio = new Uint8Array(await response.arrayBuffer());
+    writeFileSync(file, audio);
+    return audio.byteLength;
+  });
 }

@@ -16,6 +16,7 @@ const patterns = [
   ":language/about",
   "pages/:name?",
   "files/*",
+  "files/:name.csv",
   ".well-known/thing",
   "*",
 ];
@@ -33,7 +34,21 @@ const find = createRouteFinder(routes);
 
 const segment = fc.oneof(
   fc.constantFrom("login", "LOGIN", "again", "items", "new", "7", "parts", "parts.csv", "about", "pages", "files"),
-  fc.constantFrom("exact", "Exact", "", "%69tems", "a%2Fb", "é", ":id", "*", "..", ".well-known", "thing", "items;x"),
+  fc.constantFrom(
+    "exact",
+    "Exact",
+    "",
+    "7.csv",
+    "%69tems",
+    "a%2Fb",
+    "é",
+    ":id",
+    "*",
+    "..",
+    ".well-known",
+    "thing",
+    "items;x",
+  ),
   fc.string({ maxLength: 3 }).filter((text) => !/[#?%]/.test(text)),
 );
 
@@ -43,7 +58,7 @@ test("any path has the route that Remix finds among all", () => {
       const pathname = `/${segments.join("/")}${slash ? "/" : ""}`;
       expect(find(pathname)).toBe(matchRoutes(tree as never, pathname)?.at(-1)?.route.id ?? null);
     }),
-    { numRuns: 2_000 },
+    { numRuns: 4_000 },
   );
 });
 
@@ -55,6 +70,8 @@ test.each([
   ["/%69tems/7", "items/:id"],
   ["/pages", "pages/:name?"],
   ["/files/a/b/c", "files/*"],
+  ["/files/7.csv", "files/:name.csv"],
+  ["/files/7", "files/*"],
   ["/en/about", ":language/about"],
   ["/exact", "*"],
 ])("%s is %s", (pathname, id) => {

@@ -18,8 +18,8 @@ type RouteModule = NonNullable<Routes[string]>["module"];
  * already, and to make objects that are thrown away: with a hundred routes that costs more than everything else.
  *
  * A handler takes a request whose session is still being opened: its loaders and actions wait for that, the rest does not.
- * @param options.documents for requests of documents alone: what loaders find for a page that no script takes over is for
- *   that page and no further
+ * @param options.documents for requests of documents alone: a page that no script takes over is a build of its own route
+ *   and those around it, and what their loaders find is for that page and no further
  * @returns the handler of a route; for null that of the whole build
  */
 export function createRouteHandlers(
@@ -32,7 +32,9 @@ export function createRouteHandlers(
     if (routeId === null) return waiting;
     const own = buildOfRoute(waiting, routeId);
     if (!isUnscripted(own, routeId)) return own;
-    return { ...own, routes: withModules(own.routes, documents ? hidingModule : settlingModule) };
+    if (!documents) return { ...own, routes: withModules(own.routes, settlingModule) };
+    const alone = pickRoutes(waiting, new Set(lineOf(waiting.routes, routeId)));
+    return { ...alone, routes: withModules(alone.routes, hidingModule) };
   }
   return (routeId) => {
     const known = handlers.get(routeId);
@@ -48,13 +50,15 @@ export function createRouteHandlers(
  * Remix names in each page so that its client can go there.
  */
 export function buildOfRoute(build: ServerBuild, routeId: string): ServerBuild {
-  const { routes, assets } = build;
+  const { routes } = build;
   const path = segmentsOf(routes, routeId);
-  const kept = new Set(
-    Object.keys(routes)
-      .filter((id) => id === routeId || leadsTo(segmentsOf(routes, id), path))
-      .flatMap((id) => lineOf(routes, id)),
-  );
+  const kept = Object.keys(routes)
+    .filter((id) => id === routeId || leadsTo(segmentsOf(routes, id), path))
+    .flatMap((id) => lineOf(routes, id));
+  return pickRoutes(build, new Set(kept));
+}
+
+function pickRoutes({ routes, assets, ...build }: ServerBuild, kept: ReadonlySet<string>): ServerBuild {
   return { ...build, routes: pick(routes, kept), assets: { ...assets, routes: pick(assets.routes, kept) } };
 }
 

@@ -94,7 +94,8 @@ function labelled(label: string, value: ReactNode): ReactNode {
   if (typeof value === "string" || typeof value === "number") return `${label} ${value}`;
   return (
     <>
-      {label} {value}
+      {`${label} `}
+      {value}
     </>
   );
 }

@@ -4,7 +4,8 @@ import { problem } from "../http/problem.ts";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { WorkspacePage } from "../ui/workspace-page.tsx";
-import { type LogEntry, listLogEntries } from "../workspaces/audit-log.ts";
+import { activitySentence } from "../workspaces/activity-words.ts";
+import { listLogEntries } from "../workspaces/audit-log.ts";
 import { listMembers } from "../workspaces/members.ts";
 import { requireWorkspace } from "../workspaces/permission.ts";
 
@@ -39,33 +40,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   };
 }
 
-const verbs: Record<string, string> = {
-  "workspace.created": "founded the workspace",
-  "workspace.changed": "changed the workspace",
-  "workspace.deleted": "deleted the workspace",
-  "member.joined": "joined",
-  "member.left": "left or was removed",
-  "member.role_changed": "got another role",
-  "role.created": "defined the role",
-  "role.changed": "changed the role",
-  "role.deleted": "deleted the role",
-  "invitation.sent": "invited",
-  "invitation.accepted": "accepted the invitation to",
-  "invitation.withdrawn": "withdrew the invitation to",
-  "provider_invoice.recorded": "recorded the invoice",
-  "run_content.read": "read what was said in the run",
-  "ai_policy.changed": "changed",
-  "budget.changed": "changed the budget of",
-};
-
-function sentence({ action, actor, actorId, subject }: LogEntry & { actor: string | null }): string {
-  const what = verbs[action] ?? action;
-  if (action.startsWith("member.")) {
-    return `${subject ?? "Someone"} ${what} (by ${actor ?? (actorId ? "a former member" : "the service")})`;
-  }
-  return `${actor ?? (actorId ? "A former member" : "The service")} ${what} ${subject ?? ""}`;
-}
-
 export default function ActivityPage() {
   const { user, workspace, entries, next, now } = useLoaderData<typeof loader>();
   return (
@@ -78,7 +52,7 @@ export default function ActivityPage() {
               key={entry.id}
               className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
             >
-              <span className="min-w-0">{sentence(entry)}</span>
+              <span className="min-w-0">{activitySentence(entry)}</span>
               <span className="text-muted text-small">
                 <Moment at={entry.at} now={now} />
               </span>

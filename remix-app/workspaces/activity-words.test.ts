@@ -1,0 +1,36 @@
+import { globSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { activitySentence } from "./activity-words.ts";
+
+const line = { actor: "Ada", actorId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", subject: "Nightly" };
+/** What triggers put together. */
+const composed = ["member", "role", "invitation"].flatMap(
+  (subject) =>
+    ({
+      member: ["joined", "left", "role_changed"],
+      role: ["created", "changed", "deleted"],
+      invitation: ["sent", "accepted", "withdrawn"],
+    })[subject]?.map((verb) => `${subject}.${verb}`) ?? [],
+);
+const written = globSync("supabase/migrations/*.sql").flatMap((file) =>
+  [...readFileSync(file, "utf8").matchAll(/private\.log_workspace_change\([^;]*?'([a-z_]+\.[a-z_]+)'/g)].map(
+    ([, action = ""]) => action,
+  ),
+);
+
+test("the database's own words are found", () => {
+  expect(written).toContain("workspace.created");
+});
+
+test.each([...new Set([...written, ...composed])])("%s is told in words", (action) => {
+  const sentence = activitySentence({ ...line, action });
+  expect(sentence).toContain("Nightly");
+  expect(sentence).not.toContain(action);
+  expect(sentence).not.toContain(action.replaceAll(/[._]/g, " "));
+});
+
+test("a line without an actor is the service's, or of somebody who has left", () => {
+  const deleted = { ...line, actor: null, action: "workspace.deleted" };
+  expect(activitySentence(deleted)).toBe("A former member deleted the workspace Nightly");
+  expect(activitySentence({ ...deleted, actorId: null })).toBe("The service deleted the workspace Nightly");
+});

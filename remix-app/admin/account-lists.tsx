@@ -72,7 +72,7 @@ export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
             <p className="font-medium">{source === "audit" ? actionLabel(kind) : eventLabel(kind)}</p>
             {source === "audit" ? (
               <p className="text-muted">
-                {actorLabel({ actorEmail, requestId })}: {reason}
+                {actorLabel({ actorEmail, action: kind, requestId })}: {reason}
               </p>
             ) : (
               <p className="text-muted">{method ? methodLabel(method) : null}</p>

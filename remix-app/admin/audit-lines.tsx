@@ -25,7 +25,7 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
               </p>
             </div>
             <p className="text-muted">
-              {actorLabel({ actorEmail, requestId })}: {reason}
+              {actorLabel({ actorEmail, action, requestId })}: {reason}
             </p>
             <details>
               <summary className="min-h-6 w-fit cursor-pointer rounded-button text-muted text-small hover:text-ink">

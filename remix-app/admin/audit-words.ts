@@ -1,4 +1,7 @@
-/** What admins do, in words of the log. */
+/** The one act of the log that is no admin's: nobody else ends an account, and with it goes who they were. */
+const deletedByOwner = "account.deleted";
+
+/** What is done, in words of the log. */
 const words: Record<string, string> = {
   "admin.grant": "Made an infrastructure admin",
   "admin.revoke": "Took the console away",
@@ -21,6 +24,7 @@ const words: Record<string, string> = {
   "model.enable": "Enabled a model",
   "model.disable": "Disabled a model",
   "model.add_price": "Added a price",
+  [deletedByOwner]: "Deleted an account",
 };
 
 /** What an action of the audit log is called, also where it is of a version of tomorrow. */
@@ -29,6 +33,15 @@ export function actionLabel(action: string): string {
 }
 
 /** Who did something. What came by no request came by the operator's command line; an admin may be gone since. */
-export function actorLabel({ actorEmail, requestId }: { actorEmail: string | null; requestId: string | null }): string {
+export function actorLabel({
+  actorEmail,
+  action,
+  requestId,
+}: {
+  actorEmail: string | null;
+  action: string;
+  requestId: string | null;
+}): string {
+  if (action === deletedByOwner) return "The owner";
   return actorEmail ?? (requestId === null ? "The operator" : "A former admin");
 }

@@ -22,6 +22,7 @@ const kinds = [
   { value: "ai_keys.", label: "Key approvals" },
   { value: "model.", label: "Models and prices" },
   { value: "admin.", label: "Admins" },
+  { value: "account.", label: "Deleted accounts" },
 ] as const;
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
@@ -38,7 +39,11 @@ export default function ConsoleAuditPage() {
   const { user, filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
   const text = { autoComplete: "off", autoCapitalize: "none", spellCheck: false, errors: undefined } as const;
   return (
-    <ConsolePage user={user} title="Audit log" lead="What admins did, and why. Nothing is ever taken out.">
+    <ConsolePage
+      user={user}
+      title="Audit log"
+      lead="What admins did, and why, and which accounts their owners deleted. Nothing is ever taken out."
+    >
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
           <Field id="actor" name="actor" label="Admin" defaultValue={filters.actor} errorId="actor-error" {...text} />

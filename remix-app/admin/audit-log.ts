@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { utcDay } from "#shared/utc-time.ts";
 import type { CsvColumn } from "../http/csv.ts";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
@@ -23,10 +24,8 @@ const lineSchema = z.array(
 );
 export type AuditLine = z.infer<typeof lineSchema>[number];
 
-const day = z
-  .string()
-  .regex(/^\d{4}-\d{2}-\d{2}$/)
-  .refine((text) => !Number.isNaN(Date.parse(text)));
+/** One that has a day after it. */
+const day = utcDay.refine((text) => text < "9999-12-31");
 const text = z.string().trim().max(320);
 
 /** The filters of the audit log, as they stand in the address; what nobody can read is left out. Days are UTC's. */

@@ -106,6 +106,9 @@ describe("the audit log", () => {
     expect(text.trimEnd().split("\r\n")).toHaveLength(2);
     const stranger = await enter(person);
     for (const path of ["/admin/audit", "/admin/audit.csv"]) expect((await stranger.get(path)).status).toBe(403);
+    for (const days of ["from=2026-02-30", "to=2026-02-30", "from=0000-01-01", "to=9999-12-31"]) {
+      expect([days, (await admin.browser.get(`/admin/audit.csv?${filters}&${days}`)).text]).toEqual([days, text]);
+    }
   });
 
   test("is read page by page, each line once", async () => {

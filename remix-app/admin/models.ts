@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
 import { actInConsole } from "./console-act.ts";
 import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
@@ -63,9 +64,8 @@ export const priceChangeSchema = confirmedChangeSchema.extend({
     .or(
       z
         .string()
-        .regex(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/, "Enter a day and a time, or nothing")
-        .refine((text) => !Number.isNaN(Date.parse(`${text}Z`)), "Enter a day and a time, or nothing")
-        .transform((text) => `${text}:00Z`),
+        .transform((text) => `${text}:00Z`)
+        .refine((text) => utcTime.safeParse(text).success, "Enter a day and a time, or nothing"),
     ),
   inputUsd: amount,
   cachedInputUsd: optionalAmount,

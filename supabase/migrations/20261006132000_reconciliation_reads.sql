@@ -45,11 +45,25 @@ create function ai.reconciled_window(
   security invoker
   set search_path = ''
 as $$
-  -- Twelve months may be those of a leap year.
-  select w.window_from, w.window_to, w.fault from ai.usage_window(given_from, given_to, 365, 366) w
+  -- Twelve months may be those of a leap year. A month in part would miss its invoice, so that none begins by default
+  -- before its first moment.
+  select w.window_from, w.window_to, w.fault
+  from ai.usage_window(
+    coalesce(
+      given_from,
+      (
+        date_trunc(
+          'month',
+          (coalesce(given_to, now()) - 366 * interval '24 hours') at time zone 'UTC' - interval '1 microsecond'
+        ) + interval '1 month'
+      ) at time zone 'UTC'
+    ),
+    given_to, 365, 366
+  ) w
 $$;
 comment on function ai.reconciled_window(timestamptz, timestamptz) is
-  'ai.usage_window of what is compared: by default the last 365 days.';
+  'ai.usage_window of what is compared: by default twelve months with the one in which it ends, from the first moment of '
+  'the first.';
 revoke execute on function ai.reconciled_window(timestamptz, timestamptz) from public, anon, authenticated;
 
 create function ai.reconciliation_page(
@@ -134,7 +148,7 @@ end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
-  'and invoiced less imported. By default the last 365 days. meteredUsd is null where the workspace hides it.';
+  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it.';
 revoke execute on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) from public, anon, authenticated;
 
 -- Definer: as ai.list_provider_costs.

@@ -153,6 +153,30 @@ describe("lists of imports", () => {
     expect(await outcomeOf("2025-01-01T00:00:00.000001Z")).toBe("bad_window");
   });
 
+  test("reconcile whole months where no beginning is asked for: none in part, which would miss its invoice", async ({
+    db,
+  }) => {
+    const place = await createPlace(db);
+    const reconcile = (to: string | null) =>
+      call(db, "reconcile_costs", [place.ownerId, place.workspaceId, null, to]);
+    await db.query("set local timezone = 'Asia/Kolkata'");
+    const begins = [
+      ["2026-11-22T19:00:00Z", "2025-12-01T00:00:00.000Z"],
+      ["2026-12-01T00:00:00Z", "2025-12-01T00:00:00.000Z"],
+      ["2026-12-01T00:00:00.000001Z", "2025-12-01T00:00:00.000Z"],
+      ["2025-01-01T00:00:00Z", "2024-01-01T00:00:00.000Z"],
+      ["2025-01-01T00:00:00.000001Z", "2024-02-01T00:00:00.000Z"],
+      ["2024-03-01T00:00:00Z", "2023-03-01T00:00:00.000Z"],
+    ] as const;
+    for (const [to, from] of begins) expect([to, (await reconcile(to)).from]).toEqual([to, from]);
+    expect((await reconcile(null)).from).toMatch(/-01T00:00:00.000Z$/);
+
+    await record(db, place, { reference: "I-1", periodStart: "2025-11-01", periodEnd: "2025-11-30" });
+    await importCost(db, place, { occurredAt: "2025-11-30T12:00:00Z", observedAt: "2025-12-01T00:00:00Z" });
+    expect((await reconcile("2026-11-22T19:00:00Z")).records).toEqual([]);
+    expect((await reconcile("2026-10-31T00:00:00Z")).records).toMatchObject([{ month: "2025-11", invoicedUsd: "10" }]);
+  });
+
   test("count row by row what their totals count, whatever was imported, in adjacent ranges and by reconciliation", async ({
     db,
   }) => {

@@ -102,7 +102,7 @@ export async function listProviderInvoices(
 
 /**
  * What was metered, imported and invoiced, side by side by month and provider, and within these by account. By default
- * the last 365 days.
+ * the last twelve months, this one included.
  * @throws Response as {@link listProviderCosts}
  */
 export async function reconcileCosts(

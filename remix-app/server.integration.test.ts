@@ -305,6 +305,8 @@ describe("a failure of ours", () => {
 });
 
 describe("the process", () => {
+  const compiled = { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
+
   test("logs no query, token or key", async () => {
     await web.fetch("/auth/confirm?token_hash=secret-hash-0123456789&type=signup");
     expect(web.output()).toContain('path="/auth/confirm"');
@@ -313,7 +315,7 @@ describe("the process", () => {
 
   test("says what is missing, one line each, and does not start", () => {
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
-      env: { NODE_ENV: "production", BASE_URL: "http://localhost:1", SUPABASE_URL: "http://localhost:2" },
+      env: { ...compiled, NODE_ENV: "production", BASE_URL: "http://localhost:1", SUPABASE_URL: "http://localhost:2" },
       encoding: "utf8",
     });
     expect(status).toBe(1);
@@ -327,6 +329,7 @@ describe("the process", () => {
     const { port } = new URL(web.base);
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
       env: {
+        ...compiled,
         NODE_ENV: "production",
         BASE_URL: web.base,
         PORT: port,

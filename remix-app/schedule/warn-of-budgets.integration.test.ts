@@ -6,6 +6,7 @@ import { begin, chatCall, createTenant, openPool, type Tenant } from "../../supa
 import { join } from "../../supabase/tests/database.ts";
 import { parseEnv } from "../env.server.ts";
 import { resendMails } from "../mail/resend-mails.ts";
+import { callAtOnce } from "../testing/at-once.ts";
 import { warnOfBudgets } from "./warn-of-budgets.ts";
 
 const { base, supabase, mail } = readStack();
@@ -56,10 +57,10 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-test("fifty sweepers at once send one mail of a crossing, with its figures and the way to the budgets", async () => {
+test("many sweepers at once send one mail of a crossing, with its figures and the way to the budgets", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("8.000000000001");
-  await Promise.all(Array.from({ length: 50 }, () => warnOfBudgets(env).run(soon())));
+  await callAtOnce(() => warnOfBudgets(env).run(soon()));
   await warn();
   await Promise.all(Array.from({ length: 5 }, () => resendMails(env).run(soon())));
   await expect.poll(kept).toEqual([]);
@@ -74,7 +75,7 @@ test("fifty sweepers at once send one mail of a crossing, with its figures and t
 test("a budget that refuses calls before all of it is spent is told of once, with what is left", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("9.999999999999");
-  const answers = await Promise.all(Array.from({ length: 50 }, () => begin(db, chatCall(tenant))));
+  const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
   expect(new Set(answers.map(({ refused }) => refused))).toEqual(new Set(["budget_exceeded"]));
   await Promise.all(Array.from({ length: 5 }, () => warnOfBudgets(env).run(soon())));
   await warn();

@@ -180,7 +180,8 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: `${base}/reconciliation`,
     summary: "Set metered, imported and invoiced cost side by side",
-    description: "By month and provider, and within these by account; by default the last twelve months, this one included.",
+    description:
+      "By month and provider, and within these by account; by default the last twelve months, this one included.",
     query: windowQuery,
     answers: [
       { status: 200, description: "A page of months, and totals of the whole range.", schema: reconciliationPage },

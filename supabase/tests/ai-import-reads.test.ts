@@ -157,8 +157,7 @@ describe("lists of imports", () => {
     db,
   }) => {
     const place = await createPlace(db);
-    const reconcile = (to: string | null) =>
-      call(db, "reconcile_costs", [place.ownerId, place.workspaceId, null, to]);
+    const reconcile = (to: string | null) => call(db, "reconcile_costs", [place.ownerId, place.workspaceId, null, to]);
     await db.query("set local timezone = 'Asia/Kolkata'");
     const begins = [
       ["2026-11-22T19:00:00Z", "2025-12-01T00:00:00.000Z"],

@@ -7,6 +7,8 @@ const labels: Record<string, string> = {
   email_link: "Link by email",
   password_reset: "Password reset by email",
   recovery: "Recovery by email",
+  link: "Link from the mail",
+  code: "Code from the mail",
   recovery_code: "Recovery code",
   sign_up: "Sign-up",
   qr: "QR code",

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { methodLabel } from "./method-label.ts";
+
+test.each([
+  ["password", "Password"],
+  ["oauth:github", "GitHub"],
+  // By which of the two in the mail an account was recovered.
+  ["link", "Link from the mail"],
+  ["code", "Code from the mail"],
+])("the method %s is called %s", (method, label) => {
+  expect(methodLabel(method)).toBe(label);
+});
+
+test("a method of tomorrow is called what it is", () => {
+  expect(methodLabel("some_thing")).toBe("some thing");
+});

@@ -82,6 +82,15 @@ describe("a changed password", () => {
     expect((await signIn(renewed)).signedIn).toBe(true);
     await expect.poll(() => newestMail("A password was set")).toBeDefined();
   });
+
+  test("is the first one too where a link from a mail led to it", async () => {
+    const { browser } = await signIn();
+    await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
+    expect((await browser.post("/reset-password", { password: renewed })).status).toBe(200);
+    expect((await signIn(renewed)).signedIn).toBe(true);
+    await expect.poll(() => newestMail("A password was set")).toBeDefined();
+    expect(await newestMail("Your password was changed")).toBeUndefined();
+  });
 });
 
 test("password managers are led to the page", async () => {

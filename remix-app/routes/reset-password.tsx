@@ -5,7 +5,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { changePassword } from "../identity/change-password.ts";
+import { changePassword, hasPassword } from "../identity/change-password.ts";
 import { resetPasswordSchema } from "../identity/credentials.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -31,7 +31,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields: ["password"] }), changed: false }, { status: 400 });
   }
-  const outcome = await changePassword(context, { ...submission.value, userId: user.id, first: false });
+  // Who signs in with a provider alone may ask for the mail as well.
+  const first = !(await hasPassword(context, user.id));
+  const outcome = await changePassword(context, { ...submission.value, userId: user.id, first });
   if (outcome.status === "changed") {
     return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
   }

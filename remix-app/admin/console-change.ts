@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { asShown } from "../http/as-shown.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 
 /** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
@@ -28,9 +29,9 @@ export const confirmedChangeSchema = z.object({
   confirmation: z.string({ error: "Type the email of the account" }).trim(),
 });
 
-/** Whether what was typed names the account; checked here, whatever the page's script did. */
-export function confirms(confirmation: string, email: string): boolean {
-  return email !== "" && confirmation.toLowerCase() === email.toLowerCase();
+/** Whether what was typed names the account, or whatever else it is about; checked here, whatever the page's script did. */
+export function confirms(confirmation: string, name: string): boolean {
+  return name !== "" && asShown(confirmation).toLowerCase() === asShown(name).toLowerCase();
 }
 
 export const notConfirmed: ConsoleRefusal = {

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { asShown } from "../http/as-shown.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
 import { deleteWorkspace, renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
@@ -42,7 +43,11 @@ export async function applySettingsChange(
       const name = workspaceNameSchema.safeParse(change.name);
       if (!name.success) return failed("name", name.error.issues[0]?.message ?? "Enter a name");
       const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
-      if (error) throw problem("FORBIDDEN", { requestId, detail: "Your role does not allow changing the name." });
+      // Row-level security would not have it changed.
+      if (error?.code === "PT404") {
+        throw problem("FORBIDDEN", { requestId, detail: "Your role does not allow changing the name." });
+      }
+      if (error) throw workspaceProblem(error, { requestId });
       return done("The name is changed.");
     }
     case "transfer": {
@@ -52,7 +57,7 @@ export async function applySettingsChange(
       return done("The workspace has a new owner. You are an admin of it now.");
     }
     case "delete": {
-      if (change.confirmation.trim() !== workspace.name) {
+      if (asShown(change.confirmation) !== asShown(workspace.name)) {
         return failed("confirmation", "This is not the workspace's name. Nothing was deleted.");
       }
       const error = await deleteWorkspace(user, workspace.id);

@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { confirms } from "./console-change.ts";
+
+test.each([
+  ["ada@example.com", "Ada@Example.com"],
+  ["Orbit two", "Orbit  two"],
+])("%j names %j, as pages show it", (typed, name) => {
+  expect(confirms(typed, name)).toBe(true);
+});
+
+test.each([
+  ["Orbittwo", "Orbit two"],
+  ["ada@example.co", "ada@example.com"],
+  ["", ""],
+])("%j does not name %j", (typed, name) => {
+  expect(confirms(typed, name)).toBe(false);
+});

@@ -45,6 +45,22 @@ describe("a JSON body", () => {
     },
   );
 
+  test("names the field that nobody knows", async () => {
+    const strict = z.strictObject({ name: z.string(), inner: z.strictObject({}).optional() });
+    const readStrictly = (body: string) => {
+      const headers = { "content-type": "application/json" };
+      const request = new Request("http://localhost/", { method: "POST", body, headers });
+      return refused(readJson(request, { schema: strict, requestId: "r1" }));
+    };
+    expect(await readStrictly('{"name":"Ada","nmae":1}')).toMatchObject({
+      status: 400,
+      body: { param: "nmae", detail: "“nmae” is not known here." },
+    });
+    expect((await readStrictly('{"name":"Ada","inner":{"x":1}}')).body.param).toBe("inner.x");
+    expect((await readStrictly("[]")).body.detail).toBe("The body is JSON, but not what this takes.");
+    expect((await readStrictly("{")).body.detail).toBe("The body could not be read.");
+  });
+
   test("names the field that is wrong", async () => {
     expect(await refused(read('{"name":1}', "application/json"))).toMatchObject({ body: { param: "name" } });
   });

@@ -27,7 +27,19 @@ export async function readJson<Schema extends z.ZodType>(
     .catch(() => undefined);
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  const param = parsed.error.issues[0]?.path.join(".");
-  const detail = param ? `“${param}” is missing or not valid.` : "The body could not be read.";
+  const { detail, param } = body === undefined ? { detail: "The body could not be read." } : faultOf(parsed.error);
   throw problem("INVALID_REQUEST", { requestId, detail, ...(param ? { members: { param } } : {}) });
+}
+
+/** What is wrong with JSON that could be read, and with which field of it. */
+function faultOf({ issues: [issue] }: z.ZodError): { detail: string; param?: string } {
+  const path = issue?.path.map(String) ?? [];
+  if (issue?.code === "unrecognized_keys") {
+    const param = [...path, ...issue.keys.slice(0, 1)].join(".").slice(0, 256);
+    return { detail: `“${param}” is not known here.`, param };
+  }
+  const param = path.join(".");
+  return param
+    ? { detail: `“${param}” is missing or not valid.`, param }
+    : { detail: "The body is JSON, but not what this takes." };
 }

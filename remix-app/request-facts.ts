@@ -1,7 +1,7 @@
-import { randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type ClientAddressOptions, clientAddress } from "./http/client-address.ts";
 import { createCookieJar } from "./http/cookies.ts";
+import { createNonce } from "./http/nonce.ts";
 import { requestOrigin } from "./http/origin.ts";
 import { requestIdOf } from "./http/request-id.ts";
 import "./load-context.ts";
@@ -32,7 +32,7 @@ export function factsOf(
 ): RequestFacts {
   return {
     requestId: requestIdOf(headers),
-    nonce: randomBytes(16).toString("base64"),
+    nonce: createNonce(),
     clientAddress: clientAddress(headers, peer),
     userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
     origin: requestOrigin(headers.get("host"), origins),

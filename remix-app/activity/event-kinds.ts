@@ -2,7 +2,7 @@
 interface EventKind {
   /** As in the log. */
   label: string;
-  /** A change of credentials: the owner gets a mail with this subject, and this first sentence. */
+  /** A change that matters: the owner gets a mail with this subject, and this first sentence. */
   notice?: { subject: string; what: string };
 }
 
@@ -76,8 +76,24 @@ const eventKinds = {
     label: "Unlinked an account",
     notice: { subject: "A sign-in was unlinked", what: "A way to sign in was unlinked from your account." },
   },
-  session_revoked: { label: "Signed a device out" },
-  other_sessions_revoked: { label: "Signed all other devices out" },
+  session_revoked: {
+    label: "Signed a device out",
+    notice: { subject: "A device was signed out", what: "A device was signed out of your account from another one." },
+  },
+  other_sessions_revoked: {
+    label: "Signed all other devices out",
+    notice: {
+      subject: "Your other devices were signed out",
+      what: "All devices but the one that asked for it were signed out of your account.",
+    },
+  },
+  workspace_handed_over: {
+    label: "Handed a workspace over",
+    notice: {
+      subject: "You handed a workspace over",
+      what: "A workspace that you owned has another owner now, at your word.",
+    },
+  },
   app_disconnected: { label: "Disconnected an app" },
   account_recovered: {
     label: "Recovered the account by mail",

@@ -11,7 +11,7 @@ interface Place {
   origin: string;
 }
 
-/** The mail about a change of credentials: what, when, from where, and what to do. */
+/** The mail about a change that matters: what, when, from where, and what to do. */
 export function noticeMail(notice: Place & { subject: string; what: string; details: Record<string, string> }): Mail {
   const { to, subject, what, details } = notice;
   const facts = Object.entries(details).map(([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${value}`);

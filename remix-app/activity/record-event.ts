@@ -24,7 +24,7 @@ const answer = z.object({ createdAt: z.coerce.date(), email: z.string().nullable
 
 /**
  * Adds to an account's log where the request came from and by which device, and mails the owner where the kind is a
- * change of credentials or a sign-in from a new place. It happened already, so this never fails: what could not be
+ * change that matters or a sign-in from a new place. It happened already, so this never fails: what could not be
  * recorded is logged.
  */
 export async function recordEvent(context: AppLoadContext, event: SecurityEvent): Promise<void> {

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
 import { type Account, createAccount } from "../../scripts/test/account.ts";
+import { enter } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { openBrowser } from "../testing/browser.ts";
@@ -30,6 +32,7 @@ async function call(token: string, { at = path, method = "GET" } = {}) {
   return { status: response.status, body: text ? JSON.parse(text) : null };
 }
 const list = async (token: string): Promise<Listed[]> => (await call(token)).body.sessions;
+const subjectsOf = async (email: string) => (await mailsTo(email)).map(({ subject }) => subject);
 const end = (token: string, id: string) => call(token, { at: `${path}/${id}`, method: "DELETE" });
 
 describe("an account's sessions", () => {
@@ -87,11 +90,23 @@ describe("signing out elsewhere", () => {
     if (status === 403) expect(answer.body.code).toBe("STEP_UP_REQUIRED");
   });
 
-  test("here takes no fresh sign-in", async () => {
+  test("is told by mail, of one device and of all others", async () => {
+    const browser = await enter(credentials());
+    await account.signIn();
+    const target = (await list(await account.signIn())).find(({ current }) => !current)?.id ?? "";
+    const form = "/settings/security/sessions";
+    expect((await browser.post(form, { session: target })).status).toBe(303);
+    await expect.poll(() => subjectsOf(account.email)).toContain("A device was signed out");
+    expect((await browser.post(form, { session: "others" })).status).toBe(303);
+    await expect.poll(() => subjectsOf(account.email)).toContain("Your other devices were signed out");
+  });
+
+  test("here takes no fresh sign-in, and no mail", async () => {
     const here = await account.signInAged(freshSeconds + 60);
     const [target] = await list(here);
     expect((await end(here, target?.id ?? "")).status).toBe(204);
     expect((await call(here)).status).toBe(401);
+    expect(await subjectsOf(account.email)).toEqual([]);
   });
 
   test.each(["6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", "nonsense", "%00"])("finds no session %s", async (id) => {

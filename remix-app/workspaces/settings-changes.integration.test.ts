@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
 import {
   createPerson,
   deletePerson,
@@ -42,6 +43,30 @@ test("a name that the database does not take now is a failure of ours, and of no
     await query(`drop function ${fail} cascade`, []);
   }
   expect((await browser.post(settings, { intent: "rename", name: "Orbit two" })).status).toBe(200);
+});
+
+test("who hands a workspace over is told by mail", async () => {
+  const { id, settings } = await found("Orbit of two");
+  const heir = await createPerson();
+  try {
+    await query(
+      `insert into public.workspace_members (workspace_id, user_id, role_id)
+       select $1, $2, r.id from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'`,
+      [id, heir.id],
+    );
+    expect((await browser.post(settings, { intent: "transfer", userId: heir.id })).status).toBe(200);
+    const told = async () =>
+      (await mailsTo(owner.email)).find((mail) => mail.subject === "You handed a workspace over");
+    await expect.poll(told).toBeDefined();
+    expect((await told())?.text).toContain("Workspace: Orbit of two");
+    const { words } = await browser.get("/settings/security/activity");
+    expect(words).toContain("Handed a workspace over");
+    // Who may not hand it over tells nobody.
+    expect((await browser.post(settings, { intent: "transfer", userId: heir.id })).status).toBe(403);
+    expect((await mailsTo(owner.email)).filter(({ subject }) => subject?.includes("handed"))).toHaveLength(1);
+  } finally {
+    await deletePerson(heir);
+  }
 });
 
 test("a workspace is deleted by its name as the page shows it, whatever spaces are in it", async () => {

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { recordEvent } from "../activity/record-event.ts";
 import { asShown } from "../http/as-shown.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../identity/user.ts";
@@ -34,10 +35,11 @@ const failed = (field: string, message: string): SettingsOutcome => ({
  * @throws Response a problem where they may not, or the database did not answer
  */
 export async function applySettingsChange(
-  { requestId }: AppLoadContext,
+  context: AppLoadContext,
   options: { user: User; workspace: WorkspaceAccess; change: z.infer<typeof settingsChange> },
 ): Promise<SettingsOutcome> {
   const { user, workspace, change } = options;
+  const { requestId } = context;
   switch (change.intent) {
     case "rename": {
       const name = workspaceNameSchema.safeParse(change.name);
@@ -54,6 +56,8 @@ export async function applySettingsChange(
       const error = await transferOwnership(user, { workspaceId: workspace.id, userId: change.userId });
       if (error?.code === "PT404") return failed("heir", "They are no longer a member. Choose someone else.");
       if (error) throw workspaceProblem(error, { requestId });
+      const details = { workspace: workspace.name };
+      await recordEvent(context, { userId: user.id, kind: "workspace_handed_over", details });
       return done("The workspace has a new owner. You are an admin of it now.");
     }
     case "delete": {

@@ -103,9 +103,9 @@ describe("validating", () => {
     expect(Date.parse(held.appSession.expiresAt) - Date.now()).toBeGreaterThan(7.9 * 3_600_000);
   });
 
-  test("of many at once has one winner; the others learn null", async () => {
+  test("of 50 at once has one winner; the others learn null", async () => {
     const token = await mint(person, app);
-    const answers = await callAtOnce(() => asApp(app, paths.validate, { token }));
+    const answers = await callAtOnce(() => asApp(app, paths.validate, { token }), { times: 50 });
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     expect(answers.filter(({ body }) => body !== null)).toHaveLength(1);
   });

@@ -112,7 +112,7 @@ describe("the playground's way to the gateway", () => {
   });
 
   test("streams the gateway's bytes, as they come", async () => {
-    const body = { ...chat("Grüße, 日本 😀 [[words=30]]"), model: "demo-paced", stream: true };
+    const body = { ...chat("Grüße, 日本 😀 [[words=100]]"), model: "demo-paced", stream: true };
     const straight = await fetch(`${ai}/v1/chat/completions`, {
       method: "POST",
       headers: {
@@ -133,9 +133,9 @@ describe("the playground's way to the gateway", () => {
     const content = (text: string) =>
       text.replace(/event: response\.completed\ndata: .*\n/, "").replaceAll(/"created":\d+/g, '"created":0');
     expect(content(arrivals.map(({ text }) => text).join(""))).toBe(content(await straight.text()));
-    // Thirty words at 20 ms: those in the middle were not kept for the end.
+    // A hundred words at 20 ms: those in the middle were not kept for the end, however many a busy machine reads at once.
     const [first, last] = [arrivals[0], arrivals.at(-1)];
-    expect((last?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(300);
+    expect((last?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(1_000);
     expect(arrivals.length).toBeGreaterThan(10);
   });
 

@@ -1,4 +1,4 @@
-import { RemixServer } from "@remix-run/react";
+import { isRouteErrorResponse, RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { renderToString } from "react-dom/server";
 import { isLate, settled } from "./http/late-data.ts";
@@ -16,12 +16,13 @@ export const streamTimeout = 0;
  */
 export default async function handleRequest(
   request: Request,
-  status: number,
+  given: number,
   headers: Headers,
   { serverHandoffStream, ...remixContext }: EntryContext,
   { nonce, giveText, requestId }: AppLoadContext,
 ): Promise<Response> {
   const { staticHandlerContext } = remixContext;
+  const status = statusOf(staticHandlerContext, given);
   revealIn(staticHandlerContext.loaderData);
   const failed = status >= 500 && !isAlive(remixContext) ? requestId : null;
   const draw = (part: PagePart) =>
@@ -42,6 +43,13 @@ export default async function handleRequest(
   const answer = new Response(null, { status, headers });
   giveText(answer, `<!DOCTYPE html>${page}${data}`);
   return answer;
+}
+
+/** Remix has an action's status count for more than the failure of what its page was to show. */
+function statusOf({ errors }: EntryContext["staticHandlerContext"], given: number): number {
+  const [error] = Object.values(errors ?? {});
+  if (error === undefined || given >= 400) return given;
+  return isRouteErrorResponse(error) ? error.status : 500;
 }
 
 /**

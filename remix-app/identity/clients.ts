@@ -66,10 +66,17 @@ export function createAuthClient({ env, jar, scope, clientAddress }: AuthClientO
   });
 }
 
+/**
+ * For clients of the Data API: what is not answered is asked once. Of its own accord the client would try a read three
+ * times more, for seconds, and as long as a Retry-After says.
+ */
+export const askedOnce = { retry: false };
+
 /** The client for the Data API of one request, as the user whose token it is, under row-level security. */
 export function createDataClient(env: Env, accessToken: string): SupabaseClient {
   return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
     accessToken: async () => accessToken,
+    db: askedOnce,
     global: { fetch: fetchWithin(dataTimeoutMs) },
   });
 }

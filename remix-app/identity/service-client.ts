@@ -1,6 +1,6 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../env.server.ts";
-import { fetchWithin } from "./clients.ts";
+import { askedOnce, fetchWithin } from "./clients.ts";
 import { dataTimeoutMs } from "./limits.ts";
 
 const opened = new WeakMap<Env, Pick<SupabaseClient, "schema">>();
@@ -14,6 +14,7 @@ export function serviceData(env: Env): Pick<SupabaseClient, "schema"> {
     opened.get(env) ??
     createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
       accessToken: async () => null,
+      db: askedOnce,
       global: { fetch: fetchWithin(dataTimeoutMs) },
     });
   opened.set(env, known);
@@ -30,6 +31,7 @@ export function createServiceClient(
 ): SupabaseClient {
   return createClient(SUPABASE_URL, SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+    db: askedOnce,
     global: { fetch: fetchWithin(timeoutMs) },
   });
 }

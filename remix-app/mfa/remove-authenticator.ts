@@ -47,8 +47,7 @@ export async function removeAuthenticator(
   switch (answer.data.outcome) {
     case "deleted":
       notice.send(answer.data);
-      // The token says less from now on: a new one says so at once.
-      await session.authClient().auth.refreshSession();
+      await renewToken(session);
       return true;
     case "not_found":
       return true;
@@ -57,4 +56,11 @@ export async function removeAuthenticator(
     case "insufficient_aal":
       throw problem("MFA_REQUIRED", { requestId });
   }
+}
+
+/** The token says less from now on: a new one says so at once. Where there is none, the old one does once it is renewed. */
+async function renewToken(session: AppLoadContext["session"]): Promise<void> {
+  const stored = await session.stored();
+  const renewed = stored && (await session.refresh(stored.refresh_token));
+  if (renewed?.status === "refreshed") session.store(renewed.session);
 }

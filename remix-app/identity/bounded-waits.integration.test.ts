@@ -1,0 +1,89 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { vaultSettings } from "../../scripts/test/keep-session.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { codeOf } from "../testing/authenticator-app.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { openPhone, unlockedPhone } from "../testing/phone.ts";
+import { startWatchedWeb, type WatchedWeb } from "../testing/watched-web.ts";
+
+const { base, supabase } = readStack();
+/** Clients of their own accord try again for as long as half a minute. */
+const boundMs = 5_000;
+let web: WatchedWeb;
+let person: Person;
+
+beforeAll(async () => {
+  web = await startWatchedWeb(supabase, vaultSettings());
+});
+beforeEach(async () => {
+  person = await createPerson();
+});
+afterEach(async () => {
+  await web.trouble({});
+  await deletePerson(person);
+});
+afterAll(() => web.stop());
+
+/** @returns what was answered, and after how many milliseconds */
+async function timed<Answer>(answer: Promise<Answer>): Promise<Answer & { ms: number }> {
+  const startedMs = performance.now();
+  const answered = await answer;
+  return { ...answered, ms: performance.now() - startedMs };
+}
+
+test("a page whose data does not come says so at once", async () => {
+  const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
+  await web.trouble({ unreachable: "/rest/v1/workspaces" });
+  const { status, words, ms } = await timed(browser.get("/workspaces"));
+  expect([status, words]).toEqual([503, expect.stringContaining("Try again")]);
+  expect(ms).toBeLessThan(boundMs);
+});
+
+test("a page that cannot be shown after a change has the status of that, and not the change's", async () => {
+  const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
+    person.id,
+  ]);
+  const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
+  await web.trouble({ unreachable: "/rest/v1/workspace_members" });
+  const settings = `/workspaces/${workspace?.id}/settings`;
+  const { status, words, ms } = await timed(browser.post(settings, { intent: "rename", name: "Orbit" }));
+  expect([status, words]).toEqual([503, expect.stringContaining("Try again")]);
+  expect(ms).toBeLessThan(boundMs);
+});
+
+test("a handoff whose session is not renewed says so at once, and leaves no session", async () => {
+  const challenges = "/api/v1/auth/qr-login/challenges";
+  const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
+  const phone = await openPhone({ base, ...supabase }, person);
+  const { id, secret } = JSON.parse((await browser.postJson(challenges, undefined)).text);
+  await phone.post(`${challenges}/${id}/approve`, { secret, device: unlockedPhone });
+  const sessions = () => query("select from auth.sessions where user_id = $1", [person.id]);
+  const before = await sessions();
+  await web.trouble({ unreachable: "/auth/v1/token" });
+  const { status, ms } = await timed(browser.get(`${challenges}/${id}?secret=${secret}`));
+  expect(status).toBe(503);
+  expect(ms).toBeLessThan(boundMs);
+  expect(await sessions()).toHaveLength(before.length);
+});
+
+test("an authenticator is removed, though the token of before stays for a while", async () => {
+  const [app] = await insertAuthenticators(person, ["Phone"]);
+  if (!app) throw new Error("no app");
+  const signedIn = await enter(person);
+  await signedIn.post("/mfa", { factorId: app.factorId, code: codeOf(app) });
+  const browser = openBrowser(web.base, { cookie: signedIn.cookie() });
+  await web.trouble({ unreachable: "/auth/v1/token" });
+  const path = `/mfa/remove?factorId=${app.factorId}`;
+  const { status, ms } = await timed(browser.post(path, { factorId: app.factorId }));
+  expect(status).toBe(302);
+  expect(ms).toBeLessThan(boundMs);
+  expect((await browser.get("/api/v1/auth/session")).status).toBe(200);
+});

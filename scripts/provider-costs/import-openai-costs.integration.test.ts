@@ -171,6 +171,25 @@ test("goes on where it was cut off, and reads the last days again for what OpenA
   await forget();
 });
 
+test("a day that the gateway refuses is named, and holds up no other, of this page or a later one", async () => {
+  openAi.failures = [];
+  openAi.days = new Map(
+    ["1", "-2", "3", "4", "5"].map((amount, n) => [dayOf(secondOf("2026-05-01") + n * daySeconds), result(amount)]),
+  );
+  const state = newState();
+  const args = ["--project", "proj_app", "--from", "2026-05-01", "--to", "2026-05-06", "--state", state];
+  const { code, stderr } = await command(args);
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining(
+      "All other days are imported. The gateway refuses openai-costs:proj_app:2026-05-02: invalid_request.",
+    ),
+  ]);
+  expect((await imported()).map(({ amount }) => amount)).toEqual(["1", "3", "4", "5"]);
+  expect(Object.values(JSON.parse(readFileSync(state, "utf8")))).toEqual(["2026-05-06"]);
+  await forget();
+});
+
 test("says what is wrong, in a sentence", async () => {
   openAi.failures = [];
   openAi.days = new Map([["2026-04-01", result("1", { currency: "eur" })]]);

@@ -33,12 +33,14 @@ const dayMs = 86_400_000;
 
 /**
  * Imports each project's daily costs as account days. What was imported stays where a later page fails: the next run
- * goes on from there, and days that it meets again are corrected or unchanged.
+ * goes on from there, and days that it meets again are corrected or unchanged. A day that the gateway refuses, as one of
+ * less than nothing, holds up no other.
  * @returns how many days each outcome had
- * @throws Error in a sentence for people
+ * @throws Error in a sentence for people; about days that were refused once all others are imported
  */
 export async function importOpenAiCosts(options: ImportOptions): Promise<Record<string, number>> {
   const outcomes: Record<string, number> = {};
+  const refusals: string[] = [];
   for (const project of options.projects) {
     const from = options.from ?? startOf(options.bookmarks.read(project), options.to);
     const total = daysBetween(from, options.to);
@@ -46,14 +48,16 @@ export async function importOpenAiCosts(options: ImportOptions): Promise<Record<
     for await (const { days, through } of readProjectDays(options.costs, { project, from, to: options.to })) {
       // Seen after OpenAI's answer, so that a later run's word is the newer one.
       const observedAt = new Date().toISOString();
-      for (const outcome of await post(options.gateway, { days, observedAt })) {
-        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+      for (const { outcome, refusal } of await post(options.gateway, { days, observedAt })) {
+        if (outcome !== undefined) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        else refusals.push(refusal);
       }
       if (through === undefined) continue;
       options.bookmarks.write(project, through);
       options.progress(project, { done: Math.min(total, daysBetween(from, through)), total });
     }
   }
+  if (refusals.length > 0) throw new Error(`All other days are imported. ${refusals.join("\n")}`);
   return outcomes;
 }
 
@@ -71,7 +75,7 @@ type Result = { outcome?: string; externalRunId?: string; error?: { code: string
 async function post(
   { baseUrl, key, workspaceId }: Gateway,
   { days, observedAt }: { days: readonly ProjectDay[]; observedAt: string },
-): Promise<string[]> {
+): Promise<({ outcome: string; refusal?: undefined } | { outcome?: undefined; refusal: string })[]> {
   if (days.length > daysOfPage) throw new Error(`OpenAI answered more than ${daysOfPage} days at once.`);
   if (days.length === 0) return [];
   const records = days.map(({ project, day, amountUsd }) => ({
@@ -94,7 +98,7 @@ async function post(
   });
   const { results } = parseExactJson(text) as { results: Result[] };
   return results.map(({ outcome, error }, n) => {
-    if (outcome !== undefined) return outcome;
-    throw new Error(`The gateway refuses ${records[n]?.externalRunId}: ${error?.code}. ${error?.message}`);
+    if (outcome !== undefined) return { outcome };
+    return { refusal: `The gateway refuses ${records[n]?.externalRunId}: ${error?.code}. ${error?.message}` };
   });
 }

@@ -13,6 +13,8 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 const requestLimitMs = 2_000;
 const backgroundLimitMs = 4_000;
 export const stopLimitMs = requestLimitMs + backgroundLimitMs + 500;
+/** As the stack's gateway, which stands before it. */
+const maxHeaderSize = 32 * 1024;
 
 /** The folder that the functions are in. */
 export const functionsFolder = process.env.FUNCTIONS_DIR ?? path.join(root, "supabase/functions");
@@ -35,7 +37,7 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
   const port = Number(process.env.PORT);
   const dispatch = createDispatch(functions, { root, reloads: process.env.RELOAD === "1" });
   // Deno's own server never tells of a client that leaves before its answer, unless head and body came in one packet.
-  const server = createServer(createListener(dispatch, handlerFailure));
+  const server = createServer({ maxHeaderSize }, createListener(dispatch, handlerFailure));
   server.listen(port, hostname, () => console.log(`${functions.size} functions on http://${hostname}:${port}`));
   return {
     async stop() {

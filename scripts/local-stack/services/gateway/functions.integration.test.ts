@@ -35,6 +35,14 @@ describe("a function behind the gateway", () => {
     expect((await fetch(`${ai}/v1/no-such-function`)).status).toBe(404);
   });
 
+  test("hears a head of 24 KiB, and answers it in its own shape", async () => {
+    const long = "x".repeat(12 * 1024);
+    const response = await fetch(`${ai}/v1/models/none?${long}`, {
+      headers: { authorization: `Bearer ${aiKey}`, "x-long": long },
+    });
+    expect([response.status, (await response.json()).error.code]).toEqual([404, "model_not_found"]);
+  });
+
   test("streams: each chunk is there before the next one is written", async () => {
     const response = await stream("[[words=10 pace=40]]");
     expect(response.headers.get("content-type")).toContain("text/event-stream");

@@ -16,9 +16,11 @@ const verify = createTokenVerifier({
 });
 /** Above what clients keep an idle connection for, so that none sends a call into one that we are closing. */
 const keepAliveTimeout = 65_000;
+/** Twice Node's own, as our web server takes: beyond it nobody is answered in the shape of what they asked. */
+const maxHeaderSize = 32 * 1024;
 const server = createAdaptorServer({
   fetch: createGateway({ config, dataApi, verify }).fetch,
-  serverOptions: { keepAliveTimeout },
+  serverOptions: { keepAliveTimeout, maxHeaderSize },
 });
 
 server.listen(config.port, config.host, () => console.log(`gateway listens on http://${config.host}:${config.port}`));

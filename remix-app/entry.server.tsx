@@ -48,7 +48,7 @@ export default async function handleRequest(
 /** Remix has an action's status count for more than the failure of what its page was to show. */
 function statusOf({ errors }: EntryContext["staticHandlerContext"], given: number): number {
   const [error] = Object.values(errors ?? {});
-  if (error === undefined || given >= 400) return given;
+  if (error === undefined) return given;
   return isRouteErrorResponse(error) ? error.status : 500;
 }
 

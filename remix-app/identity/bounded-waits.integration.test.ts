@@ -47,17 +47,24 @@ test("a page whose data does not come says so at once", async () => {
   expect(ms).toBeLessThan(boundMs);
 });
 
-test("a page that cannot be shown after a change has the status of that, and not the change's", async () => {
-  const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
-    person.id,
-  ]);
-  const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
-  await web.trouble({ unreachable: "/rest/v1/workspace_members" });
-  const settings = `/workspaces/${workspace?.id}/settings`;
-  const { status, words, ms } = await timed(browser.post(settings, { intent: "rename", name: "Orbit" }));
-  expect([status, words]).toEqual([503, expect.stringContaining("Try again")]);
-  expect(ms).toBeLessThan(boundMs);
-});
+test.each([
+  ["settings", { intent: "rename", name: "Orbit" }, "/rest/v1/workspace_members", 200],
+  ["members", { intent: "remove" }, "/rest/v1/workspace_roles", 409],
+] as const)(
+  "a page that cannot be shown after what its form came to has the status of that (%s)",
+  async (page, form, unreachable, status) => {
+    const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
+      person.id,
+    ]);
+    const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
+    const post = () => browser.post(`/workspaces/${workspace?.id}/${page}`, { userId: person.id, ...form });
+    expect((await post()).status).toBe(status);
+    await web.trouble({ unreachable });
+    const answer = await timed(post());
+    expect([answer.status, answer.words]).toEqual([503, expect.stringContaining("Try again")]);
+    expect(answer.ms).toBeLessThan(boundMs);
+  },
+);
 
 test("a handoff whose session is not renewed says so at once, and leaves no session", async () => {
   const challenges = "/api/v1/auth/qr-login/challenges";

@@ -23,6 +23,9 @@ function unavailable(error: unknown, requestId: string): never {
   throw problem("UNAVAILABLE", { requestId });
 }
 
+/** What is typed to confirm: the email, where the account has one. */
+const confirmationOf = ({ email }: { email: string }) => email || "delete my account";
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const blockers = await deletionBlockers(createServiceClient(context.env), user.id).catch((error: unknown) =>
@@ -35,8 +38,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const typed = String((await readForm(request, context)).get("confirmation") ?? "").trim();
-  if (typed.toLowerCase() !== user.email.toLowerCase()) {
-    return data({ typed, message: "This is not your email. Nothing was deleted." }, { status: 400 });
+  if (typed.toLowerCase() !== confirmationOf(user).toLowerCase()) {
+    const message = `This is not ${user.email ? "your email" : "what confirms it"}. Nothing was deleted.`;
+    return data({ typed, message }, { status: 400 });
   }
   const { env, requestId } = context;
   const { deleted } = await deleteAccount(createServiceClient(env), { userId: user.id, requestId }).catch(
@@ -45,7 +49,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!deleted)
     return data({ typed, message: "A workspace needs another owner first. Nothing was deleted." }, { status: 409 });
   context.session.clear();
-  await sendMail(env, accountDeletedMail({ to: user.email, when: new Date() }));
+  if (user.email) await sendMail(env, accountDeletedMail({ to: user.email, when: new Date() }));
   throw redirect("/login?accountDeleted");
 }
 
@@ -89,7 +93,7 @@ export default function DeleteAccountPage() {
             <Field
               id="confirmation"
               name="confirmation"
-              label={`Type ${user.email} to confirm`}
+              label={`Type ${confirmationOf(user)} to confirm`}
               autoComplete="off"
               autoCapitalize="none"
               spellCheck={false}

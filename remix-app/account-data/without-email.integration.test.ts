@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  type Person,
+  query,
+  type SignedInBrowser,
+} from "../../scripts/test/people.ts";
+
+/** Some providers tell no email, and the identity backend can be set to do without. */
+let person: Person;
+let browser: SignedInBrowser;
+
+beforeEach(async () => {
+  person = await createPerson();
+  browser = await enter(person);
+  await query("update auth.users set email = null where id = $1", [person.id]);
+  await query("update public.profiles set display_name = 'Ada' where id = $1", [person.id]);
+});
+afterEach(() => deletePerson(person));
+
+const exists = async () => (await query("select from auth.users where id = $1", [person.id])).length === 1;
+
+test("an account without an email is deleted by words that were typed, and not by none", async () => {
+  const page = "/settings/security/delete-account";
+  expect((await browser.get(page)).words).toContain("Type delete my account to confirm");
+  for (const confirmation of ["", " ", "Ada"]) expect((await browser.post(page, { confirmation })).status).toBe(400);
+  expect(await exists()).toBe(true);
+  expect((await browser.post(page, { confirmation: "Delete my account" })).location).toBe("/login?accountDeleted");
+  expect(await exists()).toBe(false);
+});
+
+test("an account without an email is called by its name where one signs out of it", async () => {
+  expect((await browser.get("/accounts")).words).toContain("Sign out of Ada");
+});

@@ -31,6 +31,10 @@ test("an account without an email is deleted by words that were typed, and not b
   expect(await exists()).toBe(false);
 });
 
-test("an account without an email is called by its name where one signs out of it", async () => {
-  expect((await browser.get("/accounts")).words).toContain("Sign out of Ada");
+test.each([
+  ["/accounts", "Sign out of Ada"],
+  ["/qr", "Signed in as Ada ."],
+  ["/mfa/enroll", "For Ada ."],
+])("an account without an email is called by its name (%s)", async (page, words) => {
+  expect((await browser.get(page)).words).toContain(words);
 });

@@ -86,6 +86,11 @@ function mfaOfBrowser(context: AppLoadContext, facts: SessionFacts): MfaFacts {
   return { ...mfa, satisfied };
 }
 
+/** What pages call whoever looks at them: by the email, where the account has one. */
+export function shownAs({ email, displayName }: Pick<User, "email" | "displayName">): string {
+  return email || displayName || "your account";
+}
+
 /** Whether the user's last proof is recent enough for a change that matters. */
 export function isFresh(user: User): boolean {
   return Date.now() - user.provenAt.getTime() <= freshSignInMs;

@@ -9,7 +9,7 @@ import {
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
-import { requireUser } from "../identity/user.ts";
+import { requireUser, shownAs } from "../identity/user.ts";
 import { appDestination, verifyTokenAddress } from "../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../satellites/handoff.ts";
 import { findVerifyRoute } from "../satellites/verify-route.ts";
@@ -40,7 +40,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (destination) context.allowFormTarget(destination.origin);
   const { pathname, search } = new URL(request.url);
   const answer = {
-    email: user.email,
+    email: shownAs(user),
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: `${pathname}${search}`,
     app: destination && { ...destination.app, host: new URL(destination.origin).host },

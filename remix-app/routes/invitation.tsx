@@ -4,7 +4,7 @@ import { z } from "zod";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
-import { requireUser } from "../identity/user.ts";
+import { requireUser, shownAs } from "../identity/user.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -24,7 +24,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const offer = token.success
     ? await previewInvitation(user, { token: token.data, requestId: context.requestId })
     : null;
-  const answer = { email: user.email, token: token.data ?? "", offer };
+  const answer = { email: shownAs(user), token: token.data ?? "", offer };
   return data(answer, { status: offer ? 200 : 404 });
 }
 

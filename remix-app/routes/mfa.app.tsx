@@ -9,6 +9,7 @@ import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
 import { secondStepPath } from "../identity/second-step.ts";
+import { shownAs } from "../identity/user.ts";
 import { readChallenge } from "../login-challenges/challenge.ts";
 import { forgetChallenge, type Keeping, keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
@@ -39,7 +40,7 @@ async function openApproval(context: AppLoadContext, request: Request) {
 /** Shows how the request stands that this browser waits for. However often it is loaded, nothing is bound. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
-  const shown = { email: user.email, destination, codePath: detour("/mfa", destination) };
+  const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };
   const key = keptChallenge(context, keeping);
   const progress = key && (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };

@@ -7,6 +7,7 @@ import { errorsAt } from "../http/field-error.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { shownAs } from "../identity/user.ts";
 import { startEnrollmentSchema, verifyEnrollmentSchema } from "../mfa/code-schema.ts";
 import { enrollmentOf, startEnrollment } from "../mfa/enroll.ts";
 import { openEnrollment } from "../mfa/open-step.ts";
@@ -28,7 +29,7 @@ export const meta: MetaFunction = () => [{ title: "Add an authenticator app · G
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openEnrollment(context, request);
   const recovered = new URL(request.url).searchParams.has("recovered");
-  return { email: user.email, due: !user.mfa.satisfied, recovered, destination };
+  return { email: shownAs(user), due: !user.mfa.satisfied, recovered, destination };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {

@@ -8,7 +8,7 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { requireFreshUser } from "../identity/user.ts";
+import { requireFreshUser, shownAs } from "../identity/user.ts";
 import { createRecoveryCodes, recoveryState } from "../mfa/recovery-codes.ts";
 import { securityPath } from "../mfa/security-path.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -29,7 +29,7 @@ async function requireEnrolledUser(context: AppLoadContext, request: Request) {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireEnrolledUser(context, request);
   const { left } = await recoveryState(context, user);
-  return { email: user.email, left };
+  return { email: shownAs(user), left };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {

@@ -13,6 +13,7 @@ import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
 import { secondStepPath } from "../identity/second-step.ts";
+import { shownAs } from "../identity/user.ts";
 import { openStep } from "../mfa/open-step.ts";
 import { recover } from "../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../mfa/recovery-codes.ts";
@@ -38,7 +39,7 @@ async function openRecovery(context: AppLoadContext, request: Request) {
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination, left, unfinished } = await openRecovery(context, request);
-  return { email: user.email, left, unfinished, challengePath: detour("/mfa", destination) };
+  return { email: shownAs(user), left, unfinished, challengePath: detour("/mfa", destination) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {

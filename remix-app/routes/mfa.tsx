@@ -14,6 +14,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
 import { secondStepPath } from "../identity/second-step.ts";
+import { shownAs } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
 import { challengeSchema } from "../mfa/code-schema.ts";
 import { openStep } from "../mfa/open-step.ts";
@@ -44,7 +45,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
   const authenticators = closed ? [] : (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
   return {
-    email: user.email,
+    email: shownAs(user),
     closed,
     authenticators,
     recoveryPath: detour("/mfa/recovery", destination),

@@ -5,7 +5,7 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { detour } from "../identity/detour.ts";
-import { requireUser } from "../identity/user.ts";
+import { requireUser, shownAs } from "../identity/user.ts";
 import { readChallenge } from "../login-challenges/challenge.ts";
 import { forgetChallenge, type Keeping, keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
@@ -33,7 +33,7 @@ function destinationOf(request: Request, origin: string): string {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context.origin);
-  const shown = { email: user.email, destination };
+  const shown = { email: shownAs(user), destination };
   const key = keptChallenge(context, keeping);
   const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };

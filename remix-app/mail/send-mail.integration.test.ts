@@ -1,24 +1,11 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
-import { readStack } from "../../scripts/test/stack.ts";
-import { parseEnv } from "../env.server.ts";
+import { mailEnvDown as down, mailEnv as env } from "../../scripts/test/mail-env.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { resendMails } from "./resend-mails.ts";
 import { sendMail } from "./send-mail.ts";
 
-const { base, supabase, mail } = readStack();
-const env = parseEnv({
-  NODE_ENV: "test",
-  BASE_URL: base,
-  SUPABASE_URL: supabase.url,
-  SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-  SUPABASE_SECRET_KEY: supabase.secretKey,
-  SMTP_URL: mail.smtp,
-  MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
-});
-/** A server that is not there: nobody listens on the port of discarding. */
-const down = { ...env, SMTP_URL: "smtp://127.0.0.1:9" };
 const outbox = () => createServiceClient(env).schema("private").from("outgoing_mails");
 let to: string;
 

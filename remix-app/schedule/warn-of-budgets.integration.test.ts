@@ -1,26 +1,12 @@
 import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { createPerson, type Person } from "../../scripts/test/apps.ts";
-import { readStack } from "../../scripts/test/stack.ts";
+import { mailEnvDown as down, mailEnv as env } from "../../scripts/test/mail-env.ts";
 import { begin, chatCall, createTenant, openPool, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
-import { parseEnv } from "../env.server.ts";
 import { resendMails } from "../mail/resend-mails.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { warnOfBudgets } from "./warn-of-budgets.ts";
-
-const { base, supabase, mail } = readStack();
-const env = parseEnv({
-  NODE_ENV: "test",
-  BASE_URL: base,
-  SUPABASE_URL: supabase.url,
-  SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-  SUPABASE_SECRET_KEY: supabase.secretKey,
-  SMTP_URL: mail.smtp,
-  MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
-});
-/** A mail server that is not there: nobody listens on the port of discarding. */
-const down = { ...env, SMTP_URL: "smtp://127.0.0.1:9" };
 
 const { db, close } = openPool(2);
 let tenant: Tenant;
@@ -69,7 +55,7 @@ test("many sweepers at once send one mail of a crossing, with its figures and th
   expect(mails[0]?.subject).toBe("80% of the monthly budget of the workspace Test is spent");
   expect(mails[0]?.text).toContain("Budget: $10.00 for ");
   expect(mails[0]?.text).toContain("Spent: $8.000000000001");
-  expect(mails[0]?.text).toContain(`${new URL(base).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
+  expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
 });
 
 test("a budget that refuses calls before all of it is spent is told of once, with what is left", async () => {

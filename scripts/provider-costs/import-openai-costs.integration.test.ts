@@ -171,7 +171,7 @@ test("goes on where it was cut off, and reads the last days again for what OpenA
   await forget();
 });
 
-test("a day that the gateway refuses is named, and holds up no other, of this page or a later one", async () => {
+test("a day that the gateway refuses is named, holds up no other, of this page or a later one, and is tried again", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     ["1", "-2", "3", "4", "5"].map((amount, n) => [dayOf(secondOf("2026-05-01") + n * daySeconds), result(amount)]),
@@ -186,7 +186,13 @@ test("a day that the gateway refuses is named, and holds up no other, of this pa
     ),
   ]);
   expect((await imported()).map(({ amount }) => amount)).toEqual(["1", "3", "4", "5"]);
-  expect(Object.values(JSON.parse(readFileSync(state, "utf8")))).toEqual(["2026-05-06"]);
+  const done = () => Object.values(JSON.parse(readFileSync(state, "utf8")));
+  expect(done()).toEqual(["2026-05-02"]);
+
+  openAi.days.set("2026-05-02", result("2"));
+  expect((await command(["--project", "proj_app", "--to", "2026-05-06", "--state", state])).code).toBe(0);
+  expect((await imported()).map(({ amount }) => amount)).toEqual(["1", "2", "3", "4", "5"]);
+  expect(done()).toEqual(["2026-05-06"]);
   await forget();
 });
 

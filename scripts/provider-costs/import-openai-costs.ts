@@ -34,7 +34,8 @@ const dayMs = 86_400_000;
 /**
  * Imports each project's daily costs as account days. What was imported stays where a later page fails: the next run
  * goes on from there, and days that it meets again are corrected or unchanged. A day that the gateway refuses, as one of
- * less than nothing, holds up no other.
+ * less than nothing, holds up no other; what is done is said to end before it, so that each run tries it again until it
+ * is taken, or one begins after it.
  * @returns how many days each outcome had
  * @throws Error in a sentence for people; about days that were refused once all others are imported
  */
@@ -44,16 +45,18 @@ export async function importOpenAiCosts(options: ImportOptions): Promise<Record<
   for (const project of options.projects) {
     const from = options.from ?? startOf(options.bookmarks.read(project), options.to);
     const total = daysBetween(from, options.to);
+    let firstRefused: string | undefined;
     options.progress(project, { done: 0, total });
     for await (const { days, through } of readProjectDays(options.costs, { project, from, to: options.to })) {
       // Seen after OpenAI's answer, so that a later run's word is the newer one.
       const observedAt = new Date().toISOString();
-      for (const { outcome, refusal } of await post(options.gateway, { days, observedAt })) {
+      for (const { day, outcome, refusal } of await post(options.gateway, { days, observedAt })) {
         if (outcome !== undefined) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
         else refusals.push(refusal);
+        if (outcome === undefined && (firstRefused === undefined || day < firstRefused)) firstRefused = day;
       }
       if (through === undefined) continue;
-      options.bookmarks.write(project, through);
+      options.bookmarks.write(project, firstRefused === undefined || through < firstRefused ? through : firstRefused);
       options.progress(project, { done: Math.min(total, daysBetween(from, through)), total });
     }
   }
@@ -71,11 +74,12 @@ function daysBetween(from: string, to: string): number {
 }
 
 type Result = { outcome?: string; externalRunId?: string; error?: { code: string; message: string } };
+type Posted = { day: string } & ({ outcome: string; refusal?: undefined } | { outcome?: undefined; refusal: string });
 
 async function post(
   { baseUrl, key, workspaceId }: Gateway,
   { days, observedAt }: { days: readonly ProjectDay[]; observedAt: string },
-): Promise<({ outcome: string; refusal?: undefined } | { outcome?: undefined; refusal: string })[]> {
+): Promise<Posted[]> {
   if (days.length > daysOfPage) throw new Error(`OpenAI answered more than ${daysOfPage} days at once.`);
   if (days.length === 0) return [];
   const records = days.map(({ project, day, amountUsd }) => ({
@@ -98,7 +102,8 @@ async function post(
   });
   const { results } = parseExactJson(text) as { results: Result[] };
   return results.map(({ outcome, error }, n) => {
-    if (outcome !== undefined) return { outcome };
-    return { refusal: `The gateway refuses ${records[n]?.externalRunId}: ${error?.code}. ${error?.message}` };
+    const day = days[n]?.day ?? "";
+    if (outcome !== undefined) return { day, outcome };
+    return { day, refusal: `The gateway refuses ${records[n]?.externalRunId}: ${error?.code}. ${error?.message}` };
   });
 }

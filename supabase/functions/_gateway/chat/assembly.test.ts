@@ -44,13 +44,13 @@ test("without log probabilities there are none", () => {
   expect(assembly.answer()?.value).toMatchObject({ choices: [{ logprobs: null }] });
 });
 
-test("log probabilities beyond all bounds are held no longer, and make the answer too large to be kept", () => {
+test("log probabilities beyond all bounds are left out, so that the answer can be kept", () => {
   const assembly = createAssembly();
   const many = Array.from({ length: 100 }, () => ({ ...entry("x"), top_logprobs: Array(20).fill(entry("y")) }));
   const bytes = JSON.stringify(many).length;
   for (let n = 0; n < (3 * maxKept) / bytes; n++) assembly.take(chunk(0, { content: "x" }, { content: many }));
   const { value, said } = assembly.answer() ?? {};
-  const held = JSON.stringify(value).length;
-  expect([held > maxKept, held < maxKept + 2 * bytes]).toEqual([true, true]);
+  expect(JSON.stringify(value).length).toBeLessThan(1_000);
+  expect(value).toMatchObject({ choices: [{ logprobs: null }] });
   expect(said?.()).toEqual([expect.stringMatching(/^x+$/)]);
 });

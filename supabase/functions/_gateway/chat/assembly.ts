@@ -38,10 +38,18 @@ const chunkShape = z.looseObject({
 
 type Call = { id: string; name: string; arguments: string };
 type Logprobs = { content: unknown[] | null; refusal: unknown[] | null };
-type Choice = { content?: string; refusal?: string; calls: Call[]; finish: string | null; logprobs?: Logprobs };
+type Choice = {
+  content?: string;
+  refusal?: string;
+  calls: Call[];
+  finish: string | null;
+  logprobs?: Logprobs | undefined;
+};
 
 /** An answer beyond this is put together for nobody. */
 const maxCharacters = 4 * 1024 * 1024;
+/** Log probabilities beyond this are left out, so that what was said can be kept all the same. */
+const maxProbabilities = (3 / 4) * maxKept;
 
 /** Puts the chunks of a streamed chat together to what it would have been whole. */
 export function createAssembly(): { take: (chunk: unknown) => void; answer: () => StreamedAnswer | undefined } {
@@ -49,7 +57,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
   let name: { id: string; created: number; model: string } | undefined;
   let usage: unknown;
   let characters = 0;
-  /** Of log probabilities: once there are more, the answer is too large to be kept, and further ones are for nobody. */
+  /** Characters of the log probabilities. */
   let probabilities = 0;
 
   function take(data: unknown): void {
@@ -77,13 +85,15 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
   }
 
   function addLogprobs(choice: Choice, { content, refusal }: Partial<Record<keyof Logprobs, unknown[] | null>>): void {
+    if (probabilities > maxProbabilities) return;
     choice.logprobs ??= { content: null, refusal: null };
     for (const [kind, more] of [["content", content] as const, ["refusal", refusal] as const]) {
-      if (!more || probabilities > maxKept) continue;
+      if (!more) continue;
       probabilities += JSON.stringify(more).length;
       choice.logprobs[kind] ??= [];
       for (const each of more) choice.logprobs[kind].push(each);
     }
+    if (probabilities > maxProbabilities) for (const each of choices) if (each) each.logprobs = undefined;
   }
 
   function answer(): StreamedAnswer | undefined {

@@ -1,6 +1,7 @@
 /**
  * Leaves what a loader reads to be waited for by its page, whose frame is drawn meanwhile (ui/later.tsx): for pages that
- * no script takes over. What the reading throws is answered as if the loader had thrown it, but for its headers.
+ * no script takes over. What the reading throws is answered as if the loader had thrown it, but for its headers: no
+ * reading that may redirect is one to leave.
  */
 export function later<Found>(reading: Promise<Found>): Promise<Found> {
   // Another loader may refuse the page before anybody waits for this one.

@@ -1,3 +1,4 @@
+import { asShown } from "../http/as-shown.ts";
 import type { Mail } from "../mail/mail-body.ts";
 import { methodLabel } from "./method-label.ts";
 
@@ -14,7 +15,10 @@ interface Place {
 /** The mail about a change that matters: what, when, from where, and what to do. */
 export function noticeMail(notice: Place & { subject: string; what: string; details: Record<string, string> }): Mail {
   const { to, subject, what, details } = notice;
-  const facts = Object.entries(details).map(([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${value}`);
+  // What others have named is one line, whatever they wrote: a paragraph of the mail is our word.
+  const facts = Object.entries(details).map(
+    ([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${asShown(value)}`,
+  );
   return { to, subject, text: [what, [...facts, ...placeLines(notice)].join("\n"), ...whatToDo(notice)].join("\n\n") };
 }
 

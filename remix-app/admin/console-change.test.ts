@@ -12,6 +12,7 @@ test.each([
   ["Orbittwo", "Orbit two"],
   ["ada@example.co", "ada@example.com"],
   ["", ""],
+  ["", "\u00a0"],
 ])("%j does not name %j", (typed, name) => {
   expect(confirms(typed, name)).toBe(false);
 });

@@ -31,7 +31,7 @@ export const confirmedChangeSchema = z.object({
 
 /** Whether what was typed names the account, or whatever else it is about; checked here, whatever the page's script did. */
 export function confirms(confirmation: string, name: string): boolean {
-  return name !== "" && asShown(confirmation).toLowerCase() === asShown(name).toLowerCase();
+  return asShown(name) !== "" && asShown(confirmation).toLowerCase() === asShown(name).toLowerCase();
 }
 
 export const notConfirmed: ConsoleRefusal = {

@@ -1,4 +1,7 @@
-/** A text as people read it off a page and type it again: spaces in a row, and those that do not break, are one space. */
+/**
+ * A text as people read it off a page and type it again, and as mails name it: spaces in a row, those that do not break,
+ * and whatever ends a line or shows nothing are one space.
+ */
 export function asShown(text: string): string {
-  return text.trim().replaceAll(/\s+/g, " ");
+  return text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
 }

@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { asShown } from "../http/as-shown.ts";
 import type { User } from "../identity/user.ts";
 import { deliverMail } from "../mail/transport.ts";
 import type { WorkspaceAccess } from "./permission.ts";
@@ -13,13 +14,14 @@ export async function sendInvitation(
   options: { to: string; inviter: User; workspace: WorkspaceAccess; token: string },
 ): Promise<boolean> {
   const { to, inviter, workspace, token } = options;
-  const name = inviter.displayName ?? inviter.email;
+  const name = asShown(inviter.displayName ?? inviter.email);
+  const named = asShown(workspace.name);
   const text = [
-    `${name} (${inviter.email}) invites you to the workspace “${workspace.name}” on Gatehouse.`,
+    `${name} (${inviter.email}) invites you to the workspace “${named}” on Gatehouse.`,
     `See what it offers, and accept it, here:\n${origin}/invitation?${new URLSearchParams({ token })}`,
     "The link works for a week, for this email address. If you do not know them, ignore this mail: nothing happens.",
   ].join("\n\n");
-  const failure = await deliverMail(env, { mail: { to, subject: `Join ${workspace.name} on Gatehouse`, text } });
+  const failure = await deliverMail(env, { mail: { to, subject: `Join ${named} on Gatehouse`, text } });
   if (failure !== null) console.error(`warning request=${requestId} an invitation was not sent: ${failure}`);
   return failure === null;
 }

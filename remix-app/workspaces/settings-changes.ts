@@ -61,7 +61,9 @@ export async function applySettingsChange(
       return done("The workspace has a new owner. You are an admin of it now.");
     }
     case "delete": {
-      if (asShown(change.confirmation) !== asShown(workspace.name)) {
+      const typed = asShown(change.confirmation);
+      // A name that shows nothing, as only the database takes one, is none to type.
+      if (typed === "" || typed !== asShown(workspace.name)) {
         return failed("confirmation", "This is not the workspace's name. Nothing was deleted.");
       }
       const error = await deleteWorkspace(user, workspace.id);

@@ -1,3 +1,4 @@
+import { asShown } from "../../http/as-shown.ts";
 import type { Mail } from "../../mail/mail-body.ts";
 import { exactUsd } from "../format-amount.ts";
 
@@ -30,7 +31,7 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
   const whose = subjectWords(alert);
   const held = reservedUsd !== null && Number(reservedUsd) > 0;
   const facts = [
-    `Workspace: ${oneLine(alert.workspace)}`,
+    `Workspace: ${asShown(alert.workspace)}`,
     `Budget: ${exactUsd(limitUsd)} for ${monthOf(month)}`,
     ...(spentUsd === null ? [] : [`Spent: ${exactUsd(spentUsd)}`]),
     ...(refusing && held ? [`Held by calls under way: ${exactUsd(reservedUsd)}`] : []),
@@ -69,14 +70,8 @@ function newsWords({ threshold, refusing }: BudgetAlert, whose: string) {
 }
 
 function subjectWords({ scope, subject, workspace }: BudgetAlert): string {
-  if (scope === "workspace") return `the workspace ${oneLine(workspace)}`;
-  return `the ${scope} ${subject === null ? "that is gone" : oneLine(subject)}`;
-}
-
-/** Names are whatever people type; none may add a line to a mail. */
-function oneLine(name: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
-  return name.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
+  if (scope === "workspace") return `the workspace ${asShown(workspace)}`;
+  return `the ${scope} ${subject === null ? "that is gone" : asShown(subject)}`;
 }
 
 function monthOf(day: string): string {

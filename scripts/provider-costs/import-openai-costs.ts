@@ -51,9 +51,10 @@ export async function importOpenAiCosts(options: ImportOptions): Promise<Record<
       // Seen after OpenAI's answer, so that a later run's word is the newer one.
       const observedAt = new Date().toISOString();
       for (const { day, outcome, refusal } of await post(options.gateway, { days, observedAt })) {
-        if (outcome !== undefined) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-        else refusals.push(refusal);
-        if (outcome === undefined && (firstRefused === undefined || day < firstRefused)) firstRefused = day;
+        if (outcome === undefined) {
+          refusals.push(refusal);
+          if (firstRefused === undefined || day < firstRefused) firstRefused = day;
+        } else outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
       }
       if (through === undefined) continue;
       options.bookmarks.write(project, firstRefused === undefined || through < firstRefused ? through : firstRefused);

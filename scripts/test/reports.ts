@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 
 /** What a tier's own report comes to. */
@@ -10,12 +11,8 @@ export type Result = {
 
 const longestMessageLines = 12;
 
-// A terminal's colours.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
-const colours = /\u001b\[[0-9;]*m/g;
-
 function failure(name: string, messages: readonly string[]): string {
-  const lines = messages.join("\n").replace(colours, "").split("\n");
+  const lines = stripVTControlCharacters(messages.join("\n")).split("\n");
   return [name, ...lines.slice(0, longestMessageLines).map((line) => `  ${line}`)].join("\n").trimEnd();
 }
 

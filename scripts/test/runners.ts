@@ -30,7 +30,8 @@ function run(command: string, args: string[], { env = process.env, label }: RunO
 
 /** A check that passes or fails as a whole. */
 export async function runCheck(command: string, args: string[]): Promise<Result> {
-  return orFailed({ passed: 1, failed: 0, failures: [] }, await run(command, args, { label: command }), { passed: 0 });
+  const code = await run(command, args, { label: command });
+  return code === 0 ? { passed: 1, failed: 0, failures: [] } : { passed: 0, ...failedApart(code) };
 }
 
 /** A Vitest project. A run that fails apart from any test counts as a failure, too. */
@@ -66,7 +67,10 @@ async function readJson(file: string): Promise<unknown> {
 }
 
 /** A command that ended badly failed, whatever its report says. */
-function orFailed(result: Result, exitCode: number, { passed = result.passed } = {}): Result {
-  if (result.failed > 0 || exitCode === 0) return result;
-  return { passed, failed: 1, failures: [`apart from any test\n  exit code ${exitCode}: see above`] };
+function orFailed(result: Result, exitCode: number): Result {
+  return result.failed > 0 || exitCode === 0 ? result : { ...result, ...failedApart(exitCode) };
+}
+
+function failedApart(exitCode: number): Pick<Result, "failed" | "failures"> {
+  return { failed: 1, failures: [`apart from any test\n  exit code ${exitCode}: see above`] };
 }

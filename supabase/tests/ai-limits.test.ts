@@ -159,7 +159,10 @@ describe("rate limits", () => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
     await begin(db, chatCall(tenant));
     expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
-    await db.query("update ai.rate_windows set window_start = window_start - interval '1 minute'");
+    await db.query(
+      "update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = any($1)",
+      [[tenant.keyId, tenant.workspaceId]],
+    );
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 

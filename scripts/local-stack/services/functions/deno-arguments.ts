@@ -17,7 +17,7 @@ export function denoArguments(root: string, folders: string[] = []): string[] {
     "--quiet",
     "--no-prompt",
     "--no-remote",
-    `--v8-flags=--max-old-space-size=${oldSpaceMebibytes}`,
+    `--v8-flags=--max-old-space-size=${oldSpaceMebibytes},--no-allocation-site-pretenuring`,
     "--allow-net",
     "--allow-env",
     "--allow-sys",

@@ -34,7 +34,7 @@ export type Plan = {
   limitMs: number;
   rounds: number;
   workspaces: number;
-  /** Before the first round, for each target: V8 goes on compiling for tens of thousands of calls. */
+  /** At all connections together before the first round, for each target: V8 goes on compiling for tens of thousands of calls. */
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
@@ -51,7 +51,7 @@ const full: Plan = {
   limitMs: 600_000,
   rounds: 3,
   workspaces: 1_000,
-  firstWarmUpMs: 20_000,
+  firstWarmUpMs: 24_000,
   warmUpMs: 1_000,
   openLoop: { perSecond: 200, durationMs: 6_000 },
   closedLoop: { connections: [16, 64], durationMs: 5_000 },

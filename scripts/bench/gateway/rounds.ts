@@ -42,12 +42,20 @@ export function stepsOfRound(plan: Plan, targets: number): number {
   return targets * (2 + plan.closedLoop.connections.length) + 2;
 }
 
-/** Has every target answer for a while before anything counts, as one in production has. */
+/** Has every target answer all kinds of load for a while before anything counts, as one in production has. */
 export async function warmUpTargets({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
-  const connections = Math.max(...plan.closedLoop.connections);
+  const { connections } = plan.closedLoop;
   for (const target of targets) {
+    const call = target.spread;
     begin(`before the rounds, ${target.label}`);
-    await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.firstWarmUpMs }, signal);
+    for (const each of connections) {
+      const durationMs = plan.firstWarmUpMs / connections.length;
+      await runClosedLoop({ call, connections: each, warmUpMs: 0, durationMs }, signal);
+    }
+    const { perSecond } = plan.openLoop;
+    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: plan.firstWarmUpMs / 4 }, signal);
+    const names = Array.from({ length: plan.streams.count }, (_, index) => `${target.name}-before-${index}`);
+    await runStreams({ call, names, staggerMs: plan.streams.staggerMs }, signal);
   }
   await untilSettled(client);
 }

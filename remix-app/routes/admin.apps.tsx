@@ -42,7 +42,7 @@ export default function ConsoleAppsPage() {
                 </span>
                 {enabled ? null : <span className="text-bad"> · disabled</span>}
               </p>
-              <p className="break-all text-muted text-small">{[...origins, scopes.join(" ")].join(" · ")}</p>
+              <p className="wrap-anywhere text-muted text-small">{[...origins, scopes.join(" ")].join(" · ")}</p>
             </li>
           ))}
         </ul>

@@ -89,7 +89,11 @@ export default function ConsoleAuditPage() {
         </Form>
       </Card>
       <Card title={first ? "Newest first" : "Earlier"}>
-        {lines.length > 0 ? <AuditLines lines={lines} /> : <p className="text-muted">No line matches these filters.</p>}
+        {lines.length > 0 ? (
+          <AuditLines lines={lines} />
+        ) : (
+          <p className="text-muted">{address || !first ? "No line matches these filters." : "Nothing was done yet."}</p>
+        )}
       </Card>
       <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
         {first ? null : (

@@ -34,7 +34,10 @@ export type Plan = {
   limitMs: number;
   rounds: number;
   workspaces: number;
-  /** At all connections together before the first round, for each target: V8 goes on compiling for tens of thousands of calls. */
+  /**
+   * Of the closed loops together, before the first round, for each target; of the open one a quarter as much. V8 goes on
+   * compiling for tens of thousands of calls.
+   */
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };

@@ -55,7 +55,7 @@ export async function warmUpTargets({ plan, targets, client, signal, begin }: Ro
     const { perSecond } = plan.openLoop;
     await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: plan.firstWarmUpMs / 4 }, signal);
     const names = Array.from({ length: plan.streams.count }, (_, index) => `${target.name}-before-${index}`);
-    await runStreams({ call, names, staggerMs: plan.streams.staggerMs }, signal);
+    await runStreams({ call, names, staggerMs: 0 }, signal);
   }
   await untilSettled(client);
 }

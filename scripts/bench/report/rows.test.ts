@@ -50,6 +50,7 @@ test("figures have their spread, goals their sign, both their unit", () => {
   expect(goalText(row({ goal: { atMost: 8 } }))).toBe("≤ 8 ms");
   expect(goalText(row({ goal: { atLeast: 2.5 }, unit: "×" }))).toBe("≥ 2.5 ×");
   expect(goalText(row({}))).toBe("");
+  expect(goalText(row({ goal: { atMost: Number.NaN } }))).toBe("");
 });
 
 test("the table stands in columns, one line a row, its notes below what they belong to", () => {

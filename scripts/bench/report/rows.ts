@@ -37,7 +37,7 @@ export function noteText({ unlike, note }: Row): string {
 export function goalText({ goal, unit, digits }: Row): string {
   if (!goal) return "";
   const [sign, value] = "atMost" in goal ? ["≤", goal.atMost] : ["≥", goal.atLeast];
-  // Of a peer that was not there.
+  // A peer that was not measured sets none.
   if (Number.isNaN(value)) return "";
   const short = Number.isInteger(value) ? formatNumber(value, 0) : formatNumber(value, digits);
   return withUnit(`${sign} ${short}`, unit);

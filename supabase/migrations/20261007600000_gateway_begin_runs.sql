@@ -247,6 +247,8 @@ create function ai.begin_runs(calls jsonb) returns json
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  -- Nor the rows of all callers kept, and gone through once for each call.
+  set enable_material = off
   set jit = off
   -- Whoever holds a lock longer holds up its own calls alone: the others are asked about again, each by itself.
   set lock_timeout = '100ms'

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { createAdmissions } from "./admissions.ts";
 
@@ -26,13 +27,31 @@ function open(fails: (requests: readonly number[]) => Error | undefined = () => 
     for (const each of answering.splice(0)) each();
     await new Promise((resolve) => setTimeout(resolve));
   };
-  return { admit, asked, go, clock };
+  /** As many as given, a turn of the event loop each. */
+  const admitInTurn = async (requests: readonly number[]) => {
+    const admitted: Promise<number>[] = [];
+    for (const request of requests) {
+      admitted.push(admit(request));
+      await setImmediate();
+    }
+    return admitted;
+  };
+  return { admit, admitInTurn, asked, go, clock };
 }
 
 describe("admissions", () => {
-  test("ask about a call at once, and about those that come meanwhile together", async () => {
+  test("ask about those together that come in one turn of the event loop", async () => {
     const { admit, asked, go } = open();
-    const answers = Promise.all([1, 2, 3, 4, 5].map(admit));
+    const answers = Promise.all([1, 2, 3].map(admit));
+    await setImmediate();
+    expect(asked).toEqual([[1, 2, 3]]);
+    await go();
+    expect(await answers).toEqual([2, 4, 6]);
+  });
+
+  test("ask about a call at once, and about those that come meanwhile together", async () => {
+    const { admitInTurn, asked, go } = open();
+    const answers = Promise.all(await admitInTurn([1, 2, 3, 4, 5]));
     expect(asked).toEqual([[1], [2]]);
     await go();
     expect(asked).toEqual([[1], [2], [3, 4, 5]]);
@@ -44,8 +63,9 @@ describe("admissions", () => {
     [32, 3],
     [33, 4],
   ])("take 32 together at most: %i", async ([more = 0, batches]) => {
-    const { admit, asked, go } = open();
-    const answers = Promise.all(Array.from({ length: 2 + more }, (_, place) => admit(place)));
+    const { admit, admitInTurn, asked, go } = open();
+    const first = await admitInTurn([1, 2]);
+    const answers = Promise.all([...first, ...Array.from({ length: more }, (_, place) => admit(place))]);
     await go();
     await go();
     await answers;
@@ -56,15 +76,16 @@ describe("admissions", () => {
     [500, 0],
     [501, 1],
   ])("let 500 wait at most: %i", async ([more = 0, refused]) => {
-    const { admit, go } = open();
-    const answers = Promise.allSettled(Array.from({ length: 2 + more }, (_, place) => admit(place)));
+    const { admit, admitInTurn, go } = open();
+    const first = await admitInTurn([1, 2]);
+    const answers = Promise.allSettled([...first, ...Array.from({ length: more }, (_, place) => admit(place))]);
     for (let round = 0; round < 12; round++) await go();
     expect((await answers).filter(({ status }) => status === "rejected")).toHaveLength(refused ?? 0);
   });
 
   test("ask about each alone where a batch was undone, so that one call's failure is its own", async () => {
-    const { admit, asked, go } = open((requests) => (requests.includes(4) ? new Undone() : undefined));
-    const answers = Promise.allSettled([1, 2, 3, 4, 5].map(admit));
+    const { admitInTurn, asked, go } = open((requests) => (requests.includes(4) ? new Undone() : undefined));
+    const answers = Promise.allSettled(await admitInTurn([1, 2, 3, 4, 5]));
     for (let round = 0; round < 3; round++) await go();
     expect(asked).toEqual([[1], [2], [3, 4, 5], [3], [4], [5]]);
     expect((await answers).map(({ status }) => status)).toEqual([
@@ -77,19 +98,20 @@ describe("admissions", () => {
   });
 
   test("ask nothing twice where nobody knows whether it was done", async () => {
-    const { admit, asked, go } = open((requests) => (requests.includes(4) ? new Error("gone") : undefined));
-    const answers = Promise.allSettled([1, 2, 3, 4, 5].map(admit));
+    const { admitInTurn, asked, go } = open((requests) => (requests.includes(4) ? new Error("gone") : undefined));
+    const answers = Promise.allSettled(await admitInTurn([1, 2, 3, 4, 5]));
     for (let round = 0; round < 3; round++) await go();
     expect(asked).toEqual([[1], [2], [3, 4, 5]]);
     expect((await answers).slice(2).map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
   });
 
   test("do not let calls that are asked about again hold up those that come", async () => {
-    const { admit, asked, go } = open((requests) => (requests.length > 1 ? new Undone() : undefined));
-    const answers = Promise.all([1, 2, 3, 4].map(admit));
+    const { admit, admitInTurn, asked, go } = open((requests) => (requests.length > 1 ? new Undone() : undefined));
+    const answers = Promise.all(await admitInTurn([1, 2, 3, 4]));
     await go();
     await go();
     const late = admit(9);
+    await setImmediate();
     expect(asked.at(-1)).toEqual([9]);
     await go();
     expect(await Promise.all([answers, late])).toEqual([[2, 4, 6, 8], 18]);
@@ -98,6 +120,7 @@ describe("admissions", () => {
   test("ask about four alone at most at once, whose answers no other call waits for", async () => {
     const { admit, asked, go } = open();
     const answers = Promise.all([-1, -2, -3, -4, -5, 6].map(admit));
+    await setImmediate();
     expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
     await go();
     expect(asked.slice(5)).toEqual([[-5]]);
@@ -106,8 +129,8 @@ describe("admissions", () => {
   });
 
   test("ask about four alone at most at once of a batch that was undone, too", async () => {
-    const { admit, asked, go } = open((requests) => (requests.length > 1 ? new Undone() : undefined));
-    const answers = Promise.all(Array.from({ length: 8 }, (_, place) => admit(place)));
+    const { admitInTurn, asked, go } = open((requests) => (requests.length > 1 ? new Undone() : undefined));
+    const answers = Promise.all(await admitInTurn([0, 1, 2, 3, 4, 5, 6, 7]));
     await go();
     await go();
     expect(asked.slice(3)).toEqual([[2], [3], [4], [5]]);

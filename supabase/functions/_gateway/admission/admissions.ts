@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers";
 import { GatewayError } from "../http/errors.ts";
 
 /** Batches under way at once, and calls in one. */
@@ -18,8 +19,9 @@ type Waiting<Request, Answer> = {
 };
 
 /**
- * Asks about calls: one by itself while nobody else asks, and those that come meanwhile together, so that at any load
- * each waits for at most two others' answers. One that cannot be asked about takes none of the others with it.
+ * Asks about calls: those that come in one turn of the event loop together, and those that come while two such batches
+ * are asked about, so that at any load each waits for at most two others' answers. One that cannot be asked about takes
+ * none of the others with it.
  * @param options.wasUndone whether an error of `askTogether` says that nothing was done: then each is asked about alone
  * @param options.isApart whether a request is asked about alone, since it may wait for its like and nobody else shall
  * @throws GatewayError `service_unavailable` where too many wait, or one waited too long
@@ -35,9 +37,18 @@ export function createAdmissions<Request, Answer>(options: {
   const waiting: Waiting<Request, Answer>[] = [];
   const apart: Waiting<Request, Answer>[] = [];
   let underWay = 0;
+  let isStarting = false;
   let alone = 0;
 
+  /** Whoever's request has arrived by now is read before the turn ends: one statement for all of them, not one for the first. */
   function next(): void {
+    if (isStarting || underWay >= maxUnderWay || waiting.length === 0) return;
+    isStarting = true;
+    setImmediate(start);
+  }
+
+  function start(): void {
+    isStarting = false;
     while (underWay < maxUnderWay && waiting.length > 0) {
       underWay += 1;
       ask(waiting.splice(0, maxTogether)).finally(() => {

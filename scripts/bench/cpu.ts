@@ -25,7 +25,14 @@ export function readCpuTimes(pids: { identity: number; postgres: number }): CpuT
   return { poolMs: sum(pool), restMs: sum(threads) - sum(pool), postgresMs: sum(backends) };
 }
 
-type Stat = { pid: number; name: string; parent: number; cpuMs: number };
+type Stat = {
+  pid: number;
+  name: string;
+  parent: number;
+  cpuMs: number;
+  /** Of its children that have ended, and theirs. Of a thread it is its process's. */
+  endedChildrenMs: number;
+};
 
 /** Reads proc_pid_stat(5). A process that has just ended has used nothing. */
 export function readStat(entry: string): Stat {
@@ -33,7 +40,7 @@ export function readStat(entry: string): Stat {
   try {
     text = readFileSync(`/proc/${entry}/stat`, "utf8");
   } catch {
-    return { pid: 0, name: "", parent: 0, cpuMs: 0 };
+    return { pid: 0, name: "", parent: 0, cpuMs: 0, endedChildrenMs: 0 };
   }
   const name = text.slice(text.indexOf("(") + 1, text.lastIndexOf(")"));
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
@@ -42,5 +49,6 @@ export function readStat(entry: string): Stat {
     name,
     parent: Number(fields[1]),
     cpuMs: (Number(fields[11]) + Number(fields[12])) * msPerTick,
+    endedChildrenMs: (Number(fields[13]) + Number(fields[14])) * msPerTick,
   };
 }

@@ -4,7 +4,7 @@ import { readStat } from "./cpu.ts";
 /** What a process and all that it started have used. */
 export type TreeUse = { cpuMs: number; rssBytes: number };
 
-/** Reads it from /proc, children and theirs included; undefined outside Linux. */
+/** Reads it from /proc, children and theirs included, and those that have ended; undefined outside Linux. */
 export function readTree(root: number): TreeUse | undefined {
   if (process.platform !== "linux") return undefined;
   const all = readdirSync("/proc")
@@ -17,7 +17,7 @@ export function readTree(root: number): TreeUse | undefined {
   }
   const own = all.filter(({ pid }) => members.has(pid));
   return {
-    cpuMs: own.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    cpuMs: own.reduce((sum, { cpuMs, endedChildrenMs }) => sum + cpuMs + endedChildrenMs, 0),
     rssBytes: own.reduce((sum, { pid }) => sum + readRss(pid), 0),
   };
 }

@@ -62,7 +62,10 @@ export async function createTenants(
     ],
   );
   await client.query("commit");
-  await client.query("analyze");
+  // Not those that are empty still: Postgres would believe that of them until it looks again.
+  await client.query(
+    "analyze public.workspaces, ai.plans, ai.workspace_policies, ai.credit_accounts, ai.credit_ledger, ai.keys",
+  );
   const [hot, ...others] = keys.map(({ text }) => text);
   return { ownerId, keys: others, hotKey: hot ?? "" };
 }

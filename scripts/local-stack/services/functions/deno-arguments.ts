@@ -14,6 +14,12 @@ const oldSpaceMebibytes = 200;
 const youngFirst = "--no-allocation-site-pretenuring";
 
 /**
+ * How far the heap may grow beyond what lived at the last full collection before the next one begins, in percent. By
+ * itself V8 begins one for every ten megabytes, which holds up all calls of the moment for some 25 ms.
+ */
+const growthPercent = 100;
+
+/**
  * What `deno` is started with to serve the functions of the checkout at `root`: they may use the network, the
  * environment and the names of the system, read the checkout, and nothing else. Nothing is fetched to run them:
  * bare names are those of node_modules.
@@ -24,7 +30,7 @@ export function denoArguments(root: string, folders: string[] = []): string[] {
     "--quiet",
     "--no-prompt",
     "--no-remote",
-    `--v8-flags=--max-old-space-size=${oldSpaceMebibytes},${youngFirst}`,
+    `--v8-flags=--max-old-space-size=${oldSpaceMebibytes},--heap-growing-percent=${growthPercent},${youngFirst}`,
     "--allow-net",
     "--allow-env",
     "--allow-sys",

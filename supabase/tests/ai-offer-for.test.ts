@@ -44,6 +44,18 @@ const call = fc.record({
   output_limit: fc.integer({ min: 1, max: 200 }),
 });
 
+type Call = typeof call extends fc.Arbitrary<infer Value> ? Value : never;
+/** As nearly every call is, whatever else comes. */
+const plainCall: Call = {
+  kind: "chat",
+  model: "own",
+  voice: null,
+  audio: null,
+  providers: ["demo"],
+  input_bytes: 300,
+  output_limit: 100,
+};
+
 async function ask(db: Database, { planId, workspaceId }: Tenant, asked: { call: object; lists: unknown[] }) {
   const [row] = await db.query<{ prepared: Record<string, unknown>; catalogued: Record<string, unknown> }>(
     `select to_jsonb(ai.offer_for($1, c, t.input, t.output)) as prepared,
@@ -102,7 +114,15 @@ describe("ai.offer_for", () => {
           await db.query("rollback to savepoint world; release savepoint world");
         }
       }),
-      { numRuns: 200 },
+      {
+        numRuns: 200,
+        examples: [
+          [
+            { changes: [], workspaceModels: null, deniedModels: null, keyModels: null },
+            [plainCall, { ...plainCall, model: null }, { ...plainCall, model: "none" }],
+          ],
+        ],
+      },
     );
     expect([...seen].toSorted()).toEqual([
       "invalid_request",

@@ -1,9 +1,12 @@
 import { setImmediate } from "node:timers";
 import { GatewayError } from "../http/errors.ts";
+import { startTimeLimit } from "../time-limit.ts";
 
-/** Batches under way at once, and calls in one. */
-const maxUnderWay = 2;
+/** Calls in one batch. */
 const maxTogether = 32;
+/** Batches under way at once: one, and another beside one that has taken longer than this, in milliseconds. */
+const maxUnderWay = 2;
+const lateMs = 10;
 /** Calls that are asked about each alone, at once: settlements and batches need connections too. */
 const maxAlone = 4;
 /** Whoever has waited longer is not asked about alone any more. */
@@ -19,9 +22,10 @@ type Waiting<Request, Answer> = {
 };
 
 /**
- * Asks about calls: those that come in one turn of the event loop together, and those that come while two such batches
- * are asked about, so that at any load each waits for at most two others' answers. One that cannot be asked about takes
- * none of the others with it.
+ * Asks about calls: those that come in one turn of the event loop together, and those that come while others are asked
+ * about. To start a batch takes longer than what it does, so that there is one at a time, and each call waits for at most
+ * one other's answer; unless a batch is late, for a lock or the disk, which holds up those after it no further. One that
+ * cannot be asked about takes none of the others with it.
  * @param options.wasUndone whether an error of `askTogether` says that nothing was done: then each is asked about alone
  * @param options.isApart whether a request is asked about alone, since it may wait for its like and nobody else shall
  * @throws GatewayError `service_unavailable` where too many wait, or one waited too long
@@ -37,25 +41,32 @@ export function createAdmissions<Request, Answer>(options: {
   const waiting: Waiting<Request, Answer>[] = [];
   const apart: Waiting<Request, Answer>[] = [];
   let underWay = 0;
+  let late = 0;
   let isStarting = false;
   let alone = 0;
 
   /** Whoever's request has arrived by now is read before the turn ends: one statement for all of them, not one for the first. */
   function next(): void {
-    if (isStarting || underWay >= maxUnderWay || waiting.length === 0) return;
+    if (isStarting || underWay > late || underWay >= maxUnderWay || waiting.length === 0) return;
     isStarting = true;
     setImmediate(start);
   }
 
   function start(): void {
     isStarting = false;
-    while (underWay < maxUnderWay && waiting.length > 0) {
-      underWay += 1;
-      ask(waiting.splice(0, maxTogether)).finally(() => {
-        underWay -= 1;
-        next();
-      });
-    }
+    let isLate = false;
+    underWay += 1;
+    const limit = startTimeLimit(lateMs, () => {
+      isLate = true;
+      late += 1;
+      next();
+    });
+    ask(waiting.splice(0, maxTogether)).finally(() => {
+      limit.end();
+      underWay -= 1;
+      if (isLate) late -= 1;
+      next();
+    });
   }
 
   function nextAlone(): void {

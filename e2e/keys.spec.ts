@@ -62,13 +62,19 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
+  const revokesFirst = await page.getByRole("link", { name: "Revoke Nightly report" }).getAttribute("href");
   await page.getByLabel("Rotating Nightly report").selectOption("end the old one now");
   await page.getByRole("button", { name: "Rotate Nightly report" }).click();
   const second = (await page.getByRole("figure").first().locator("code").textContent()) ?? "";
   expect(second).not.toBe(first);
   await expect(askWith(first)).rejects.toThrow(/401/);
   expect(await askWith(second)).toBeGreaterThan(0);
+  // A page shows what its form brought before it shows the list anew, whose first key would be the old one still.
+  await expect(page.getByText("Nightly report (Revoked)")).toBeVisible();
 
+  await page.goto(revokesFirst ?? "");
+  await expect(page.getByText("Nightly report has ended already. Nothing was changed.")).toBeVisible();
+  expect(await askWith(second)).toBeGreaterThan(0);
   await page.getByRole("link", { name: "Revoke Nightly report" }).first().click();
   await expect(page.getByRole("region", { name: "Revoke Nightly report?" })).toBeFocused();
   await expectAccessible(page);

@@ -42,11 +42,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const cursor = searchParams.get("cursor") ?? undefined;
   const listed = await listKeys(context, { userId: user.id, workspaceId: workspace.id, limit: keysShown, cursor });
   const { email, displayName } = user;
+  const asked = listed.keys.find((key) => key.id === searchParams.get("revoke"));
   return {
     user: { email, displayName },
     workspace,
     ...listed,
-    revoking: listed.keys.find((key) => key.id === searchParams.get("revoke") && isLive(key)) ?? null,
+    revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked) } : null,
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
     gatewayUrl: `${context.env.AI_URL}/v1`,
     now: new Date().toISOString(),
@@ -100,7 +101,10 @@ export default function KeysPage() {
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.issued ? <NewSecret {...answer.issued} baseUrl={gatewayUrl} /> : null}
-      {revoking && !answer ? <KeyRevocation keyId={revoking.id} name={revoking.name} here={here} /> : null}
+      {revoking?.live && !answer ? <KeyRevocation keyId={revoking.id} name={revoking.name} here={here} /> : null}
+      {revoking?.live === false && !answer ? (
+        <Notice>{revoking.name} has ended already. Nothing was changed.</Notice>
+      ) : null}
       {approval ? null : (
         <Notice tone="warn">
           This workspace has no approval to make or rotate keys. Ask the platform's administrators; keys that exist keep

@@ -79,6 +79,17 @@ describe("a step that calls tools", () => {
     expect(reader.turn().toolCalls).toHaveLength(1);
   });
 
+  test.for([200_000_000, 2 ** 53 - 1])("says so at once, at whatever place its provider puts it: %i", (index) => {
+    const { reader } = scan([
+      chunk({ tool_calls: [{ index, id: "far", function: { name: "clock" } }] }),
+      ...calls,
+      done,
+    ]);
+    const began = performance.now();
+    expect(reader.turn().toolCalls.map(({ id }) => id)).toEqual(["t", "far"]);
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
   test("that is the last has all of it shown", () => {
     const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
     expect(deltas).toHaveLength(4);

@@ -50,7 +50,8 @@ export function createStepReader(
   },
 ): StepReader {
   const { name, first, last } = options;
-  const toolCalls: ToolCall[] = [];
+  /** By their places, which are the provider's to choose: a list with a hole of millions would hold up everybody. */
+  const toolCalls = new Map<number, ToolCall>();
   let content: string | null = null;
 
   function read(data: unknown): Reading {
@@ -62,7 +63,7 @@ export function createStepReader(
     const usage = readCompletionUsage(chunk.usage, options.usageBound);
     const usageIsFinal = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
     if (usageIsFinal) {
-      const passes = options.keepUsageChunk && (last || toolCalls.length === 0);
+      const passes = options.keepUsageChunk && (last || toolCalls.size === 0);
       const total = { ...chunk, usage: addUsage(chunk.usage, options.earlier, chatUsageNames) };
       return { fate: passes ? event(total) : "drop", usage, usageIsFinal };
     }
@@ -76,19 +77,23 @@ export function createStepReader(
     if (text) content = (content ?? "") + text;
     for (const [position, part] of (tool_calls ?? []).entries()) {
       const index = part.index ?? position;
-      const call = toolCalls[index] ?? { id: "", name: "", arguments: "" };
+      const call = toolCalls.get(index) ?? { id: "", name: "", arguments: "" };
       if (part.id) call.id = part.id;
       if (part.function?.name) call.name += part.function.name;
       call.arguments += part.function?.arguments ?? "";
-      toolCalls[index] = call;
+      toolCalls.set(index, call);
     }
+  }
+
+  function called(): ToolCall[] {
+    return [...toolCalls].toSorted(([one], [other]) => one - other).map(([, call]) => call);
   }
 
   /** What is between the model and us: the calls, and the end that is none. */
   function withoutTools(choice: Chunk["choices"][number]): Chunk["choices"] {
     const { tool_calls, ...rest } = choice.delta;
     const ends = Boolean(choice.finish_reason);
-    if (ends && toolCalls.length > 0) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
+    if (ends && toolCalls.size > 0) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
     const opens = "role" in rest;
     return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];
   }
@@ -111,7 +116,7 @@ export function createStepReader(
   return {
     ...reader,
     answer: options.assembly?.answer,
-    turn: () => assistantTurn(content, toolCalls.filter(Boolean)),
+    turn: () => assistantTurn(content, called()),
   };
 }
 

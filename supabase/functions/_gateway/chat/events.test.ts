@@ -193,6 +193,16 @@ describe("failures", () => {
     }
   });
 
+  test("one that says what was used has that counted", () => {
+    const { usage } = JSON.parse(usageChunk.slice("data: ".length));
+    for (const choices of [[], [{ index: 0, delta: { content: "" }, finish_reason: "error" }]]) {
+      const failure = event(chunk({ choices, usage, error: { message: "secret" } }));
+      const { text, facts } = scan([encoder.encode(content("a") + failure)]);
+      expect(text).toBe(content("a"));
+      expect(facts).toMatchObject({ failed: true, done: false, usage: counts, usageIsFinal: true });
+    }
+  });
+
   test("what only keeps the connection open is none", () => {
     const idle = ": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\n\n\n\n";
     expect(scan([encoder.encode(idle + content("a") + idle)])).toMatchObject({

@@ -34,12 +34,14 @@ export function createChatReader(options: {
 
   function read(data: unknown): Reading {
     const { success, data: chunk } = chunkShape.safeParse(data);
-    if (!success || isPresent(chunk.error)) return { fate: "fail" };
+    if (!success) return { fate: "fail" };
+    const usage = readCompletionUsage(chunk.usage, options.usageBound);
+    if (isPresent(chunk.error)) return { fate: "fail", usage, usageIsFinal: true };
     if (chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
     const usageIsFinal = chunk.choices.length === 0 && isPresent(chunk.usage);
     return {
       fate: usageIsFinal && !options.keepUsageChunk ? "drop" : "pass",
-      usage: readCompletionUsage(chunk.usage, options.usageBound),
+      usage,
       usageIsFinal,
       content: !usageIsFinal,
     };

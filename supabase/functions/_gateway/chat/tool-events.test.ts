@@ -131,3 +131,13 @@ test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\
   expect(events).toHaveLength(1);
   expect(reader.facts).toMatchObject({ failed: true, events: 1 });
 });
+
+test("a failure that says what was used has that counted", () => {
+  const used = { prompt_tokens: 3, completion_tokens: 2 };
+  const { reader } = scan([chunk({ content: "a" }), event({ choices: [], usage: used, error: { message: "secret" } })]);
+  expect(reader.facts).toMatchObject({
+    failed: true,
+    usage: { input_tokens: 3, output_tokens: 2 },
+    usageIsFinal: true,
+  });
+});

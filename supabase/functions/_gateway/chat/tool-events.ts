@@ -56,11 +56,12 @@ export function createStepReader(
 
   function read(data: unknown): Reading {
     const { success, data: chunk } = chunkShape.safeParse(data);
-    if (!success || (chunk.error !== undefined && chunk.error !== null)) return { fate: "fail" };
+    if (!success) return { fate: "fail" };
+    const usage = readCompletionUsage(chunk.usage, options.usageBound);
+    if (chunk.error !== undefined && chunk.error !== null) return { fate: "fail", usage, usageIsFinal: true };
     if (name.id === undefined && chunk.id) {
       Object.assign(name, { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? name.model });
     }
-    const usage = readCompletionUsage(chunk.usage, options.usageBound);
     const usageIsFinal = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
     if (usageIsFinal) {
       const passes = options.keepUsageChunk && (last || toolCalls.size === 0);

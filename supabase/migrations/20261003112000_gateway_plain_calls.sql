@@ -1,6 +1,6 @@
 -- Calls as nearly all are: by a key that stands for no app, of a model by its name, text in and text out, without an
--- idempotency key, and with room for them everywhere. Those of a batch are decided about together, in two statements and
--- the locks between them. Whatever is not plainly so is left to ai.admit, which is the one that refuses: this only
+-- idempotency key, and with room for them everywhere. Those of a batch are decided about together: found by one
+-- statement, and written by one for each table. Whatever is not plainly so is left to ai.admit, which is the one that refuses: this only
 -- admits, and only what ai.admit would.
 
 create type ai.plain_call as (
@@ -41,11 +41,28 @@ create type ai.lock_list as (
   workspace_minutes uuid[],
   workspace_budgets uuid[],
   budget_workspaces uuid[],
+  accounts uuid[],
   payers uuid[]
 );
 comment on type ai.lock_list is
   'Rows that calls of one batch need, in the order in which everything here locks them; each kind by id. Keys: those '
-  'whose use is noted. Budget workspaces: in which the budgets are. Payers: workspaces and persons whose balances pay.';
+  'whose use is noted. Budget workspaces: in which the budgets are. Accounts: balances that pay; payers: workspaces and '
+  'persons whose balances pay, of calls for which that is not known.';
+
+create type ai.locked_rows as (
+  minute_scopes text[],
+  minute_subjects uuid[],
+  minute_starts timestamptz[],
+  minute_requests bigint[],
+  minute_tokens bigint[],
+  accounts uuid[],
+  rooms numeric[],
+  payers bigint
+);
+comment on type ai.locked_rows is
+  'Minutes and balances as they are once they are locked, which is as they stay until whoever has them changes them: what '
+  'has been used of the minute that is under way, those of keys first; what is left of each balance '
+  'beside what is held; and how many of the payers have one.';
 
 create type ai.plain_calls as (calls ai.plain_call[], places integer[], locks ai.lock_list);
 comment on type ai.plain_calls is 'The plain calls of a batch, their places in it, and the rows that they need.';
@@ -83,8 +100,8 @@ begin
       least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
       held.budgets, a.id, p.markup, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false),
       o.model_id, o.routes, t.input + t.output, ai.dearest_offered_usd(o, t.input, t.output)
-    )::ai.plain_call),
-    array_agg(c.ordinality),
+    )::ai.plain_call order by c.ordinality),
+    array_agg(c.ordinality order by c.ordinality),
     row(
       array_agg(k.id) filter (where k.last_used_at is null or k.last_used_at < now() - interval '1 minute'),
       array_agg(distinct k.lineage_id) filter (where num_nonnulls(k.requests_per_minute, k.tokens_per_minute) > 0),
@@ -95,7 +112,8 @@ begin
       ),
       array_agg(k.workspace_id) filter (where 'workspace' = any (held.budgets)),
       array_agg(k.workspace_id) filter (where held.budgets is not null),
-      array_agg(coalesce(a.workspace_id, a.user_id))
+      array_agg(a.id),
+      null
     )::ai.lock_list
   into plain
   from rows from (

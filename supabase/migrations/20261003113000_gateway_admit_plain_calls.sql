@@ -1,5 +1,5 @@
--- Admitting the plain calls of a batch: in sets, and only where limits, budgets and balances have room for all that come
--- before. The rows that they need are locked by then.
+-- Admitting the plain calls of a batch: only where limits, budgets and balances have room for all that come before. The
+-- rows that they need are locked by then; each kind is changed by one statement, and so are runs opened.
 
 create function ai.plain_calls_over_budget(plain ai.plain_call[]) returns integer[]
   language plpgsql
@@ -61,124 +61,171 @@ comment on function ai.hold_budgets(ai.plain_call[], integer[]) is
   'Holds what admitted calls can get of their budgets, as ai.reserve_budget does for one.';
 revoke execute on function ai.hold_budgets(ai.plain_call[], integer[]) from public, anon, authenticated;
 
-create type ai.held_calls as (credits numeric(24, 8)[], limits json[]);
+create type ai.held_calls as (credits numeric(24, 8)[], limits text[]);
 comment on type ai.held_calls is
-  'What is held of the balances for each of some calls, and what is left of its minutes; null for those that there was no '
-  'room for.';
+  'What is held of the balances for each of some calls, and what is left of its minutes, as JSON; null for those that '
+  'there was no room for.';
 
-create function ai.hold_minutes_and_credits(plain ai.plain_call[], over_budget integer[]) returns ai.held_calls
+create function ai.tell_plain_limits(
+  plain ai.plain_call,
+  minute timestamptz,
+  key_requests_left bigint,
+  key_tokens_left bigint,
+  workspace_requests_left bigint,
+  workspace_tokens_left bigint
+) returns text
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  -- Whichever has less left of a kind speaks for it, as in ai.told_limits. What is null is left out.
+  return '{' || concat_ws(
+    ',',
+    '"limit_requests":' || case
+      when key_requests_left <= workspace_requests_left or plain.workspace_requests is null then plain.key_requests
+      else plain.workspace_requests
+    end,
+    '"remaining_requests":' || least(key_requests_left, workspace_requests_left),
+    '"limit_tokens":' || case
+      when key_tokens_left <= workspace_tokens_left or plain.workspace_tokens is null then plain.key_tokens
+      else plain.workspace_tokens
+    end,
+    '"remaining_tokens":' || least(key_tokens_left, workspace_tokens_left),
+    '"reset_seconds":' || ceil(extract(epoch from minute + interval '1 minute' - now()))
+  ) || '}';
+end
+$$;
+comment on function ai.tell_plain_limits(ai.plain_call, timestamptz, bigint, bigint, bigint, bigint) is
+  'What a call is told of its limits, as JSON, when that much is left of the minute, which is null where it has none.';
+revoke execute on function ai.tell_plain_limits(ai.plain_call, timestamptz, bigint, bigint, bigint, bigint)
+  from public, anon, authenticated;
+
+create function ai.hold_minutes_and_credits(plain ai.plain_call[], over_budget integer[], locked ai.locked_rows)
+  returns ai.held_calls
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  minute timestamptz := date_trunc('minute', now());
+  this_minute timestamptz := date_trunc('minute', now());
+  minutes integer := coalesce(cardinality(locked.minute_subjects), 0);
+  accounts integer := coalesce(cardinality(locked.accounts), 0);
+  -- What those before a call have used, whether or not they are admitted, and what is due for those that are.
+  used_requests bigint[] := locked.minute_requests;
+  used_tokens bigint[] := locked.minute_tokens;
+  rooms numeric[] := locked.rooms;
+  due_requests bigint[] := array_fill(0::bigint, array[minutes]);
+  due_tokens bigint[] := due_requests;
+  due_credits numeric[] := array_fill(0::numeric, array[accounts]);
+  call ai.plain_call;
+  at integer := 0;
+  of_key integer;
+  of_workspace integer;
+  of_account integer;
+  credits numeric(24, 8);
+  minute timestamptz;
+  key_requests_left bigint;
+  key_tokens_left bigint;
+  workspace_requests_left bigint;
+  workspace_tokens_left bigint;
+  fits boolean;
   held ai.held_calls;
+  held_credits numeric(24, 8)[] := array_fill(null::numeric, array[cardinality(plain)]);
+  held_limits text[] := array_fill(null::text, array[cardinality(plain)]);
 begin
-  -- What a call finds is what those before it leave, whether or not they are admitted: none is admitted here that would
-  -- not be after them, one by one; and those that are left to that find what they would have found before the others.
-  with priced as materialized (
-    select
-      c.ordinality as at, c.place, c.lineage_id, c.workspace_id, c.account_id, c.tokens,
-      c.key_requests, c.key_tokens, c.workspace_requests, c.workspace_tokens,
-      ai.usd_to_credits(c.dearest_usd, c.markup)::numeric(24, 8) as credits
-    from unnest(plain) with ordinality as c
-    where not c.place = any (over_budget) and c.dearest_usd is not null
-  ), asked as (
-    select
-      c.*,
-      c.key_requests - count(*) over of_key
-        - case when k.window_start < minute then 0 else k.requests end as key_requests_left,
-      c.key_tokens - sum(c.tokens) over of_key
-        - case when k.window_start < minute then 0 else k.tokens end as key_tokens_left,
-      k.window_start as key_minute,
-      c.workspace_requests - count(*) over of_workspace
-        - case when w.window_start < minute then 0 else w.requests end as workspace_requests_left,
-      c.workspace_tokens - sum(c.tokens) over of_workspace
-        - case when w.window_start < minute then 0 else w.tokens end as workspace_tokens_left,
-      w.window_start as workspace_minute,
-      a.balance - a.reserved - sum(c.credits) over of_account as credits_left
-    from priced c
-    left join ai.rate_windows k
-      on k.scope = 'key' and k.subject_id = c.lineage_id and num_nonnulls(c.key_requests, c.key_tokens) > 0
-    left join ai.rate_windows w
-      on w.scope = 'workspace' and w.subject_id = c.workspace_id
-      and num_nonnulls(c.workspace_requests, c.workspace_tokens) > 0
-    join ai.credit_accounts a on a.id = c.account_id
-    window
-      of_key as (partition by c.lineage_id order by c.place rows unbounded preceding),
-      of_workspace as (partition by c.workspace_id order by c.place rows unbounded preceding),
-      of_account as (partition by c.account_id order by c.place rows unbounded preceding)
-  ), fitting as materialized (
-    select *
-    from asked c
-    where c.credits_left >= 0
-      -- A minute that is limited is there; what has no limit has nothing left of it, and needs nothing.
-      and (c.key_minute is not null or num_nonnulls(c.key_requests, c.key_tokens) = 0)
-      and (c.workspace_minute is not null or num_nonnulls(c.workspace_requests, c.workspace_tokens) = 0)
-      and least(c.key_requests_left, c.key_tokens_left, c.workspace_requests_left, c.workspace_tokens_left, 0) >= 0
-  ), minutes as (
+  -- A loop, since windows and groups of so few rows take longer to start than all that they count. What a call finds is
+  -- what those before it leave, whether or not they are admitted: none is admitted here that would not be after them, one
+  -- by one; and those that are left to that find what they would have found before the others.
+  foreach call in array plain loop
+    at := at + 1;
+    continue when call.dearest_usd is null or call.place = any (over_budget);
+    credits := ai.usd_to_credits(call.dearest_usd, call.markup);
+    of_account := array_position(locked.accounts, call.account_id);
+    fits := of_account is not null;
+    if fits then
+      rooms[of_account] := rooms[of_account] - credits;
+      fits := rooms[of_account] >= 0;
+    end if;
+    minute := null;
+    key_requests_left := null;
+    key_tokens_left := null;
+    if call.key_requests is not null or call.key_tokens is not null then
+      -- Of keys first, as they are locked. A minute that is limited is there.
+      of_key := array_position(locked.minute_subjects, call.lineage_id);
+      if of_key is null then
+        fits := false;
+      else
+        used_requests[of_key] := used_requests[of_key] + 1;
+        used_tokens[of_key] := used_tokens[of_key] + call.tokens;
+        key_requests_left := call.key_requests - used_requests[of_key];
+        key_tokens_left := call.key_tokens - used_tokens[of_key];
+        fits := fits and least(key_requests_left, key_tokens_left) >= 0;
+        minute := locked.minute_starts[of_key];
+      end if;
+    end if;
+    workspace_requests_left := null;
+    workspace_tokens_left := null;
+    if call.workspace_requests is not null or call.workspace_tokens is not null then
+      of_workspace := array_position(locked.minute_subjects, call.workspace_id);
+      if of_workspace is null then
+        fits := false;
+      else
+        used_requests[of_workspace] := used_requests[of_workspace] + 1;
+        used_tokens[of_workspace] := used_tokens[of_workspace] + call.tokens;
+        workspace_requests_left := call.workspace_requests - used_requests[of_workspace];
+        workspace_tokens_left := call.workspace_tokens - used_tokens[of_workspace];
+        fits := fits and least(workspace_requests_left, workspace_tokens_left) >= 0;
+        minute := coalesce(minute, locked.minute_starts[of_workspace]);
+      end if;
+    end if;
+    continue when not fits;
+    due_credits[of_account] := due_credits[of_account] + credits;
+    if key_requests_left is not null or key_tokens_left is not null then
+      due_requests[of_key] := due_requests[of_key] + 1;
+      due_tokens[of_key] := due_tokens[of_key] + call.tokens;
+    end if;
+    if workspace_requests_left is not null or workspace_tokens_left is not null then
+      due_requests[of_workspace] := due_requests[of_workspace] + 1;
+      due_tokens[of_workspace] := due_tokens[of_workspace] + call.tokens;
+    end if;
+    held_credits[at] := credits;
+    held_limits[at] := ai.tell_plain_limits(
+      call, minute, key_requests_left, key_tokens_left, workspace_requests_left, workspace_tokens_left
+    );
+  end loop;
+  if minutes > 0 then
     update ai.rate_windows w
     set
-      requests = case when w.window_start < minute then 0 else w.requests end + due.requests,
-      tokens = case when w.window_start < minute then 0 else w.tokens end + due.tokens,
-      window_start = greatest(w.window_start, minute)
-    from (
-      select 'key' as scope, c.lineage_id as subject_id, count(*) as requests, sum(c.tokens) as tokens
-      from fitting c
-      where c.key_minute is not null
-      group by c.lineage_id
-      union all
-      select 'workspace', c.workspace_id, count(*), sum(c.tokens)
-      from fitting c
-      where c.workspace_minute is not null
-      group by c.workspace_id
-    ) as due
-    where w.scope = due.scope and w.subject_id = due.subject_id
-  ), accounts as (
-    update ai.credit_accounts a set reserved = a.reserved + due.credits
-    from (select c.account_id, sum(c.credits) as credits from fitting c group by c.account_id) as due
-    where a.id = due.account_id
-  )
-  select
-    array_agg(c.credits order by p.at),
-    array_agg(
-      -- Whichever has less left of a kind speaks for it, as in ai.told_limits.
-      json_strip_nulls(json_build_object(
-        'limit_requests', case
-          when c.key_requests_left <= c.workspace_requests_left or c.workspace_requests is null then c.key_requests
-          else c.workspace_requests
-        end,
-        'remaining_requests', least(c.key_requests_left, c.workspace_requests_left),
-        'limit_tokens', case
-          when c.key_tokens_left <= c.workspace_tokens_left or c.workspace_tokens is null then c.key_tokens
-          else c.workspace_tokens
-        end,
-        'remaining_tokens', least(c.key_tokens_left, c.workspace_tokens_left),
-        'reset_seconds', case when num_nonnulls(c.key_minute, c.workspace_minute) > 0 then
-          ceil(extract(epoch from
-            greatest(coalesce(c.key_minute, c.workspace_minute), minute) + interval '1 minute' - now()
-          ))
-        end
-      ))
-      order by p.at
-    )
-  into held
-  from generate_subscripts(plain, 1) as p (at)
-  left join fitting c on c.at = p.at;
+      requests = case when w.window_start < this_minute then 0 else w.requests end + due.requests,
+      tokens = case when w.window_start < this_minute then 0 else w.tokens end + due.tokens,
+      window_start = greatest(w.window_start, this_minute)
+    from unnest(locked.minute_scopes, locked.minute_subjects, due_requests, due_tokens)
+      as due (scope, subject_id, requests, tokens)
+    where w.scope = due.scope and w.subject_id = due.subject_id and due.requests > 0;
+  end if;
+  update ai.credit_accounts a
+  set reserved = a.reserved + due.credits
+  from unnest(locked.accounts, due_credits) as due (id, credits)
+  where a.id = due.id and due.credits <> 0;
+  held.credits := held_credits;
+  held.limits := held_limits;
   return held;
 end
 $$;
-comment on function ai.hold_minutes_and_credits(ai.plain_call[], integer[]) is
+comment on function ai.hold_minutes_and_credits(ai.plain_call[], integer[], ai.locked_rows) is
   'Counts those calls in their minutes and holds their credits that all of these have room for, as ai.take_rate and '
-  'ai.reserve_credits do for one. The rows are locked.';
-revoke execute on function ai.hold_minutes_and_credits(ai.plain_call[], integer[]) from public, anon, authenticated;
+  'ai.reserve_credits do for one, by what the rows held when they were locked.';
+revoke execute on function ai.hold_minutes_and_credits(ai.plain_call[], integer[], ai.locked_rows)
+  from public, anon, authenticated;
 
-create function ai.open_plain_runs(plain ai.plain_call[], held ai.held_calls, out places integer[], out answers json[])
+create function ai.open_plain_runs(plain ai.plain_call[], held ai.held_calls, out places integer[], out answers text[])
   language plpgsql
   volatile
   security invoker
 as $$
+declare
+  moment text := to_json(now());
 begin
   with begun as (
     insert into ai.runs (
@@ -194,20 +241,20 @@ begin
   )
   select
     array_agg(c.place),
-    array_agg(json_build_object(
-      'run_id', c.run_id,
-      'created_at', now(),
-      'workspace_id', c.workspace_id,
-      'model', c.model_id,
-      'voice', null,
-      'routes', c.routes,
-      'markup', c.markup::text,
-      'exempt', false,
-      'reserved_usd', c.dearest_usd::text,
-      'reserved_credits', held.credits[c.ordinality]::text,
-      'cost_visible', c.cost_visible,
-      'capture', c.capture,
-      'limits', held.limits[c.ordinality]
+    -- Text put together: each value of an object that is built is looked up in the catalogue anew, for how it is told.
+    array_agg(concat(
+      '{"run_id":"', c.run_id,
+      '","created_at":', moment,
+      ',"workspace_id":"', c.workspace_id,
+      '","model":', to_json(c.model_id),
+      ',"voice":null,"routes":', c.routes,
+      ',"markup":"', c.markup,
+      '","exempt":false,"reserved_usd":"', c.dearest_usd,
+      '","reserved_credits":"', held.credits[c.ordinality],
+      '","cost_visible":', c.cost_visible::text,
+      ',"capture":', c.capture::text,
+      ',"limits":', held.limits[c.ordinality],
+      '}'
     ))
   into places, answers
   from unnest(plain) with ordinality as c
@@ -215,11 +262,11 @@ begin
 end
 $$;
 comment on function ai.open_plain_runs(ai.plain_call[], ai.held_calls) is
-  'Opens the runs of calls for which everything is held, and answers as ai.admit does, each at its place.';
+  'Opens the runs of calls for which everything is held, and answers as ai.admit does, in JSON, each at its place.';
 revoke execute on function ai.open_plain_runs(ai.plain_call[], ai.held_calls) from public, anon, authenticated;
 
 create function ai.admit_plain_calls(
-  plain ai.plain_call[], has_budgets boolean, out places integer[], out answers json[]
+  plain ai.plain_call[], locked ai.locked_rows, has_budgets boolean, out places integer[], out answers text[]
 )
   language plpgsql
   volatile
@@ -233,7 +280,7 @@ begin
   if has_budgets then
     over_budget := ai.plain_calls_over_budget(plain);
   end if;
-  held := ai.hold_minutes_and_credits(plain, over_budget);
+  held := ai.hold_minutes_and_credits(plain, over_budget, locked);
   opened := ai.open_plain_runs(plain, held);
   places := opened.places;
   answers := opened.answers;
@@ -242,7 +289,7 @@ begin
   end if;
 end
 $$;
-comment on function ai.admit_plain_calls(ai.plain_call[], boolean) is
+comment on function ai.admit_plain_calls(ai.plain_call[], ai.locked_rows, boolean) is
   'Admits those of some plain calls that all limits, budgets and balances have room for: reserves, opens their runs and '
   'answers as ai.admit does, each at its place. The rows that they need are locked. The others are for ai.admit to decide.';
-revoke execute on function ai.admit_plain_calls(ai.plain_call[], boolean) from public, anon, authenticated;
+revoke execute on function ai.admit_plain_calls(ai.plain_call[], ai.locked_rows, boolean) from public, anon, authenticated;

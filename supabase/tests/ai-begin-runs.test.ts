@@ -23,7 +23,9 @@ beforeAll(() => {
 afterAll(() => close());
 
 async function beginAll(calls: readonly object[]): Promise<Begun[]> {
-  const [row] = await db.query<{ answer: Begun[] }>("select ai.begin_runs($1) as answer", [JSON.stringify(calls)]);
+  const [row] = await db.query<{ answer: Begun[] }>("select ai.begin_runs($1)::json as answer", [
+    JSON.stringify(calls),
+  ]);
   return row?.answer ?? [];
 }
 
@@ -134,6 +136,45 @@ describe("ai.begin_runs", () => {
     ]);
   });
 
+  test("goes by what minutes and balances hold once it has waited for them", async () => {
+    const [one] = await db.query<{ due: string }>(
+      "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
+    );
+    const [counted, paying] = [
+      await createTenant(db, { credits: "100", key: { requestsPerMinute: 10 } }),
+      await createTenant(db, { credits: "100" }),
+    ];
+    const calls = [counted, paying, counted, paying].map((tenant) => chatCall(tenant));
+    expect((await admitAll(db, calls)).filter(({ refused }) => refused)).toEqual([]);
+    // The minute to come, in which the batch may be by then: it counts as the one that is under way.
+    const holder = db.query(
+      `do $$ begin
+         update ai.rate_windows set requests = 9, window_start = date_trunc('minute', now()) + interval '1 minute'
+         where scope = 'key' and subject_id in (select lineage_id from ai.keys where workspace_id = '${counted.workspaceId}');
+         update ai.credit_accounts set balance = reserved + ${one?.due} where workspace_id = '${paying.workspaceId}';
+         perform pg_sleep(0.5);
+       end $$`,
+    );
+    const sleeping = `select from pg_stat_activity where wait_event = 'PgSleep' and query like '%''${paying.workspaceId}''%'`;
+    await expect.poll(() => db.query(sleeping)).toHaveLength(1);
+    const answers = await admitAll(
+      db,
+      calls.map((call) => ({ ...call, run_tail: randomUUID().slice(-17) })),
+    );
+    await holder;
+    expect(answers.map(({ refused }) => refused)).toEqual([
+      undefined,
+      undefined,
+      "rate_limit_exceeded",
+      "insufficient_credits",
+    ]);
+    const [minute] = await db.query<{ requests: number }>(
+      "select requests from ai.rate_windows where scope = 'key' and subject_id in (select lineage_id from ai.keys where workspace_id = $1)",
+      [counted.workspaceId],
+    );
+    expect(minute).toEqual({ requests: 10 });
+  });
+
   test("locks the minute of a subject also where another makes it at the same moment", async () => {
     const subject = randomUUID();
     const maker = db.query(
@@ -176,7 +217,7 @@ describe("ai.begin_runs", () => {
       );
     // begin_runs waits too briefly for locks to be late by them: a slow disk, or a slow machine.
     if (way === "together") {
-      const late = "select ai.begin_runs($1) as answer from (select pg_sleep(1.25)) as slow";
+      const late = "select ai.begin_runs($1)::json as answer from (select pg_sleep(1.25)) as slow";
       await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
     } else {
       const holders = [hold("budgets", 0.75), hold("credit_accounts", 1.5)];

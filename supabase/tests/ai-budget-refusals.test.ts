@@ -76,7 +76,7 @@ describe("a refusal for a budget", () => {
     const tenant = await tenantWith(db, "0.0002");
     const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
     const { answers } = await one<{ answers: Begun[] }>(db, {
-      sql: "select ai.begin_runs($1) as answers",
+      sql: "select ai.begin_runs($1)::json as answers",
       values: [calls],
     });
     expect(answers.map(({ refused }) => refused)).toEqual([undefined, "budget_exceeded"]);

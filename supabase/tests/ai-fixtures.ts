@@ -155,7 +155,7 @@ export async function admitAlone(db: Database, call: object | undefined): Promis
 
 /** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
-  const [row] = await db.query<{ answers: Begun[] }>("select ai.admit_together($1) as answers", [
+  const [row] = await db.query<{ answers: Begun[] }>("select ai.admit_together($1)::json as answers", [
     JSON.stringify(calls),
   ]);
   return row?.answers ?? [];

@@ -94,7 +94,7 @@ describe("budgets", () => {
     expect(await begin(db, chatCall(shut))).toEqual(refused);
     const calls = [chatCall(shut), chatCall(open), chatCall(shut), chatCall(open)];
     const { answers } = await one<{ answers: object[] }>(db, {
-      sql: "select ai.begin_runs($1) as answers",
+      sql: "select ai.begin_runs($1)::json as answers",
       values: [JSON.stringify(calls)],
     });
     const run = expect.objectContaining({ run_id: expect.any(String) });

@@ -25,11 +25,11 @@ export const lineEnd = /\r\n?|\n/;
  * @param tooLarge is told of an event beyond all bounds
  */
 export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge: () => void): EventSplitter {
-  let pending = empty;
+  let pending: Uint8Array = empty;
   let stopped = false;
 
   function push(bytes: Uint8Array): Uint8Array[] {
-    const whole = pending.length === 0 ? bytes : concat(pending, bytes);
+    const whole = pending.length === 0 ? bytes : append(pending, bytes);
     // The end of the line before may be what makes the next byte a blank line.
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
@@ -49,7 +49,10 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
       searchFrom = eventEnd;
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
-    pending = stopped || eventFrom === whole.length ? empty : whole.slice(eventFrom);
+    if (stopped || eventFrom === whole.length) pending = empty;
+    // What was passed on is looked at by others, and what has come may be: nothing is added to either.
+    else if (eventFrom > 0 || whole === bytes) pending = new Uint8Array(whole.subarray(eventFrom));
+    else pending = whole;
     if (pending.length > maxEventBytes) {
       stopped = true;
       tooLarge();
@@ -100,9 +103,12 @@ function endByLineFeeds(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-function concat(one: Uint8Array, other: Uint8Array): Uint8Array {
-  const joined = new Uint8Array(one.length + other.length);
-  joined.set(one);
-  joined.set(other, one.length);
+/** Adds what came in the room behind what is pending; there is twice as much each time, so that many pieces are copied once. */
+function append(pending: Uint8Array, bytes: Uint8Array): Uint8Array {
+  const length = pending.length + bytes.length;
+  const fits = length <= pending.buffer.byteLength;
+  const joined = new Uint8Array(fits ? pending.buffer : new ArrayBuffer(2 * length), 0, length);
+  if (!fits) joined.set(pending);
+  joined.set(bytes, pending.length);
   return joined;
 }

@@ -74,6 +74,17 @@ describe("the scanner", () => {
     for (const each of body) expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(each);
   });
 
+  test("takes a large event in many pieces without copying it for each of them", () => {
+    const bytes = encoder.encode(content("x".repeat(6 * 1024 * 1024)));
+    const pieces = Array.from({ length: Math.ceil(bytes.length / 2_048) }, (_, at) =>
+      bytes.slice(at * 2_048, (at + 1) * 2_048),
+    );
+    const began = performance.now();
+    const { text } = scan([encoder.encode(content("first")), ...pieces]);
+    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(text).toHaveLength(content("first").length + bytes.length);
+  });
+
   test("hands the very bytes on when a piece is whole events", () => {
     const scanner = createReader({ keepUsageChunk: false, usageBound: bound });
     scanner.push(encoder.encode(content("first")));

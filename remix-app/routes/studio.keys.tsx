@@ -78,6 +78,7 @@ export default function KeysPage() {
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const here = `/workspaces/${workspace.id}/ai/keys${page}`;
+  const toRevoke = answer ? null : revoking;
   return (
     <StudioPage
       user={user}
@@ -101,10 +102,8 @@ export default function KeysPage() {
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.issued ? <NewSecret {...answer.issued} baseUrl={gatewayUrl} /> : null}
-      {revoking?.live && !answer ? <KeyRevocation keyId={revoking.id} name={revoking.name} here={here} /> : null}
-      {revoking?.live === false && !answer ? (
-        <Notice>{revoking.name} has ended already. Nothing was changed.</Notice>
-      ) : null}
+      {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
+      {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} has ended already. Nothing was changed.</Notice> : null}
       {approval ? null : (
         <Notice tone="warn">
           This workspace has no approval to make or rotate keys. Ask the platform's administrators; keys that exist keep

@@ -1,7 +1,7 @@
 -- Calls as nearly all are: by a key that stands for no app, of a model by its name, text in and text out, without an
 -- idempotency key, and with room for them everywhere. Those of a batch are decided about together: found by one
--- statement, and written by one for each table. Whatever is not plainly so is left to ai.admit, which is the one that refuses: this only
--- admits, and only what ai.admit would.
+-- statement, and written by one for each table. Whatever is not plainly so is left to ai.admit, which is the one that
+-- refuses: this only admits, and only what ai.admit would.
 
 create type ai.plain_call as (
   place integer,
@@ -56,13 +56,13 @@ create type ai.locked_rows as (
   minute_requests bigint[],
   minute_tokens bigint[],
   accounts uuid[],
-  rooms numeric[],
-  payers bigint
+  credits_left numeric[],
+  payers_found bigint
 );
 comment on type ai.locked_rows is
   'Minutes and balances as they are once they are locked, which is as they stay until whoever has them changes them: what '
-  'has been used of the minute that is under way, those of keys first; what is left of each balance '
-  'beside what is held; and how many of the payers have one.';
+  'has been used of the minute that is under way, those of keys first; what is left of each balance beside what is held; '
+  'and how many of the payers have one.';
 
 create type ai.plain_calls as (calls ai.plain_call[], places integer[], locks ai.lock_list);
 comment on type ai.plain_calls is 'The plain calls of a batch, their places in it, and the rows that they need.';
@@ -101,7 +101,7 @@ begin
       held.budgets, a.id, p.markup, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false),
       o.model_id, o.routes, t.input + t.output, ai.dearest_offered_usd(o, t.input, t.output)
     )::ai.plain_call order by c.ordinality),
-    array_agg(c.ordinality order by c.ordinality),
+    array_agg(c.ordinality),
     row(
       array_agg(k.id) filter (where k.last_used_at is null or k.last_used_at < now() - interval '1 minute'),
       array_agg(distinct k.lineage_id) filter (where num_nonnulls(k.requests_per_minute, k.tokens_per_minute) > 0),

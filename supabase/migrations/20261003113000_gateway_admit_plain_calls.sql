@@ -111,10 +111,10 @@ declare
   this_minute timestamptz := date_trunc('minute', now());
   minutes integer := coalesce(cardinality(locked.minute_subjects), 0);
   accounts integer := coalesce(cardinality(locked.accounts), 0);
-  -- What those before a call have used, whether or not they are admitted, and what is due for those that are.
+  -- What those before a call have used and left, whether or not they are admitted, and what is due for those that are.
   used_requests bigint[] := locked.minute_requests;
   used_tokens bigint[] := locked.minute_tokens;
-  rooms numeric[] := locked.rooms;
+  credits_left numeric[] := locked.credits_left;
   due_requests bigint[] := array_fill(0::bigint, array[minutes]);
   due_tokens bigint[] := due_requests;
   due_credits numeric[] := array_fill(0::numeric, array[accounts]);
@@ -144,10 +144,11 @@ begin
     of_account := array_position(locked.accounts, call.account_id);
     fits := of_account is not null;
     if fits then
-      rooms[of_account] := rooms[of_account] - credits;
-      fits := rooms[of_account] >= 0;
+      credits_left[of_account] := credits_left[of_account] - credits;
+      fits := credits_left[of_account] >= 0;
     end if;
     minute := null;
+    of_key := null;
     key_requests_left := null;
     key_tokens_left := null;
     if call.key_requests is not null or call.key_tokens is not null then
@@ -164,6 +165,7 @@ begin
         minute := locked.minute_starts[of_key];
       end if;
     end if;
+    of_workspace := null;
     workspace_requests_left := null;
     workspace_tokens_left := null;
     if call.workspace_requests is not null or call.workspace_tokens is not null then
@@ -181,11 +183,11 @@ begin
     end if;
     continue when not fits;
     due_credits[of_account] := due_credits[of_account] + credits;
-    if key_requests_left is not null or key_tokens_left is not null then
+    if of_key is not null then
       due_requests[of_key] := due_requests[of_key] + 1;
       due_tokens[of_key] := due_tokens[of_key] + call.tokens;
     end if;
-    if workspace_requests_left is not null or workspace_tokens_left is not null then
+    if of_workspace is not null then
       due_requests[of_workspace] := due_requests[of_workspace] + 1;
       due_tokens[of_workspace] := due_tokens[of_workspace] + call.tokens;
     end if;

@@ -101,17 +101,17 @@ begin
     ) as w;
   end if;
   if locks.payers is not null then
-    select accounts || array_agg(a.id), count(*) into accounts, locked.payers
+    select accounts || array_agg(a.id), count(*) into accounts, locked.payers_found
     from unnest(locks.payers) as p (id)
     cross join lateral (
       select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = p.id limit 1
     ) as a;
   end if;
-  select array_agg(s.id), array_agg(a.room)
-  into locked.accounts, locked.rooms
+  select array_agg(s.id), array_agg(a.credits_left)
+  into locked.accounts, locked.credits_left
   from (select distinct a.id from unnest(accounts) as a (id) order by a.id) as s
   cross join lateral (
-    select b.balance - b.reserved as room from ai.credit_accounts b where b.id = s.id for no key update
+    select b.balance - b.reserved as credits_left from ai.credit_accounts b where b.id = s.id for no key update
   ) as a;
   return locked;
 end

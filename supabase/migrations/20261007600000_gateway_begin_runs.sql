@@ -69,7 +69,7 @@ begin
     locks := ai.add_locks(locks, callers);
   end if;
   locked := ai.lock_rows(locks);
-  if locked.payers < cardinality(locks.payers) then
+  if locked.payers_found < cardinality(locks.payers) then
     perform ai.open_payers(callers);
   end if;
   if plain.places is not null then
@@ -124,8 +124,8 @@ begin
 end
 $$;
 comment on function ai.begin_runs(jsonb) is
-  'Decides about several calls at once, each for itself, and returns begin_run''s answers in their order, a JSON array. All or none: '
-  'where it raises, nothing was held and nothing begun.';
+  'Decides about several calls at once, each for itself, and returns begin_run''s answers in their order, as a JSON array. '
+  'All or none: where it raises, nothing was held and nothing begun.';
 revoke execute on function ai.begin_runs(jsonb) from public, anon, authenticated;
 grant execute on function ai.begin_runs(jsonb) to gateway;
 

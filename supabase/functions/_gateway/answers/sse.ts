@@ -103,7 +103,10 @@ function endByLineFeeds(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-/** Adds what came in the room behind what is pending; there is twice as much each time, so that many pieces are copied once. */
+/**
+ * Adds what came in the room behind what is pending. Where that is too small there is twice as much next, so that many
+ * pieces are copied once.
+ */
 function append(pending: Uint8Array, bytes: Uint8Array): Uint8Array {
   const length = pending.length + bytes.length;
   const fits = length <= pending.buffer.byteLength;

@@ -46,7 +46,7 @@ export type StreamDialect = {
   content: RegExp;
   /** What makes an event worth reading all the same. */
   telling: RegExp;
-  /** JSON strings that are output, each with its text as the first group; global. */
+  /** Where JSON strings that are output begin, to the first of their text; global. */
   output: RegExp;
   /** Reads the data of an event. */
   read: (data: unknown) => Reading;

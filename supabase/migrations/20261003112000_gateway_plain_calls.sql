@@ -119,7 +119,7 @@ begin
   from rows from (
     jsonb_to_recordset(calls) as (
       credential jsonb, address inet, workspace text, request_id text, feature text, entity_id text, run_tail text,
-      idempotency_key text, kind text, streamed boolean, model text, voice text, providers jsonb, input_bytes numeric,
+      idempotency_key text, kind text, streamed boolean, model text, voice text, providers jsonb, input_bytes bigint,
       images bigint, audio boolean, output_limit bigint, choices bigint
     )
   ) with ordinality as c
@@ -134,7 +134,7 @@ begin
   join ai.model_offers o on o.model_id = c.model and o.holds_from <= now() and o.holds_until > now()
   cross join lateral (
     select
-      ceil(c.input_bytes / 3)::bigint + 1500 * coalesce(c.images, 0) as input,
+      (c.input_bytes + 2) / 3 + 1500 * coalesce(c.images, 0) as input,
       c.output_limit * coalesce(c.choices, 1) as output
   ) as t
   cross join lateral (

@@ -67,11 +67,14 @@ comment on type ai.held_calls is
   'there was no room for.';
 
 create function ai.tell_plain_limits(
-  plain ai.plain_call,
   minute timestamptz,
+  key_requests integer,
   key_requests_left bigint,
+  key_tokens bigint,
   key_tokens_left bigint,
+  workspace_requests integer,
   workspace_requests_left bigint,
+  workspace_tokens bigint,
   workspace_tokens_left bigint
 ) returns text
   language plpgsql
@@ -83,23 +86,22 @@ begin
   return '{' || concat_ws(
     ',',
     '"limit_requests":' || case
-      when key_requests_left <= workspace_requests_left or plain.workspace_requests is null then plain.key_requests
-      else plain.workspace_requests
+      when key_requests_left <= workspace_requests_left or workspace_requests is null then key_requests
+      else workspace_requests
     end,
     '"remaining_requests":' || least(key_requests_left, workspace_requests_left),
     '"limit_tokens":' || case
-      when key_tokens_left <= workspace_tokens_left or plain.workspace_tokens is null then plain.key_tokens
-      else plain.workspace_tokens
+      when key_tokens_left <= workspace_tokens_left or workspace_tokens is null then key_tokens
+      else workspace_tokens
     end,
     '"remaining_tokens":' || least(key_tokens_left, workspace_tokens_left),
     '"reset_seconds":' || ceil(extract(epoch from minute + interval '1 minute' - now()))
   ) || '}';
 end
 $$;
-comment on function ai.tell_plain_limits(ai.plain_call, timestamptz, bigint, bigint, bigint, bigint) is
+comment on function ai.tell_plain_limits is
   'What a call is told of its limits, as JSON, when that much is left of the minute, which is null where it has none.';
-revoke execute on function ai.tell_plain_limits(ai.plain_call, timestamptz, bigint, bigint, bigint, bigint)
-  from public, anon, authenticated;
+revoke execute on function ai.tell_plain_limits from public, anon, authenticated;
 
 create function ai.hold_minutes_and_credits(plain ai.plain_call[], over_budget integer[], locked ai.locked_rows)
   returns ai.held_calls
@@ -193,7 +195,9 @@ begin
     end if;
     held_credits[at] := credits;
     held_limits[at] := ai.tell_plain_limits(
-      call, minute, key_requests_left, key_tokens_left, workspace_requests_left, workspace_tokens_left
+      minute,
+      call.key_requests, key_requests_left, call.key_tokens, key_tokens_left,
+      call.workspace_requests, workspace_requests_left, call.workspace_tokens, workspace_tokens_left
     );
   end loop;
   if minutes > 0 then

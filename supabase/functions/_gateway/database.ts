@@ -67,7 +67,10 @@ export type ModelKind = "chat" | "embedding" | "speech";
 /** Who calls: the credential, the workspace that is named, and where from. */
 export type Caller = { credential: Credential; workspace?: string; address?: string };
 
-/** What `ai.begin_run` is asked. */
+/**
+ * What `ai.begin_run` is asked. Left out is what nearly all calls would say: not streamed, no images, no audio, and one
+ * choice.
+ */
 export type RunRequest = Caller & {
   request_id: string;
   feature: string;
@@ -77,15 +80,15 @@ export type RunRequest = Caller & {
   idempotency_key?: string;
   fingerprint?: string;
   kind: ModelKind;
-  streamed: boolean;
+  streamed?: boolean;
   model?: string;
   voice?: string;
   providers: string[];
   input_bytes: number;
-  images: number;
-  audio: boolean;
+  images?: number;
+  audio?: boolean;
   output_limit: number;
-  choices: number;
+  choices?: number;
 };
 
 /** What `ai.extend_run` is asked. */

@@ -49,15 +49,15 @@ async function admit<Request extends Asked>(
     idempotency_key: labels.idempotencyKey,
     fingerprint: labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, body.bytes),
     kind: surface.kind,
-    streamed: asked.stream,
+    streamed: asked.stream || undefined,
     model: asked.model,
     voice: asked.voice,
     providers: [...gateway.providers.keys()],
     input_bytes: asked.inputBytes,
-    images: asked.images,
-    audio: asked.audio,
+    images: asked.images || undefined,
+    audio: asked.audio || undefined,
     output_limit: asked.outputLimit,
-    choices: asked.choices,
+    choices: asked.choices === 1 ? undefined : asked.choices,
   });
   if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
   const run = begun;

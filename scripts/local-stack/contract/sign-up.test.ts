@@ -54,6 +54,14 @@ describe("POST /signup, new address", () => {
     expect(user.user_metadata).toMatchObject({ sub: user.id, email, email_verified: false });
   });
 
+  test("what is null in the data stays out of user_metadata", async () => {
+    const user = expectOk(await signUp({ email: newEmail(), password, data: { name: null, nested: { a: null } } }));
+    for (const { user_metadata } of [user, expectOk(await admin(`GET /admin/users/${user.id}`))]) {
+      expect(user_metadata).toMatchObject({ sub: user.id, nested: { a: null } });
+      expect(user_metadata).not.toHaveProperty("name");
+    }
+  });
+
   test("the address is stored in lower case", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email: email.toUpperCase(), password }));

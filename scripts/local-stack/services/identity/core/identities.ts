@@ -87,7 +87,7 @@ export async function dropUnconfirmedIdentities(
     id: user.id,
     now,
     changes: {
-      raw_user_meta_data: keep.identity_data,
+      raw_user_meta_data: mergeMetadata(null, keep.identity_data),
       ...(keep.provider === "email" || keep.provider === "phone" ? {} : { encrypted_password: null }),
     },
   });

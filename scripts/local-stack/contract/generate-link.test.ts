@@ -110,6 +110,11 @@ describe("POST /admin/generate_link", () => {
     expectRefusal(await generate(body), 422, "email_exists");
   });
 
+  test.each(["email_change_current", "email_change_new"])("%s to one's own: 422 email_exists", async (type) => {
+    const { email } = await newAccount();
+    expectRefusal(await generate({ type, email, new_email: email }), 422, "email_exists");
+  });
+
   test.each([[{ type: "nonsense" }], [{}], [{ type: "recovery", email: "none" }]])(
     "%j: 400 validation_failed",
     async (body) => {

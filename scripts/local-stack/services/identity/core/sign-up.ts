@@ -164,7 +164,10 @@ async function ensureEmailIdentity(
   return dropUnconfirmedIdentities(tx, { user, keep: identity, now: deps.clock() });
 }
 
-/** The account that an address belongs to: by an identity of any provider, or by the account's own address. */
+/**
+ * The account that an address belongs to: by an identity of any provider, or by the account's own address. Of `except`
+ * only the identities are passed over.
+ */
 export async function findEmailOwner(
   sql: Sql,
   { email, aud, except }: { email: string; aud: string; except?: string },
@@ -179,8 +182,7 @@ export async function findEmailOwner(
     const user = await findUserById(sql, { id: user_id });
     if (user?.aud === aud) return user;
   }
-  const user = await findUserByEmail(sql, { email, aud });
-  return user && user.id !== except ? user : undefined;
+  return findUserByEmail(sql, { email, aud });
 }
 
 /**

@@ -22,6 +22,15 @@ describe("POST /factors/:id/verify", () => {
     expect(row).toEqual({ aal: "aal2", factor_id: factor.factorId });
   });
 
+  test("unlike a sign-in's answer, it names neither user nor session in headers", async () => {
+    const { accessToken } = await newSession();
+    const { factorId, secret } = await enroll(accessToken);
+    const challengeId = await challenge(accessToken, factorId);
+    const answer = await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret) });
+    expectOk(answer);
+    expect([...answer.headers.keys()].filter((name) => name.startsWith("sb-"))).toEqual([]);
+  });
+
   test("a refresh keeps aal2", async () => {
     const { refreshToken } = await newRaisedSession();
     const { claims } = sessionOf(expectOk(await refresh(refreshToken)));

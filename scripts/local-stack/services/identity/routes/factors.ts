@@ -11,7 +11,6 @@ import { readJson, text } from "../http/body.ts";
 import { callerOf } from "../http/client-address.ts";
 import type { Env, Request } from "../http/context.ts";
 import { type AddressLimits, limitAddress } from "../http/limits.ts";
-import { tokenAnswer } from "../http/signed-in.ts";
 
 const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issuer: text, phone: text });
 const verifyBody = z.looseObject({ challenge_id: text, code: text });
@@ -64,7 +63,8 @@ export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       }
       const id = challengeId || "00000000-0000-0000-0000-000000000000";
       const caller = callerOf(c, deps);
-      return tokenAnswer(c, await verifyFactor(deps, { factor, session, challengeId: id, code, caller }));
+      // As with Supabase Auth, its headers do not say whose session it is.
+      return c.json((await verifyFactor(deps, { factor, session, challengeId: id, code, caller })).body);
     })
     .delete("/factors/:factorId", async (c) => {
       const { factor, session } = await ownFactor(c);

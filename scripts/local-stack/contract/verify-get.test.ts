@@ -122,6 +122,13 @@ describe("GET /verify, of a mail that was asked for with a challenge", () => {
     expect(fragment.get("error_code")).toBe("otp_expired");
   });
 
+  test.each(["email", "nonsense"])("type %s: 500 without a redirect, and the token is still good", async (type) => {
+    const { tokenHash } = await recovering(asked);
+    const { answer } = await follow(tokenHash, type);
+    expectRefusal(answer, 500, "unexpected_failure");
+    expect((await follow(tokenHash, "recovery")).url?.searchParams.has("code")).toBe(true);
+  });
+
   test("POST redeems it too, with a session at once", async () => {
     const { id, email, code } = await recovering(asked);
     const answer = await call("POST /verify", { body: { type: "recovery", email, token: code } });

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { z } from "zod";
 import type { Deps } from "../core/deps.ts";
 import { parseEmail } from "../core/email-address.ts";
-import { AuthError, invalid } from "../core/errors.ts";
+import { AuthError, invalid, unexpected } from "../core/errors.ts";
 import { pkcePrefix } from "../core/one-time-tokens.ts";
 import { withQuery } from "../core/redirect-url.ts";
 import { type Credential, isVerifyType, type Redeemed, verify } from "../core/verify.ts";
@@ -47,7 +47,8 @@ export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       if (!type) throw invalid("Verify requires a verification type");
       if (!token) throw invalid("Verify requires a token or a token hash");
       const pkce = token.startsWith(pkcePrefix);
-      if (pkce && (type === "email" || !isVerifyType(type))) throw invalid("Unsupported verification type");
+      // Supabase Auth knows no way of signing in by such a name, and fails over it.
+      if (pkce && (type === "email" || !isVerifyType(type))) throw unexpected("Unsupported verification type");
       const target = redirectTarget(c, deps);
       try {
         if (!isVerifyType(type)) throw invalid("Invalid email verification type");

@@ -19,6 +19,7 @@ describe("POST /passkeys/registration/options", () => {
       attestation: "none",
       authenticatorSelection: { residentKey: "required", userVerification: "preferred" },
     });
+    expect(body.options.authenticatorSelection).not.toHaveProperty("requireResidentKey");
     expect(body.options).not.toHaveProperty("publicKey");
     expect(Buffer.from(body.options.user.id, "base64url").toString()).toBe(account.id);
     expect(Buffer.from(body.options.challenge, "base64url")).toHaveLength(32);

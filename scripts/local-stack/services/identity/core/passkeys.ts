@@ -118,7 +118,7 @@ export async function registrationOptions(deps: Deps, user: User) {
             })),
           }
         : {}),
-      authenticatorSelection: { requireResidentKey: true, residentKey: "required", userVerification: "preferred" },
+      authenticatorSelection: { residentKey: "required", userVerification: "preferred" },
       attestation: "none",
     },
     expires_at,

@@ -29,6 +29,12 @@ describe("POST /admin/users", () => {
     expect(user).toMatchObject({ email_confirmed_at: expect.any(String), user_metadata: { email_verified: true } });
   });
 
+  test("the answer does not say confirmed_at, which a later one does", async () => {
+    const user = expectOk(await create({ email: newEmail(), password, email_confirm: true }));
+    expect(user).not.toHaveProperty("confirmed_at");
+    expect(await read(user.id)).toMatchObject({ confirmed_at: expect.any(String) });
+  });
+
   test("role, metadata, ban and id as given; provider stays in app_metadata", async () => {
     const id = randomUUID();
     const user = expectOk(
@@ -176,6 +182,14 @@ describe("PUT /admin/users/:id", () => {
     expectOk(await update(id, { email }));
     expect(await read(id)).toMatchObject({ email, identities: [{ email }] });
     expect([await mailsTo(email), await mailsTo(old)]).toEqual([[], []]);
+  });
+
+  test("the answer shows the new address, and the identity as it was", async () => {
+    const { id, email: old } = await newAccount();
+    const email = newEmail();
+    const answered = expectOk(await update(id, { email, email_confirm: true }));
+    expect(answered).toMatchObject({ email, identities: [{ email: old, identity_data: { email_verified: false } }] });
+    expect(await read(id)).toMatchObject({ identities: [{ email, identity_data: { email_verified: true } }] });
   });
 
   test("an address of another account: 500, not 422", async () => {

@@ -90,7 +90,9 @@ export async function createUserAsAdmin(deps: Deps, given: AdminUser & { request
           },
         });
       }
-      return given.emailConfirm ? confirmUser(tx, deps, current) : current;
+      if (!given.emailConfirm) return current;
+      // As Supabase Auth answers, which does not read what the database makes of the confirmation.
+      return { ...(await confirmUser(tx, deps, current)), confirmed_at: null };
     });
   } catch (error) {
     throw isUniqueViolation(error) ? emailExists() : error;

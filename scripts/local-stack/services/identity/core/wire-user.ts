@@ -82,9 +82,17 @@ export function wireUser(user: User, relations?: { identities: Identity[]; facto
 
 export type WireUser = ReturnType<typeof wireUser>;
 
-/** The user with all that answers show of it. */
-export async function loadWireUser(sql: Sql, user: User): Promise<WireUser> {
-  const identities = await listIdentities(sql, user.id);
+/**
+ * The user with all that answers show of it.
+ * @param options.shown identities that are shown as they are here, whatever has become of them
+ */
+export async function loadWireUser(
+  sql: Sql,
+  user: User,
+  { shown = [] }: { shown?: Identity[] } = {},
+): Promise<WireUser> {
+  const stored = await listIdentities(sql, user.id);
+  const identities = stored.map((identity) => shown.find(({ id }) => id === identity.id) ?? identity);
   const factors = await listFactors(sql, user.id);
   return wireUser(user, { identities, factors });
 }

@@ -11,6 +11,7 @@ import {
 import type { Deps } from "../core/deps.ts";
 import { AuthError, invalid } from "../core/errors.ts";
 import { generateLink } from "../core/generate-link.ts";
+import { listIdentities } from "../core/identities.ts";
 import { invite } from "../core/invite.ts";
 import { isAllowedRedirect } from "../core/redirect-target.ts";
 import { findUserById, type User } from "../core/users.ts";
@@ -101,7 +102,10 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
       const user = await requirePathUser(deps, c.req.param("userId"));
       const given = await readJson(c, userBody);
       requireNoPhone(given);
-      return c.json(await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given)));
+      // As Supabase Auth answers: with the identities that were there as they were.
+      const before = await listIdentities(deps.db, user.id);
+      const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given), { shown: before });
+      return c.json(changed);
     })
     .delete("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);

@@ -88,7 +88,8 @@ export async function startServer(
   changes: Record<string, string> = {},
 ): Promise<RunningServer> {
   const port = await freePort();
-  const binary = process.env.IDENTITY_BIN;
+  // Empty is not set, as in .env.example.
+  const binary = process.env.IDENTITY_BIN || undefined;
   const ours = path.resolve(import.meta.dirname, "../../services/identity/main.ts");
   const child = spawn(binary ?? process.execPath, binary ? [] : [ours], {
     stdio: ["ignore", "pipe", "pipe"],

@@ -68,7 +68,6 @@ export type ErrorCode =
   | "weak_password"
   | "webauthn_challenge_expired"
   | "webauthn_challenge_not_found"
-  | "webauthn_credential_exists"
   | "webauthn_verification_failed";
 
 export type WeaknessReason = "length" | "characters" | "pwned";

@@ -53,8 +53,8 @@ function expectations({ config }: Deps, expectedChallenge: string) {
 
 /**
  * Registers a passkey of the user.
- * @throws AuthError 400 webauthn_challenge_*, webauthn_verification_failed; 422 too_many_passkeys,
- *   webauthn_credential_exists
+ * @throws AuthError 400 webauthn_challenge_*, webauthn_verification_failed; 422 too_many_passkeys; 500 where an account
+ *   has it already
  */
 export async function registerPasskey(
   deps: Deps,
@@ -101,7 +101,8 @@ export async function registerPasskey(
     });
   } catch (error) {
     if (!isUniqueViolation(error)) throw error;
-    throw new AuthError(422, "webauthn_credential_exists", "This credential is already registered");
+    // As Supabase Auth answers, which means to say 422 webauthn_credential_exists.
+    throw unexpected("Database error creating passkey", error);
   }
 }
 

@@ -2,10 +2,11 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
+import { generalFailure } from "../identity/auth-errors.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import type { User } from "../identity/user.ts";
-import { backendError, passkeyProblem } from "./passkey-problem.ts";
-import { noSuchPasskey, type Passkey } from "./passkeys.ts";
+import { backendError, passkeyProblem, registeredPasskey } from "./passkey-problem.ts";
+import { noSuchPasskey, type Passkey, passkeyExists } from "./passkeys.ts";
 import type { finishRegistrationSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
 
@@ -32,6 +33,10 @@ export async function finishRegistration(
     .authClient()
     .auth.passkey.verifyRegistration({ challengeId, credential });
   const error = backendError(given);
+  // The backend fails over a passkey that an account has, in the same way as over anything else.
+  if (error && generalFailure(error)?.status === 503 && (await passkeyExists(context.env, credential.id))) {
+    throw registeredPasskey(context.requestId);
+  }
   if (error) throw passkeyProblem(error, context);
   const passkey = data?.friendly_name ?? "Passkey";
   await recordEvent(context, { userId, kind: "passkey_added", details: { passkey } });

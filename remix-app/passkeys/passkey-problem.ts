@@ -17,6 +17,10 @@ const generalCodes = {
 type Refusal = { code: ProblemCode; detail: string };
 
 const ranOut: Refusal = { code: "GONE", detail: "The request had run out. Try again: there is a new one now." };
+const registered: Refusal = {
+  code: "CONFLICT",
+  detail: "This passkey is registered already. Choose another device or password manager for a new one.",
+};
 const signedOut: Refusal = { code: "UNAUTHENTICATED", detail: "You were signed out meanwhile. Sign in again." };
 const switchedOff: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are switched off here at the moment." };
 const unverified: Refusal = {
@@ -28,10 +32,7 @@ const unverified: Refusal = {
 const refusals: Record<string, Refusal> = {
   webauthn_challenge_not_found: ranOut,
   webauthn_challenge_expired: ranOut,
-  webauthn_credential_exists: {
-    code: "CONFLICT",
-    detail: "This passkey is registered already. Choose another device or password manager for a new one.",
-  },
+  webauthn_credential_exists: registered,
   too_many_passkeys: {
     code: "CONFLICT",
     detail: `This account has ${maxPasskeys} passkeys, the most it can have. Delete one that you no longer use first.`,
@@ -72,6 +73,11 @@ export function passkeyProblem(error: AuthError, { requestId }: { requestId: str
   if (code === "UNAVAILABLE")
     console.error(`error request=${requestId} the identity backend has passkeys switched off`);
   return problem(code, { requestId, detail });
+}
+
+/** The answer to a new passkey that an account has already. */
+export function registeredPasskey(requestId: string): Response {
+  return problem(registered.code, { requestId, detail: registered.detail });
 }
 
 /** The answer to a passkey that no account has. The page tells the browser, which may then forget it. */

@@ -36,14 +36,14 @@ export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] 
 }
 
 /**
- * Whether any account has the passkey with this credential id. Where nobody can say, it is taken to exist: a browser
- * that is told otherwise forgets it.
+ * Whether any account has the passkey with this credential id.
+ * @returns null where nobody can say
  */
-export async function passkeyExists(env: Env, credentialId: string): Promise<boolean> {
+export async function passkeyExists(env: Env, credentialId: string): Promise<boolean | null> {
   const { data, error } = await serviceData(env)
     .schema("private")
     .rpc("passkey_exists", { credential_id: Buffer.from(credentialId, "base64url").toString("hex") });
-  return error ? true : data !== false;
+  return error ? null : z.boolean().parse(data);
 }
 
 /**

@@ -38,7 +38,8 @@ export async function finishSignIn(
   // A page that was open for too long is nobody's guess at a credential.
   await attempt.settle(error?.code?.startsWith("webauthn_challenge_") ? "void" : outcomeOf(error));
   if (!error) return;
-  if (error.code === "webauthn_verification_failed" && !(await passkeyExists(context.env, credential.id))) {
+  // Where nobody can say, it is taken to exist: a browser that is told otherwise forgets it.
+  if (error.code === "webauthn_verification_failed" && (await passkeyExists(context.env, credential.id)) === false) {
     throw unknownPasskey(context.requestId);
   }
   throw passkeyProblem(error, context);

@@ -5,8 +5,15 @@ import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "./auth-errors.ts";
 import { emailSchema } from "./credentials.ts";
+import { takeMintLease } from "./mint-lease.ts";
 import { createServiceClient } from "./service-client.ts";
 import type { User } from "./user.ts";
+
+/** How long a link waits for others of its account, and between two tries. */
+const patienceMs = 5_000;
+const retryMs = 100;
+const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
+const busy = "Another link of this account is being opened right now. Nothing was changed. Try again in a moment.";
 
 export const changeEmailSchema = z.object({ email: emailSchema });
 
@@ -125,9 +132,16 @@ export async function confirmEmailChange(
 ): Promise<ConfirmedEmailChange> {
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) return { status: "refused", httpStatus: attempt.status, message: attempt.message };
-  const change = await emailChangeOfLink(context, tokenHash);
   const { auth } = context.session.mailClient();
-  const { data, error } = await auth.verifyOtp({ token_hash: tokenHash, type: "email_change" });
+  const redeemed = await redeemAlone(context, tokenHash, () =>
+    auth.verifyOtp({ token_hash: tokenHash, type: "email_change" }),
+  );
+  if (!redeemed) {
+    await attempt.settle("void");
+    return { status: "refused", httpStatus: 503, message: busy };
+  }
+  const { change, answer } = redeemed;
+  const { data, error } = answer;
   await attempt.settle(outcomeOf(error));
   if (error) {
     const failure = generalFailure(error);
@@ -145,6 +159,27 @@ export async function confirmEmailChange(
     alsoTell: email,
   });
   return { status: "changed", change };
+}
+
+/**
+ * Redeems a link while nobody else redeems one of its account: of two at once the backend would take both for the first
+ * mailbox, and void both.
+ * @returns the change that it confirms, if any, and the backend's answer; null where others were at it for too long
+ */
+async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
+  for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {
+    const change = await emailChangeOfLink(context, tokenHash);
+    if (!change) return { change, answer: await redeem() };
+    const lease = await takeMintLease(context, change.userId);
+    if (typeof lease === "string") continue;
+    try {
+      // It may have been used before the lease was ours.
+      return { change: await emailChangeOfLink(context, tokenHash), answer: await redeem() };
+    } finally {
+      await lease.release();
+    }
+  }
+  return null;
 }
 
 async function ask({ env, requestId }: AppLoadContext, name: string, values: Record<string, string>): Promise<unknown> {

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
-import { z } from "zod";
 import { type Claims, claimsOfIssued } from "#shared/claims.ts";
+import { takeMintLease } from "./mint-lease.ts";
 import { createServiceClient } from "./service-client.ts";
 import { type StoredSession, storedSession } from "./session-cookie.ts";
 
@@ -14,29 +14,18 @@ export type Minted =
   | { status: "minted"; session: StoredSession; claims: Claims }
   | { status: "busy" | "no_email" | "no_account" | "refused" | "unavailable" | "unknown" };
 
-const lease = z.discriminatedUnion("outcome", [
-  z.object({ outcome: z.literal("taken"), leaseId: z.uuid(), email: z.string() }),
-  z.object({ outcome: z.enum(["busy", "no_email", "no_account"]) }),
-]);
-
 /**
  * Mints a session of an account without its credentials: a link of the admin API, redeemed by a client that keeps
  * nothing. For QR handoff and recovery alone, which have proved first that it is due. The session is at AAL1, by `otp`
  * at this moment. It voids the account's pending reset mail, since both are one token.
  */
 export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
-  const service = createServiceClient(context.env);
-  const database = service.schema("private");
-  const { data, error } = await database.rpc("take_mint_lease", { subject_id: userId });
-  const taken = lease.safeParse(data);
-  if (error || !taken.success) return { status: "unavailable" };
-  if (taken.data.outcome !== "taken") return { status: taken.data.outcome };
-  const { leaseId, email } = taken.data;
+  const lease = await takeMintLease(context, userId);
+  if (typeof lease === "string") return { status: lease };
   try {
-    return await generateAndVerify(context, { service, userId, email });
+    return await generateAndVerify(context, { service: createServiceClient(context.env), userId, email: lease.email });
   } finally {
-    const { error: kept } = await database.rpc("release_mint_lease", { lease_id: leaseId });
-    if (kept) console.error(`warning request=${context.requestId} a mint lease runs out by itself: ${kept.code}`);
+    await lease.release();
   }
 }
 

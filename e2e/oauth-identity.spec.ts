@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
 import type { Page } from "playwright/test";
+import { playedProviders } from "../scripts/local-stack/identity-environment.ts";
+import { standIns } from "../scripts/local-stack/services/oidc/stand-ins.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { mailsTo } from "./mailbox.ts";
 import { expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
@@ -134,24 +136,12 @@ test("the provider's page names what is wrong with an address, and can be read a
   await expectAccessible(page);
 });
 
-/** Supabase Auth's own binary asks Google and Apple themselves, and is not told of stand-ins for them. */
-const standIns = [
-  ...(process.env.IDENTITY_BIN
-    ? []
-    : ([
-        ["google", "Google"],
-        ["apple", "Apple"],
-      ] as const)),
-  ["azure", "Microsoft"],
-  ["github", "GitHub"],
-] as const;
-
-for (const [provider, company] of standIns) {
+for (const provider of playedProviders({ isBinary: !!process.env.IDENTITY_BIN })) {
   test(`the stand-in for ${provider}: a page that says so, and a session with that identity`, async ({
     page,
     newcomer,
   }) => {
-    const verifier = await beginSignIn(page, provider, `of ${company}`);
+    const verifier = await beginSignIn(page, provider, `of ${standIns[provider].company}`);
     await expectAccessible(page);
     await expectFitsSmallScreens(page);
     await page.getByLabel("Email").fill(newcomer.email);

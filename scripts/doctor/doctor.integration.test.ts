@@ -59,7 +59,7 @@ test("keys in each other's place are told from one another, and not shown", asyn
 test("a provider that is off at the backend, and a challenge that nobody checks, are named", async () => {
   const { said, code } = await doctor([
     "--env",
-    configure({ OAUTH_PROVIDERS: "google,azure", MICROSOFT_TENANT: crypto.randomUUID(), TURNSTILE_SITE_KEY: "1x00" }),
+    configure({ OAUTH_PROVIDERS: "github,azure", MICROSOFT_TENANT: crypto.randomUUID(), TURNSTILE_SITE_KEY: "1x00" }),
     "--json",
   ]);
   expect(code).toBe(1);

@@ -25,12 +25,15 @@ export function oidcClient(addresses: Addresses, secrets: Secrets) {
 /** Providers whose address Supabase Auth's own binary does not let go elsewhere: a stand-in is of no use to it. */
 const fixedAddresses: readonly StandInName[] = ["google", "apple"];
 
+/** The providers that the stack plays in the place of their companies. */
+export function playedProviders({ isBinary }: Pick<ProviderOptions, "isBinary">): StandInName[] {
+  return standInNames.filter((name) => !(isBinary && fixedAddresses.includes(name)));
+}
+
 /** Settings of the providers that the stack plays itself, those aside for which someone brings a client of their own. */
 function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptions): Record<string, string> {
   const client = oidcClient(addresses, secrets);
-  const standIns = standInNames
-    .filter((name) => !(isBinary && fixedAddresses.includes(name)))
-    .map((name) => ({ name, url: standInBase(addresses.oidc, name) }));
+  const standIns = playedProviders({ isBinary }).map((name) => ({ name, url: standInBase(addresses.oidc, name) }));
   return Object.fromEntries(
     [{ name: "keycloak", url: addresses.oidc }, ...standIns].flatMap(({ name, url }) => {
       const prefix = `GOTRUE_EXTERNAL_${name.toUpperCase()}`;

@@ -83,6 +83,20 @@ describe("a change of address", () => {
     await expect.poll(() => noticesTo(newEmail)).toHaveLength(1);
   });
 
+  test("of an account that has none yet counts once the new mailbox has confirmed", async () => {
+    const { browser } = await signIn();
+    await query("update auth.users set email = null where id = $1", [account.id]);
+    expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
+    expect(await profile(browser)).toMatch(/This account has none yet.*The mail holds a link to confirm/s);
+    const link = new URL(await confirmationLink(newEmail));
+    expect((await openBrowser(base).get(link.pathname + link.search)).words).toContain(
+      "Your account is to be known as",
+    );
+    const whole = await confirm(link.href, browser);
+    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Your email is changed") });
+    expect((await signIn(newEmail)).signedIn).toBe(true);
+  });
+
   test("is neither made nor begun by a mail scanner", async () => {
     const { browser } = await ask();
     for (const address of [account.email, newEmail]) {

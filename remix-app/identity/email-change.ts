@@ -9,16 +9,17 @@ import { takeMintLease } from "./mint-lease.ts";
 import { createServiceClient } from "./service-client.ts";
 import type { User } from "./user.ts";
 
-/** How long a link waits for others of its account, and between two tries. */
+/** How long a link waits for others of its account, in milliseconds, and between two tries. */
 const patienceMs = 5_000;
 const retryMs = 100;
 const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
-const busy = "Another link of this account is being opened right now. Nothing was changed. Try again in a moment.";
+const busy = "This link cannot be opened right now. Nothing was changed. Try again in a moment.";
 
 export const changeEmailSchema = z.object({ email: emailSchema });
 
 const pending = z.object({
-  email: z.string(),
+  /** Null where the account has none yet: then the new mailbox alone has to confirm. */
+  email: z.string().nullable(),
   newEmail: z.string(),
   sentAt: z.string(),
   /** The mailbox that has confirmed already. */
@@ -155,21 +156,21 @@ export async function confirmEmailChange(
   await recordEvent(context, {
     userId,
     kind: "email_changed",
-    details: { from: email, to: newEmail },
-    alsoTell: email,
+    details: email === null ? { to: newEmail } : { from: email, to: newEmail },
+    alsoTell: email ?? undefined,
   });
   return { status: "changed", change };
 }
 
 /**
  * Redeems a link while nobody else redeems one of its account: of two at once the backend would take both for the first
- * mailbox, and void both.
- * @returns the change that it confirms, if any, and the backend's answer; null where others were at it for too long
+ * mailbox, and void both. An account without an email has but one link.
+ * @returns the change that it confirms, if any, and the backend's answer; null where its turn did not come in time
  */
 async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
   for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {
     const change = await emailChangeOfLink(context, tokenHash);
-    if (!change) return { change, answer: await redeem() };
+    if (!change || change.email === null) return { change, answer: await redeem() };
     const lease = await takeMintLease(context, change.userId);
     if (typeof lease === "string") continue;
     try {

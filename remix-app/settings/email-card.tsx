@@ -13,6 +13,12 @@ const words = {
   canceled: "The change is taken back. The links in the mails no longer work.",
   none: "There is no change to wait for any more.",
 };
+/** Where the account has no address yet. */
+const firstWords = {
+  ...words,
+  sent: "We mailed that address. It is yours here once you have confirmed it.",
+  resent: "We mailed that address again. The link of before no longer works.",
+};
 const failures = {
   "too-soon": "A mail went out a moment ago. Wait a minute, then send them again.",
   failed: "The mails could not be sent right now. Try again in a moment.",
@@ -36,14 +42,14 @@ export function EmailCard({
     <Card
       id="email"
       title="Email"
-      lead={<strong className="font-semibold text-ink">{email}</strong>}
+      lead={email ? <strong className="font-semibold text-ink">{email}</strong> : "This account has none yet."}
       action={
         <a href="/settings/profile/email" className={buttonClass("secondary")}>
-          Change email
+          {email ? "Change email" : "Add an email"}
         </a>
       }
     >
-      <CardNotice notice={notice} card="email" words={words} />
+      <CardNotice notice={notice} card="email" words={email ? words : firstWords} />
       {failure ? (
         <div className="mb-4">
           <Notice tone="warn">{failure}</Notice>
@@ -56,14 +62,14 @@ export function EmailCard({
 
 function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mailboxUrl: string | null }) {
   const mailboxes = [
-    { address: change.email, agreed: change.agreed === "current" },
+    ...(change.email === null ? [] : [{ address: change.email, agreed: change.agreed === "current" }]),
     { address: change.newEmail, agreed: change.agreed === "new" },
   ];
   return (
     <div className="space-y-4">
       <p>
         Changing to <strong className="font-semibold">{change.newEmail}</strong>, asked for{" "}
-        <RelativeTime at={change.sentAt} />. Each mail holds a link to confirm:
+        <RelativeTime at={change.sentAt} />. {change.email === null ? "The" : "Each"} mail holds a link to confirm:
       </p>
       <dl className="space-y-1">
         {mailboxes.map(({ address, agreed }) => (
@@ -75,7 +81,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
       </dl>
       <Form method="post" action={actionPath} data-once className="flex flex-wrap gap-3">
         <Button variant="secondary" name="do" value="resend">
-          Send the mails again
+          {change.email === null ? "Send the mail again" : "Send the mails again"}
         </Button>
         <Button variant="secondary" name="do" value="cancel">
           Take the change back

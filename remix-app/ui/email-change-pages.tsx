@@ -5,7 +5,9 @@ import { Button, buttonClass } from "./button.tsx";
 import { EntryPage } from "./entry-page.tsx";
 import { ErrorSummary } from "./error-summary.tsx";
 
-const Address = ({ children }: { children: string }) => <strong className="font-semibold text-ink">{children}</strong>;
+const Address = ({ children }: { children: string | null }) => (
+  <strong className="font-semibold text-ink">{children}</strong>
+);
 
 /** Asks one mailbox to confirm a change of address. */
 export function ConfirmEmailChange({
@@ -23,17 +25,25 @@ export function ConfirmEmailChange({
     <EntryPage
       title="Confirm your new email"
       lead={
-        <>
-          The account <Address>{email}</Address> is to be known as <Address>{newEmail}</Address>.
-        </>
+        email === null ? (
+          <>
+            Your account is to be known as <Address>{newEmail}</Address>.
+          </>
+        ) : (
+          <>
+            The account <Address>{email}</Address> is to be known as <Address>{newEmail}</Address>.
+          </>
+        )
       }
     >
       <ErrorSummary id="confirm-error" form={message ? [message] : undefined} fields={[]} />
-      <p>
-        {agreed
-          ? `${mailbox === "current" ? newEmail : email} has confirmed already: this is the last step.`
-          : `Both addresses have to confirm; this is for ${mailbox === "current" ? email : newEmail}.`}
-      </p>
+      {email === null ? null : (
+        <p>
+          {agreed
+            ? `${mailbox === "current" ? newEmail : email} has confirmed already: this is the last step.`
+            : `Both addresses have to confirm; this is for ${mailbox === "current" ? email : newEmail}.`}
+        </p>
+      )}
       <Form method="post" action="/auth/confirm" data-once>
         {fields}
         <Button className="w-full">Confirm</Button>

@@ -21,7 +21,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await page.getByRole("button", { name: "Send invitation" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter an email address");
   await page.getByLabel("Email").fill(colleague.email);
-  await page.getByLabel("Role", { exact: true }).selectOption("member");
+  await page.getByLabel("Role", { exact: true }).selectOption({ label: "Member" });
   await page.getByRole("button", { name: "Send invitation" }).click();
   await expect(page.getByText(`We sent an invitation to ${colleague.email}`)).toBeVisible();
   await expectAccessible(page);
@@ -103,7 +103,7 @@ test("members who may not manage see no forms, and leave by themselves", async (
   await page.getByRole("button", { name: "Create workspace" }).click();
   await page.getByRole("link", { name: "Members" }).click();
   await page.getByLabel("Email").fill(colleague.email);
-  await page.getByLabel("Role", { exact: true }).selectOption("viewer");
+  await page.getByLabel("Role", { exact: true }).selectOption({ label: "Viewer" });
   await page.getByRole("button", { name: "Send invitation" }).click();
   const link = await linkOfMail(colleague.email, "Join Quiet on Gatehouse");
   const viewer = await pageOf(browser, colleague, link);

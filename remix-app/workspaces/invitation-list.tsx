@@ -2,6 +2,7 @@ import { Button } from "../ui/button.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { PostForm } from "../ui/post-form.tsx";
 import type { OpenInvitation } from "./invitations.ts";
+import { roleLabel } from "./roles.ts";
 
 /** Invitations that nobody has accepted yet. */
 export function InvitationList({ invitations, now }: { invitations: OpenInvitation[]; now: string }) {
@@ -18,8 +19,8 @@ export function InvitationList({ invitations, now }: { invitations: OpenInvitati
             <div className="min-w-0">
               <p className="wrap-anywhere">{email}</p>
               <p className="text-muted text-small">
-                <span className="capitalize">{role}</span> · sent <Moment at={sentAt} now={now} /> ·{" "}
-                {expiresAt > now ? "ends" : "ended"} <Moment at={expiresAt} now={now} />
+                {roleLabel(role)} · sent <Moment at={sentAt} now={now} /> · {expiresAt > now ? "ends" : "ended"}{" "}
+                <Moment at={expiresAt} now={now} />
               </p>
             </div>
             <PostForm>

@@ -3,6 +3,7 @@ import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { PostForm } from "../ui/post-form.tsx";
 import { Select } from "../ui/select.tsx";
+import { roleLabel } from "./roles.ts";
 
 /** Asks someone in by email, as one of the roles that the inviter may give. */
 export function InviteForm({
@@ -58,7 +59,7 @@ export function InviteForm({
       <Select id="invite-role" name="roleId" label="Role" defaultValue={chosen?.id} className="basis-36">
         {roles.map(({ id, name }) => (
           <option key={id} value={id}>
-            {name}
+            {roleLabel(name)}
           </option>
         ))}
       </Select>

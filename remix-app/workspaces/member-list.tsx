@@ -4,6 +4,7 @@ import { Moment } from "../ui/moment.tsx";
 import { PostForm } from "../ui/post-form.tsx";
 import { Select } from "../ui/select.tsx";
 import type { Member } from "./members.ts";
+import { roleLabel } from "./roles.ts";
 
 export interface MemberListProps {
   members: Member[];
@@ -34,7 +35,7 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
                 {self ? <span className="text-muted"> (you)</span> : null}
               </p>
               <p className="text-muted text-small">
-                <span className="capitalize">{role}</span> · joined <Moment at={joinedAt} now={now} />
+                {roleLabel(role)} · joined <Moment at={joinedAt} now={now} />
               </p>
             </div>
             <div className="flex flex-wrap items-end gap-2">
@@ -45,7 +46,7 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
                   <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
                     {assignable.map((choice) => (
                       <option key={choice.id} value={choice.id}>
-                        {choice.name}
+                        {roleLabel(choice.name)}
                       </option>
                     ))}
                   </Select>

@@ -2,6 +2,7 @@ import { Link } from "@remix-run/react";
 import { buttonClass } from "../ui/button.tsx";
 import type { Role } from "./members.ts";
 import { permissionWords } from "./permission-words.ts";
+import { roleLabel } from "./roles.ts";
 
 export interface ListedRole extends Role {
   /** How many members have it. */
@@ -24,7 +25,7 @@ export function RoleList({ roles }: { roles: ListedRole[] }) {
           className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line py-3 not-first:border-t first:pt-0 last:pb-0"
         >
           <div className="min-w-0 flex-1 basis-56">
-            <p className="break-words font-medium first-letter:uppercase">{name}</p>
+            <p className="break-words font-medium">{roleLabel(name)}</p>
             <p className="text-muted text-small">
               {is_owner
                 ? "Everything, and who owns the workspace"

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { workspacePermissions } from "./permission.ts";
-import { assignableRoles, mayDefine } from "./roles.ts";
+import { assignableRoles, mayDefine, roleLabel } from "./roles.ts";
 
 const roles = [
   { id: "1", name: "owner", is_owner: true, permissions: [] },
@@ -24,4 +24,10 @@ test("who manages members defines roles within their own reach, and nobody the o
   expect(definable({ isOwner: true, permissions: workspacePermissions })).toEqual(["keys", "viewer"]);
   expect(definable({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
   expect(definable({ isOwner: false, permissions: ["manage_ai_keys"] })).toEqual([]);
+});
+
+test("a role's name begins with a capital, and is otherwise as it was typed", () => {
+  expect(roleLabel("viewer")).toBe("Viewer");
+  expect(roleLabel("Key keepers")).toBe("Key keepers");
+  expect(roleLabel("key keepers of QA")).toBe("Key keepers of QA");
 });

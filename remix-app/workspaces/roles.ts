@@ -16,6 +16,11 @@ export function mayDefine(role: Role, access: Access): boolean {
   return access.permissions.includes("manage_members") && withinReach(role, access);
 }
 
+/** A role's name as it begins a line or stands alone: those that every workspace has are stored in small letters. */
+export function roleLabel(name: string): string {
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
+}
+
 function withinReach(role: Role, { isOwner, permissions }: Access): boolean {
   return !role.is_owner && (isOwner || role.permissions.every((one) => permissions.includes(one)));
 }

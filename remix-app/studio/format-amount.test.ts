@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { exactUsd, formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "./format-amount.ts";
+import {
+  exactUsd,
+  formatCount,
+  formatCredits,
+  formatMs,
+  formatShortCount,
+  formatUsd,
+  formatUsdOf,
+} from "./format-amount.ts";
 
 test.each([
   ["0", "$0.00"],
@@ -25,6 +33,16 @@ test.each([
   ["-0.0042", "-$0.0042"],
 ])("%s exactly is %s", (amount, text) => {
   expect(exactUsd(amount)).toBe(text);
+});
+
+test.each([
+  ["4.999", "5", "$4.999"],
+  ["4.9", "5", "$4.90"],
+  ["5.00", "5", "$5.00"],
+  ["5.001", "5", "$5.001"],
+  ["4.994", "5", "$4.99"],
+])("%s of %s is read as %s", (part, whole, text) => {
+  expect(formatUsdOf(part, whole)).toBe(text);
 });
 
 test("credits are read alike, without the sign of a currency", () => {

@@ -8,6 +8,15 @@ export function formatUsd(amount: string): string {
 }
 
 /**
+ * Dollars of a part beside its whole: to the last digit where the part would read as all of it and is not.
+ * @param part exact decimal text, as is the whole
+ */
+export function formatUsdOf(part: string, whole: string): string {
+  const alike = formatUsd(part) === formatUsd(whole) && Number(part) !== Number(whole);
+  return alike ? exactUsd(part) : formatUsd(part);
+}
+
+/**
  * Dollars to the last digit, with cents at least.
  * @param amount exact decimal text
  */

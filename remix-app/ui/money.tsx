@@ -1,11 +1,13 @@
-import { exactUsd, formatCredits, formatUsd } from "../studio/format-amount.ts";
+import { exactUsd, formatCredits, formatUsd, formatUsdOf } from "../studio/format-amount.ts";
 
 /**
  * Dollars as people read them; the exact figure on hover, and for assistive technology.
  * @param props.amount exact decimal text; null where the workspace hides it
+ * @param props.of the whole that it stands beside as a part
  */
-export function Usd({ amount }: { amount: string | null }) {
-  return amountOf({ short: amount && formatUsd(amount), exact: amount && exactUsd(amount) });
+export function Usd({ amount, of }: { amount: string | null; of?: string }) {
+  const short = amount && (of === undefined ? formatUsd(amount) : formatUsdOf(amount, of));
+  return amountOf({ short, exact: amount && exactUsd(amount) });
 }
 
 /**

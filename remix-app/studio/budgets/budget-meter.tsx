@@ -25,7 +25,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
   return (
     <div className="space-y-1.5 tabular-nums">
       <p>
-        <Usd amount={spentUsd} /> of <Usd amount={limitUsd} />{" "}
+        <Usd amount={spentUsd} of={limitUsd} /> of <Usd amount={limitUsd} />{" "}
         <span className="text-muted">
           {spentPercent === null ? "· nothing may be spent" : `· ${spentPercent}% spent`} ·{" "}
           <Usd amount={remainingUsd} /> left

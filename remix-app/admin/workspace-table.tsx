@@ -16,8 +16,8 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
           label: "Workspace",
           cell: ({ id, name, owners, members, approvedAt, approvedBy }) => (
             <>
-              <span className="block break-words font-medium">{name}</span>
-              <span className="block break-words text-muted text-small">
+              <span className="block font-medium">{name}</span>
+              <span className="block text-muted text-small">
                 {owners.filter(Boolean).join(", ") || "Without an owner"} · {members}{" "}
                 {members === 1 ? "member" : "members"}
               </span>

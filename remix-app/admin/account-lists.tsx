@@ -51,7 +51,7 @@ export function SessionList({ sessions }: Pick<Account, "sessions">) {
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              seen <RelativeTime at={lastSeenAt} />, since <RelativeTime at={createdAt} />
+              Seen <RelativeTime at={lastSeenAt} />, since <RelativeTime at={createdAt} />
             </p>
             <p>{ip}</p>
           </div>

@@ -41,7 +41,9 @@ export function AccountState({
           "None"
         )}
       </Fact>
-      <Fact label="Signs in by">{ways.length === 0 ? "Nothing that works" : ways.join(", ")}</Fact>
+      <Fact label="Signs in by">
+        <span className="inline-block first-letter:uppercase">{ways.join(", ") || "nothing that works"}</span>
+      </Fact>
       <Fact label="Email">
         {account.confirmedAt ? (
           <>

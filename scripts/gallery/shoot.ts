@@ -77,6 +77,7 @@ async function takeAll(
       await page.screenshot({ path: path.join(directory, file), fullPage: true, clip });
       const faults = [
         ...(wide > width ? [`is ${wide} px wide`] : []),
+        ...(await leaving(page)),
         ...(await violations(page, { width, scheme })),
         ...said.splice(0).map((text) => `console: ${text}`),
       ];
@@ -104,6 +105,24 @@ async function settle(page: Page): Promise<void> {
     const passing = document.getAnimations().filter((each) => each instanceof CSSTransition);
     await Promise.allSettled(passing.map(({ finished }) => finished));
   });
+}
+
+/** What sticks out of its card, where nothing there scrolls or cuts it off. */
+async function leaving(page: Page): Promise<string[]> {
+  const found = await page.evaluate(() =>
+    [...document.querySelectorAll("section.rounded-card")].flatMap((card) => {
+      const edge = card.getBoundingClientRect().right;
+      const keptIn = (element: Element): boolean => {
+        const parent = element.parentElement;
+        return !!parent && parent !== card && (getComputedStyle(parent).overflowX !== "visible" || keptIn(parent));
+      };
+      return [...card.querySelectorAll("a, button, input, select, textarea, p, th, td, dd, img, svg")]
+        .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > edge)
+        .filter((element) => !keptIn(element))
+        .map((element) => element.textContent || element.tagName);
+    }),
+  );
+  return found.length > 0 ? [`sticks out of its card: ${found[0]}`] : [];
 }
 
 /** What axe finds, in each scheme and at each end of the widths once: it takes longer than a picture. */

@@ -61,3 +61,11 @@ test("the overlap of a rotation is none unless said, and a day at most", () => {
   expect(read("rotate-secret notes --reason x")).toMatchObject({ overlapSeconds: 0 });
   expect(read("rotate-secret notes --overlap 86400 --reason x")).toMatchObject({ overlapSeconds: 86_400 });
 });
+
+test("without a command the usage is all that is said", () => {
+  expect(() => readAppCommand([], { development: false })).toThrow(/^npm run app -- list/);
+});
+
+test("a command without the app's name says what a name is", () => {
+  expect(() => read("disable --reason test")).toThrow(/^a name is 2 to 40 of a–z,/);
+});

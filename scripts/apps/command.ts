@@ -72,7 +72,8 @@ export function readAppCommand(argv: string[], { development }: { development: b
   const [verb, name, ...more] = positionals;
   if (more.length > 0) throw new Error(`${more[0]}: one thing too many.\n\n${usage}`);
   if (verb === "list") return { verb };
-  const common = { name: read(appName, name), reason: read(reason, values.reason ?? "") };
+  if (verb === undefined) throw new Error(usage);
+  const common = { name: read(appName, name ?? ""), reason: read(reason, values.reason ?? "") };
   switch (verb) {
     case "add": {
       const origins = read(z.array(origin).min(1, "name an --origin"), values.origin ?? []);

@@ -15,17 +15,22 @@ key bound to the app), GATEHOUSE_WORKSPACE_ID.`;
 
 const day = z.iso.date("days are written as 2026-01-31");
 const options = z.object({
-  project: z.array(z.string().regex(/^[A-Za-z0-9._:-]{1,96}$/, "a project is named by its id, proj_…")).min(1),
+  project: z.array(
+    z.string().regex(/^[A-Za-z0-9._:-]{1,96}$/, "a project is named by its id, proj_…"),
+    "name one at least, as --project proj_…",
+  ),
   from: day.optional(),
   to: day.default(new Date().toISOString().slice(0, 10)),
   state: z.string().min(1).default(".local/openai-costs.json"),
 });
 const environment = z.object({
-  OPENAI_ADMIN_KEY: z.string().min(1),
+  OPENAI_ADMIN_KEY: z.string("is not set: make an admin key in OpenAI's settings").min(1, "is empty"),
   OPENAI_BASE_URL: z.url().default("https://api.openai.com/v1"),
-  GATEHOUSE_AI_URL: z.url(),
-  GATEHOUSE_AI_KEY: z.string().startsWith("ttr_ai_"),
-  GATEHOUSE_WORKSPACE_ID: z.uuid(),
+  GATEHOUSE_AI_URL: z.url("is not the address of the gateway, …/v1"),
+  GATEHOUSE_AI_KEY: z
+    .string("is not set: make a key that is bound to the app")
+    .startsWith("ttr_ai_", "is no ttr_ai_ key"),
+  GATEHOUSE_WORKSPACE_ID: z.uuid("is not the id of a workspace"),
 });
 
 try {

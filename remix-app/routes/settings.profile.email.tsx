@@ -47,10 +47,14 @@ export default function ChangeEmailPage() {
       <Card
         title="Your new email"
         lead={
-          <>
-            Now it is <strong className="font-semibold text-ink">{user.email}</strong>. We mail both addresses. The
-            change counts once both have confirmed; until then you sign in as before.
-          </>
+          user.email ? (
+            <>
+              Now it is <strong className="font-semibold text-ink">{user.email}</strong>. We mail both addresses. The
+              change counts once both have confirmed; until then you sign in as before.
+            </>
+          ) : (
+            "The account has none yet. We mail this address. It counts once you have confirmed it."
+          )
         }
       >
         <div className="max-w-100 space-y-5">
@@ -70,7 +74,7 @@ export default function ChangeEmailPage() {
               errors={email.errors}
             />
             <div className="flex flex-wrap gap-3">
-              <Button>Change email</Button>
+              <Button>{user.email ? "Change email" : "Add email"}</Button>
               <a href="/settings/profile#email" className={buttonClass("secondary")}>
                 Cancel
               </a>

@@ -16,8 +16,9 @@ const words = {
 /** Where the account has no address yet. */
 const firstWords = {
   ...words,
-  sent: "We mailed that address. It is yours here once you have confirmed it.",
-  resent: "We mailed that address again. The link of before no longer works.",
+  sent: "We mailed the address. It counts once you have confirmed it.",
+  resent: "We mailed the address again. The link of before no longer works.",
+  canceled: "It is taken back. The link in the mail no longer works.",
 };
 const failures = {
   "too-soon": "A mail went out a moment ago. Wait a minute, then send them again.",
@@ -45,7 +46,7 @@ export function EmailCard({
       lead={email ? <strong className="font-semibold text-ink">{email}</strong> : "This account has none yet."}
       action={
         <a href="/settings/profile/email" className={buttonClass("secondary")}>
-          {email ? "Change email" : "Add an email"}
+          {email ? "Change email" : "Add email"}
         </a>
       }
     >

@@ -1,3 +1,4 @@
+import { Address } from "../ui/address.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { AuditLine } from "./audit-log.ts";
 import { actionLabel, actorLabel } from "./audit-words.ts";
@@ -13,11 +14,11 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
               <p className="min-w-0 font-medium">
                 {actionLabel(action)}:{" "}
                 {targetUserId ? (
-                  <a className="link break-all" href={`/admin/users/${targetUserId}`}>
-                    {target ?? targetUserId}
+                  <a className="link" href={`/admin/users/${targetUserId}`}>
+                    <Address>{target ?? targetUserId}</Address>
                   </a>
                 ) : (
-                  <span className="break-all">{target}</span>
+                  <span className="wrap-anywhere">{target}</span>
                 )}
               </p>
               <p className="text-muted">

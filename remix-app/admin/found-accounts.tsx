@@ -1,3 +1,4 @@
+import { Address } from "../ui/address.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { FoundAccount } from "./accounts.ts";
@@ -17,7 +18,7 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
           cell: ({ id, email, displayName, singleSignOn, banned }) => (
             <>
               <a href={`/admin/users/${id}`} className="link wrap-anywhere font-medium">
-                {email ?? id}
+                {email ? <Address>{email}</Address> : id}
               </a>
               <span className="block text-muted">
                 {[displayName, singleSignOn ? "Single sign-on" : ""].filter(Boolean).join(" · ")}

@@ -5,6 +5,7 @@ import { readRecoveryEmail, recoveryLock } from "../admin/recovery-address.ts";
 import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../admin/recovery-cards.tsx";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { Address } from "../ui/address.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
@@ -58,7 +59,9 @@ export default function ConsoleRecoveryPage() {
       </Card>
       {overview ? (
         <>
-          <h2 className="break-all font-semibold text-title">{overview.email}</h2>
+          <h2 className="font-semibold text-title">
+            <Address>{overview.email}</Address>
+          </h2>
           <OverridesCard overview={overview} lock={lock} />
           <BlocksCard overview={overview} />
           <RecoveryEventsCard events={overview.events} />

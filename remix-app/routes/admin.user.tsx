@@ -8,6 +8,7 @@ import { policySteps } from "../admin/policy-step.ts";
 import { requireSubject } from "../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import type { RouteHandle } from "../http/route-table.ts";
+import { Address } from "../ui/address.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -34,7 +35,11 @@ export default function ConsoleUserPage() {
   const { user, account, policy, timeline, cursor, done } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
-    <ConsolePage user={user} title={account.email ?? "Account"} lead={account.displayName}>
+    <ConsolePage
+      user={user}
+      title={account.email ? <Address>{account.email}</Address> : "Account"}
+      lead={account.displayName}
+    >
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
         <AccountState account={account} policy={policy} />

@@ -73,7 +73,7 @@ function splitPair(pair: string): [string, string] {
 function wordsOf(html: string): string {
   const main = /<main.*<\/main>/s.exec(html)?.[0] ?? "";
   return main
-    .replaceAll(/<!--.*?-->/g, "")
+    .replaceAll(/<!--.*?-->|<wbr\/?>/g, "")
     .replaceAll(/<[^>]*>/g, " ")
     .replaceAll(/\s+/g, " ")
     .trim();

@@ -8,7 +8,7 @@ import { UntilNextPage } from "./next-page.tsx";
 
 export interface AppPageProps {
   user: { email: string; displayName: string | null };
-  title: string;
+  title: ReactNode;
   lead?: ReactNode;
   /** The path below which pages share what is around the content of this one. */
   shared?: string;

@@ -191,7 +191,7 @@ declare
   admin_role uuid;
 begin
   if not private.account_required_mfa_satisfied()
-    or transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then
+    or (transfer_workspace_ownership.workspace_id in (select private.my_owned_workspace_ids())) is not true then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
   if new_owner_id = auth.uid() then
@@ -244,7 +244,7 @@ begin
   if not private.account_required_mfa_satisfied() then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
-  if delete_workspace.workspace_id not in (select private.my_workspace_ids()) then
+  if (delete_workspace.workspace_id in (select private.my_workspace_ids())) is not true then
     raise exception 'no such workspace' using errcode = 'PT404';
   end if;
   if delete_workspace.workspace_id not in (select private.my_workspace_ids_with('manage_workspace_settings')) then

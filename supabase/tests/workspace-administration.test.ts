@@ -238,6 +238,14 @@ describe("deleting a workspace", () => {
     expect(seen).toHaveLength(allowed ? 0 : 1);
   });
 
+  test("is refused where no workspace is named", async ({ db }) => {
+    const { owner } = await createWorkspace(db);
+    const removed = () => db.asUser(owner, () => db.query("select public.delete_workspace(null)"));
+    expect((await failureOf(removed)).code).toBe("PT404");
+    const given = () => db.asUser(owner, () => db.query("select public.transfer_workspace_ownership(null, null)"));
+    expect((await failureOf(given)).code).toBe("PT403");
+  });
+
   test("ends its keys and its open invitations", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await invite(db, { workspaceId: id, owner, email: "late@example.test" });

@@ -61,6 +61,20 @@ describe("admissions", () => {
     expect(await answers).toEqual([2, 4, 6, 8, 10]);
   });
 
+  test.for([
+    ["before", 4, 2],
+    ["after", 3, 1],
+  ])("ask about the next %s the answers are handed on, where %i wait", async ([, waiting, batches]) => {
+    const { admit, asked, go } = open();
+    const first = admit(1).then(() => asked.length);
+    await setImmediate();
+    const answers = Array.from({ length: Number(waiting) }, (_, place) => admit(place));
+    await go();
+    expect(await first).toBe(batches);
+    await go();
+    await Promise.all(answers);
+  });
+
   test("ask beside a batch that takes long, and no third beside two", async () => {
     const { admit, admitInTurn, asked, go } = open();
     const answers = await admitInTurn([1, 2, 3]);

@@ -7,6 +7,8 @@ const maxTogether = 32;
 /** Batches under way at once: one, and another beside one that has taken longer than this, in milliseconds. */
 const maxUnderWay = 2;
 const lateMs = 10;
+/** As many as wait are asked about before the last batch's answers are handed on; fewer may be more by then. */
+const several = 4;
 /** Calls that are asked about each alone, at once: settlements and batches need connections too. */
 const maxAlone = 4;
 /** Whoever has waited longer is not asked about alone any more. */
@@ -45,9 +47,11 @@ export function createAdmissions<Request, Answer>(options: {
   let isStarting = false;
   let alone = 0;
 
+  const mayStart = () => !isStarting && underWay <= late && underWay < maxUnderWay;
+
   /** Whoever's request has arrived by now is read before the turn ends: one statement for all of them, not one for the first. */
   function next(): void {
-    if (isStarting || underWay > late || underWay >= maxUnderWay || waiting.length === 0) return;
+    if (waiting.length === 0 || !mayStart()) return;
     isStarting = true;
     setImmediate(start);
   }
@@ -61,11 +65,14 @@ export function createAdmissions<Request, Answer>(options: {
       late += 1;
       next();
     });
-    ask(waiting.splice(0, maxTogether)).finally(() => {
+    void ask(waiting.splice(0, maxTogether)).then((handOn) => {
       limit.end();
       underWay -= 1;
       if (isLate) late -= 1;
-      next();
+      // What answered calls do next takes this process for as long as the database takes for a batch.
+      if (waiting.length >= several && mayStart()) start();
+      else next();
+      handOn();
     });
   }
 
@@ -86,19 +93,26 @@ export function createAdmissions<Request, Answer>(options: {
     }
   }
 
-  /** Never rejects. */
-  async function ask(batch: readonly Waiting<Request, Answer>[]): Promise<void> {
+  /** Never rejects. @returns what hands the answers on */
+  async function ask(batch: readonly Waiting<Request, Answer>[]): Promise<() => void> {
     const [first] = batch;
     try {
-      if (batch.length === 1) return first?.resolve(await options.askAlone(first.request));
+      if (first && batch.length === 1) {
+        const answer = await options.askAlone(first.request);
+        return () => first.resolve(answer);
+      }
       const answers = await options.askTogether(batch.map(({ request }) => request));
-      for (const [place, { resolve }] of batch.entries()) resolve(answers[place] as Answer);
+      return () => {
+        for (const [place, { resolve }] of batch.entries()) resolve(answers[place] as Answer);
+      };
     } catch (error) {
-      if (batch.length > 1 && options.wasUndone(error)) {
-        // Whoever waits for a lock of its own does so beside the others.
-        apart.push(...batch);
-        nextAlone();
-      } else for (const { reject } of batch) reject(error);
+      return () => {
+        if (batch.length > 1 && options.wasUndone(error)) {
+          // Whoever waits for a lock of its own does so beside the others.
+          apart.push(...batch);
+          nextAlone();
+        } else for (const { reject } of batch) reject(error);
+      };
     }
   }
 

@@ -38,6 +38,8 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on private.my_workspace_ids()",
   "authenticated: execute on private.my_workspace_ids_with(public.workspace_permission)",
   "authenticated: execute on private.my_workspace_permissions()",
+  // Run by a check, with the rights of whoever writes the row.
+  "authenticated: execute on private.names_each_once(public.workspace_permission[])",
 
   "gateway: usage on schema ai",
   "gateway: execute on ai.begin_run(jsonb)",

@@ -157,6 +157,27 @@ describe("workspace roles", () => {
     expect(error.code).toBe("23503");
   });
 
+  test.for(["{{use_ai_studio}}", "{{manage_members,use_ai_studio}}", "{use_ai_studio,use_ai_studio}"])(
+    "name each permission once, in one plain list: %s",
+    async (permissions, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const changed = () =>
+        db.asUser(owner, () =>
+          db.query("update public.workspace_roles set permissions = $2 where workspace_id = $1 and name = 'viewer'", [
+            id,
+            permissions,
+          ]),
+        );
+      expect((await failureOf(() => define(db, owner, { workspaceId: id, permissions }))).code).toBe("23514");
+      expect((await failureOf(changed)).code).toBe("23514");
+    },
+  );
+
+  test("name no permission that is null", async ({ db }) => {
+    const error = await failureOf(() => db.query("update public.workspace_roles set permissions = '{null}'"));
+    expect(error.code).toBe("23514");
+  });
+
   test("know only permissions that exist", async ({ db }) => {
     const error = await failureOf(() => db.query("update public.workspace_roles set permissions = '{fly}'"));
     expect(error.code).toBe("22P02");

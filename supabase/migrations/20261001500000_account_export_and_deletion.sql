@@ -41,6 +41,8 @@ as $$
 declare
   blockers jsonb;
 begin
+  -- Memberships before their workspaces, as who leaves or is given another role has them locked.
+  perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
   -- Nobody joins or leaves these workspaces between the question and the deletion.
   perform
   from public.workspaces w

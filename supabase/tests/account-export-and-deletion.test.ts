@@ -3,6 +3,7 @@ import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createActor, createWorkspace, failureOf } from "./actors.ts";
 import { createUser, type Database, enrollFactor, join, one, signIn, test } from "./database.ts";
+import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 const deleteAccount = (db: Database, userId: string) =>
   db.asRole("service_role", async () => {
@@ -100,6 +101,44 @@ describe("deleting an account", () => {
       await joining.query("rollback");
       await joining.query("delete from auth.users where id = any ($1)", [[owner, newcomer]]);
       await Promise.all([joining.end(), deleting.end()]);
+    }
+  });
+
+  test("waits for who makes them another role at the same moment, who gets through", async () => {
+    const [owner, member] = [crypto.randomUUID(), crypto.randomUUID()];
+    const [changing, deleting] = [await openLine("postgres"), await openLine("postgres")];
+    try {
+      await changing.db.query(
+        `insert into auth.users (id, aud, role, email)
+         select id, 'authenticated', 'authenticated', id || '@race.test' from unnest($1::uuid[]) as id`,
+        [[owner, member]],
+      );
+      const { id } = await one<{ id: string }>(changing.db, {
+        sql: "insert into public.workspaces (name, created_by) values ('Contested', $1) returning id",
+        values: [owner],
+      });
+      await join(changing.db, { workspaceId: id, userId: member, role: "owner" });
+      await changing.client.query("begin");
+      await changing.db.query(
+        "select from public.workspace_members where user_id = $1 and workspace_id = $2 for update",
+        [member, id],
+      );
+      const answer = deleteAccount(deleting.db, member);
+      await untilItWaits(changing.db, { work: answer, blocker: changing.pid });
+      // Which wants the workspace as well.
+      await changing.db.query(
+        `update public.workspace_members set role_id = (
+           select r.id from public.workspace_roles r where r.workspace_id = $2 and r.name = 'viewer'
+         )
+         where user_id = $1 and workspace_id = $2`,
+        [member, id],
+      );
+      await changing.client.query("commit");
+      expect(await answer).toEqual({ deleted: true, blockers: [] });
+    } finally {
+      await changing.client.query("rollback");
+      for (const user of [owner, member]) await changing.db.query("delete from auth.users where id = $1", [user]);
+      await Promise.all([changing.client.end(), deleting.client.end()]);
     }
   });
 });

@@ -41,8 +41,13 @@ as $$
 declare
   blockers jsonb;
 begin
-  -- Memberships before their workspaces, as who leaves or is given another role has them locked.
+  -- Memberships and invitations before their workspaces, as who leaves, is given another role or accepts has them locked.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
+  perform
+  from public.workspace_invitations i
+  where subject_id in (i.invited_by, i.accepted_by)
+  order by i.id
+  for update;
   -- Nobody joins or leaves these workspaces between the question and the deletion.
   perform
   from public.workspaces w

@@ -250,10 +250,11 @@ begin
   if delete_workspace.workspace_id not in (select private.my_workspace_ids_with('manage_workspace_settings')) then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
-  update public.workspaces w set deleted_at = now()
-  where w.id = delete_workspace.workspace_id and w.deleted_at is null;
+  -- Invitations before their workspace, as who accepts one, or ends the account that sent it, has them locked.
   delete from public.workspace_invitations i
   where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
+  update public.workspaces w set deleted_at = now()
+  where w.id = delete_workspace.workspace_id and w.deleted_at is null;
   update ai.keys k set revoked_at = now()
   where k.workspace_id = delete_workspace.workspace_id and k.revoked_at is null;
 end

@@ -141,6 +141,46 @@ describe("deleting an account", () => {
       await Promise.all([changing.client.end(), deleting.client.end()]);
     }
   });
+
+  test("waits for who accepts an invitation of theirs at the same moment, who gets in", async () => {
+    const [inviter, invited] = [crypto.randomUUID(), crypto.randomUUID()];
+    const [accepting, deleting] = [await openLine("postgres"), await openLine("postgres")];
+    try {
+      await accepting.db.query(
+        `insert into auth.users (id, aud, role, email)
+         select id, 'authenticated', 'authenticated', id || '@race.test' from unnest($1::uuid[]) as id`,
+        [[inviter, invited]],
+      );
+      const { id, invitation } = await one<{ id: string; invitation: string }>(accepting.db, {
+        sql: `with founded as (
+                insert into public.workspaces (name, created_by) values ('Contested', $1) returning id
+              )
+              select id, gen_random_uuid() as invitation from founded`,
+        values: [invited],
+      });
+      await join(accepting.db, { workspaceId: id, userId: inviter, role: "admin" });
+      await accepting.db.query(
+        `insert into public.workspace_invitations (id, workspace_id, email, role_id, token_hash, invited_by)
+         select $1, $2, 'late@race.test', id, sha256($3), $4
+         from public.workspace_roles where workspace_id = $2 and name = 'member'`,
+        [invitation, id, Buffer.from(invitation), inviter],
+      );
+      await accepting.client.query("begin");
+      await accepting.db.query("update public.workspace_invitations set accepted_at = now() where id = $1", [
+        invitation,
+      ]);
+      const answer = deleteAccount(deleting.db, inviter);
+      await untilItWaits(accepting.db, { work: answer, blocker: accepting.pid });
+      // A new membership wants the workspace as well.
+      await accepting.db.query("select from public.workspaces where id = $1 for key share", [id]);
+      await accepting.client.query("commit");
+      expect(await answer).toEqual({ deleted: true, blockers: [] });
+    } finally {
+      await accepting.client.query("rollback");
+      for (const user of [inviter, invited]) await accepting.db.query("delete from auth.users where id = $1", [user]);
+      await Promise.all([accepting.client.end(), deleting.client.end()]);
+    }
+  });
 });
 
 describe("an account's export", () => {

@@ -4,6 +4,7 @@ import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createActor, createWorkspace, failureOf, matrix, mfaStates } from "./actors.ts";
 import { type Claims, type Database, one, test } from "./database.ts";
+import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 const found = (db: Database, claims: Claims, name = "New") =>
   db.asUser(claims, () => one<{ id: string }>(db, { sql: "select public.create_workspace($1) as id", values: [name] }));
@@ -257,6 +258,47 @@ describe("deleting a workspace", () => {
     await remove(db, owner, id);
     expect(await db.query("select from ai.keys where workspace_id = $1 and revoked_at is null", [id])).toEqual([]);
     expect(await db.query("select from public.workspace_invitations where workspace_id = $1", [id])).toEqual([]);
+  });
+
+  test("waits for who ends the account that sent an invitation, who gets through", async () => {
+    const [ending, deleting] = [await openLine("postgres"), await openLine("postgres")];
+    const owner = crypto.randomUUID();
+    try {
+      await ending.db.query(
+        "insert into auth.users (id, aud, role, email) values ($1, 'authenticated', 'authenticated', $2)",
+        [owner, `${owner}@race.test`],
+      );
+      const session = crypto.randomUUID();
+      await ending.db.query(
+        "insert into auth.sessions (id, user_id, aal, created_at, updated_at) values ($1, $2, 'aal1', now(), now())",
+        [session, owner],
+      );
+      const { id } = await one<{ id: string }>(ending.db, {
+        sql: "insert into public.workspaces (name, created_by) values ('Race', $1) returning id",
+        values: [owner],
+      });
+      await ending.db.query(
+        `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
+         select $1, 'late@race.test', id, $2 from public.workspace_roles where workspace_id = $1 and name = 'member'`,
+        [id, randomBytes(32)],
+      );
+      const claims = JSON.stringify({ sub: owner, session_id: session, role: "authenticated", aal: "aal1", amr: [] });
+      await deleting.db.query("select set_config('request.jwt.claims', $1, false)", [claims]);
+      await ending.client.query("begin");
+      await ending.db.query("select from public.workspace_invitations where workspace_id = $1 for update", [id]);
+      const deleted = deleting.db.query("select public.delete_workspace($1)", [id]);
+      await untilItWaits(ending.db, { work: deleted, blocker: ending.pid });
+      await ending.db.query("select from public.workspaces where id = $1 for update", [id]);
+      await ending.client.query("commit");
+      await deleted;
+      expect(await ending.db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toEqual(
+        [],
+      );
+    } finally {
+      await ending.client.query("rollback");
+      await ending.db.query("delete from auth.users where id = $1", [owner]);
+      await Promise.all([ending.client.end(), deleting.client.end()]);
+    }
   });
 });
 

@@ -86,6 +86,15 @@ create function private.end_workspaces_of_profile() returns trigger
   set search_path = ''
 as $$
 begin
+  -- One departure at a time, or the last two would each leave the workspace to the other. Memberships before workspaces,
+  -- as who leaves has them locked.
+  perform from public.workspace_members m where m.user_id = old.id order by m.workspace_id for update;
+  perform
+  from public.workspaces w
+  where w.deleted_at is null
+    and w.id in (select m.workspace_id from public.workspace_members m where m.user_id = old.id)
+  order by w.id
+  for no key update;
   update public.workspaces w
   set
     deleted_at = pg_catalog.now(),

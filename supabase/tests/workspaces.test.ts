@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
 import { createActor, createWorkspace, failureOf, matrix } from "./actors.ts";
-import { createUser, one, test } from "./database.ts";
+import { createUser, join, one, test } from "./database.ts";
+import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 const permissionDenied = "42501";
 
@@ -81,6 +82,36 @@ describe("workspaces", () => {
       values: [user.personalWorkspaceId],
     });
     expect(row).toEqual({ name: "Deleted workspace", deleted: true, created_by: null });
+  });
+
+  test("end with the last two in them, whose accounts are erased at once", async () => {
+    const people = [crypto.randomUUID(), crypto.randomUUID()];
+    const [first, second] = [await openLine("postgres"), await openLine("postgres")];
+    const erase = (line: typeof first, id = "") => line.db.query("delete from auth.users where id = $1", [id]);
+    try {
+      for (const id of people)
+        await first.db.query(
+          "insert into auth.users (id, aud, role, email) values ($1, 'authenticated', 'authenticated', $2)",
+          [id, `${id}@race.test`],
+        );
+      const { id } = await one<{ id: string }>(first.db, {
+        sql: "insert into public.workspaces (name, created_by) values ('Contested', $1) returning id",
+        values: [people[0]],
+      });
+      await join(first.db, { workspaceId: id, userId: people[1] as string, role: "owner" });
+      await first.client.query("begin");
+      await erase(first, people[0]);
+      const late = erase(second, people[1]);
+      await untilItWaits(first.db, { work: late, blocker: first.pid });
+      await first.client.query("commit");
+      await late;
+      const open = await first.db.query("select from public.workspaces where id = $1 and deleted_at is null", [id]);
+      expect(open).toEqual([]);
+    } finally {
+      await first.client.query("rollback");
+      for (const id of people) await erase(first, id);
+      await Promise.all([first.client.end(), second.client.end()]);
+    }
   });
 
   test("outlive an erased owner where others remain", async ({ db }) => {

@@ -1,6 +1,7 @@
 create table public.profiles (
   id uuid primary key references auth.users (id) on delete cascade,
-  display_name text not null check (char_length(display_name) between 1 and 80),
+  display_name text not null check (char_length(display_name) between 1 and 80)
+    constraint readable_name check (btrim(display_name) <> '' and display_name !~ '[[:cntrl:]]'),
   avatar_url text check (avatar_url ~ '^https://' and char_length(avatar_url) <= 2048),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()

@@ -10,7 +10,8 @@ comment on type public.workspace_permission is
 
 create table public.workspaces (
   id uuid primary key default gen_random_uuid(),
-  name text not null check (char_length(name) between 1 and 80),
+  name text not null check (char_length(name) between 1 and 80)
+    constraint readable_name check (btrim(name) <> '' and name !~ '[[:cntrl:]]'),
   plan_id text not null default 'free' check (plan_id ~ '^[a-z0-9_]{1,40}$'),
   personal_user_id uuid unique references public.profiles (id) on delete set null,
   created_by uuid references public.profiles (id) on delete set null,

@@ -62,7 +62,9 @@ describe("profiles", () => {
     ["x".repeat(80), true],
     ["", false],
     ["x".repeat(81), false],
-  ] as const)("take a name of 1 to 80 characters (%s: %s)", async ([name, allowed], { db }) => {
+    [" ", false],
+    ["a\nb", false],
+  ] as const)("take a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {
     const claims = await createActor(db, {});
     const change = () => db.asUser(claims, () => db.query("update public.profiles set display_name = $1", [name]));
     if (allowed) await change();

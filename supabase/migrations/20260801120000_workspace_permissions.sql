@@ -82,7 +82,7 @@ begin
     where m.user_id = (select auth.uid())
       and w.deleted_at is null
       and (
-        mine.is_owner
+        (mine.is_owner and (not other.is_owner or private.session_is_fresh()))
         or (
           'manage_members'::public.workspace_permission = any (mine.permissions)
           and not other.is_owner
@@ -92,7 +92,8 @@ begin
 end
 $$;
 comment on function private.my_assignable_role_ids() is
-  'Roles that the caller may give and take: none that allows more than their own, so that nobody promotes themselves.';
+  'Roles that the caller may give and take: none that allows more than their own, so that nobody promotes themselves; '
+  'and an owner''s by an owner who has proved within ten minutes who they are.';
 revoke execute on function private.my_assignable_role_ids() from public, anon, authenticated;
 grant execute on function private.my_assignable_role_ids() to authenticated;
 

@@ -18,6 +18,33 @@ comment on function private.account_required_mfa_satisfied() is
 revoke execute on function private.account_required_mfa_satisfied() from public, anon, authenticated;
 grant execute on function private.account_required_mfa_satisfied() to authenticated;
 
+-- Definer: as account_required_mfa_satisfied.
+create function private.session_is_fresh() returns boolean
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  current_second bigint := floor(extract(epoch from now()))::bigint;
+begin
+  return coalesce((
+    select private.amr_within(
+      auth.jwt() -> 'amr',
+      case when f.has_verified_factor then private.second_factor_methods() else private.primary_methods() end,
+      current_second - 601,
+      -- Its clock may be a little ahead of ours.
+      current_second + 60
+    )
+    from private.session_facts(auth.jwt()) f
+  ), false);
+end
+$$;
+comment on function private.session_is_fresh() is
+  'Whether the caller proved who they are within ten minutes, by the second factor where one is enrolled, else by a '
+  'sign-in: the step-up of the pages, for what may be changed without them.';
+revoke execute on function private.session_is_fresh() from public, anon, authenticated;
+
 create function private.protect_table(target regclass) returns void
   language plpgsql
   volatile

@@ -194,6 +194,9 @@ begin
     or (transfer_workspace_ownership.workspace_id in (select private.my_owned_workspace_ids())) is not true then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
+  if not private.session_is_fresh() then
+    raise exception 'prove again who you are' using errcode = 'PT403';
+  end if;
   if new_owner_id = auth.uid() then
     raise exception 'they own it already' using errcode = 'PT409';
   end if;
@@ -227,7 +230,8 @@ begin
 end
 $$;
 comment on function public.transfer_workspace_ownership(uuid, uuid) is
-  'Makes another member the owner, and the caller, who owned it, what comes next below. PT403 for who does not own it, '
+  'Makes another member the owner, and the caller, who owned it, what comes next below. PT403 for who does not own it '
+  'or proved longer than ten minutes ago who they are, '
   'PT404 for who is no member, PT409 for oneself.';
 revoke execute on function public.transfer_workspace_ownership(uuid, uuid) from public, anon, authenticated;
 grant execute on function public.transfer_workspace_ownership(uuid, uuid) to authenticated;
@@ -250,6 +254,9 @@ begin
   if delete_workspace.workspace_id not in (select private.my_workspace_ids_with('manage_workspace_settings')) then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
+  if not private.session_is_fresh() then
+    raise exception 'prove again who you are' using errcode = 'PT403';
+  end if;
   -- Invitations before their workspace, as who accepts one, or ends the account that sent it, has them locked.
   delete from public.workspace_invitations i
   where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
@@ -261,6 +268,6 @@ end
 $$;
 comment on function public.delete_workspace(uuid) is
   'Closes a workspace for everyone in it: its keys end and nobody reads it any more. Runs, ledger and invoices stay. '
-  'PT404 for who is no member, PT403 without manage_workspace_settings.';
+  'PT404 for who is no member, PT403 without manage_workspace_settings or a proof within ten minutes of who one is.';
 revoke execute on function public.delete_workspace(uuid) from public, anon, authenticated;
 grant execute on function public.delete_workspace(uuid) to authenticated;

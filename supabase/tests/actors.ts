@@ -73,6 +73,14 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   return policy.required || policy.recovery === "in_progress" ? { platform_required_mfa: policy } : {};
 }
 
+/** A session's claims where each of its proofs is so many seconds older, or each by one method. */
+export function older(claims: Claims, { seconds, method }: { seconds: number; method?: string }): Claims {
+  const amr = claims.amr.map((proof) =>
+    method === undefined || proof.method === method ? { ...proof, timestamp: proof.timestamp - seconds } : proof,
+  );
+  return { ...claims, amr };
+}
+
 /** A shared workspace, founded by a new account, with that account as its only owner. */
 export async function createWorkspace(db: Database): Promise<{ id: string; owner: Claims }> {
   const owner = await createActor(db, {});

@@ -9,7 +9,7 @@ export type Claims = {
   session_id: string;
   role: "authenticated";
   aal: string;
-  amr: unknown;
+  amr: { method: string; timestamp: number }[];
 };
 
 /** One transaction on the stack's database, which the test that holds it rolls back. */

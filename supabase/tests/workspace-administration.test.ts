@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { createActor, createWorkspace, failureOf, matrix, mfaStates } from "./actors.ts";
+import { createActor, createWorkspace, failureOf, matrix, mfaStates, older } from "./actors.ts";
 import { type Claims, type Database, one, test } from "./database.ts";
 import { openLine, untilItWaits } from "./race-fixtures.ts";
 
@@ -215,6 +215,51 @@ describe("ownership", () => {
     expect(await rolesIn(db, id)).toEqual({ [owner.sub]: "owner" });
   });
 
+  test.for([
+    { mfa: "no policy and no factor", seconds: 590, given: true },
+    { mfa: "no policy and no factor", seconds: 610, given: false },
+    { mfa: "a factor, at AAL2", seconds: 590, given: true },
+    { mfa: "a factor, at AAL2", seconds: 610, given: false },
+  ] as const)(
+    "asks for a proof of the last ten minutes ($mfa, $seconds s)",
+    async ({ mfa, seconds, given }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const actor = await createActor(db, { workspaceId: id, role: "owner", mfa });
+      const member = await createActor(db, { workspaceId: id, role: "viewer" });
+      // Where a factor is enrolled, a sign-in of just now proves nothing.
+      const claims = older(actor, mfa === "a factor, at AAL2" ? { seconds, method: "totp" } : { seconds });
+      if (given) await transfer(db, claims, { workspaceId: id, to: member.sub });
+      else
+        expect((await failureOf(() => transfer(db, claims, { workspaceId: id, to: member.sub }))).code).toBe("PT403");
+      expect((await rolesIn(db, id))[member.sub]).toBe(given ? "owner" : "viewer");
+    },
+  );
+
+  test("is neither given, taken nor offered row by row without such a proof", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const other = await createActor(db, { workspaceId: id, role: "owner" });
+    const member = await createActor(db, { workspaceId: id, role: "viewer" });
+    const before = await rolesIn(db, id);
+    const claims = older(owner, { seconds: 610 });
+    const give = (target: string, role: string) => () =>
+      db.asUser(claims, () =>
+        db.query(
+          `update public.workspace_members set role_id =
+             (select id from public.workspace_roles where workspace_id = $1 and name = $3)
+           where workspace_id = $1 and user_id = $2`,
+          [id, target, role],
+        ),
+      );
+    expect((await failureOf(give(member.sub, "owner"))).code).toBe("42501");
+    await give(other.sub, "viewer")();
+    await db.asUser(claims, () => db.query("delete from public.workspace_members where user_id = $1", [other.sub]));
+    expect(await rolesIn(db, id)).toEqual(before);
+    const offer = () => invite(db, { workspaceId: id, owner: claims, email: "co@example.test", role: "owner" });
+    expect((await failureOf(offer)).code).toBe("42501");
+    await give(member.sub, "admin")();
+    expect(await rolesIn(db, id)).toEqual({ ...before, [member.sub]: "admin" });
+  });
+
   test.for(matrix.filter(({ role }) => role !== "owner"))("is not a $role's to give ($mfa)", async (actor, { db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
@@ -237,6 +282,12 @@ describe("deleting a workspace", () => {
     }
     const seen = await db.asUser(owner, () => db.query("select from public.workspaces where id = $1", [id]));
     expect(seen).toHaveLength(allowed ? 0 : 1);
+  });
+
+  test("asks for a proof of the last ten minutes", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    expect((await failureOf(() => remove(db, older(owner, { seconds: 610 }), id))).code).toBe("PT403");
+    await remove(db, older(owner, { seconds: 590 }), id);
   });
 
   test("is refused where no workspace is named", async ({ db }) => {
@@ -282,7 +333,8 @@ describe("deleting a workspace", () => {
          select $1, 'late@race.test', id, $2 from public.workspace_roles where workspace_id = $1 and name = 'member'`,
         [id, randomBytes(32)],
       );
-      const claims = JSON.stringify({ sub: owner, session_id: session, role: "authenticated", aal: "aal1", amr: [] });
+      const amr = [{ method: "password", timestamp: Math.floor(Date.now() / 1_000) }];
+      const claims = JSON.stringify({ sub: owner, session_id: session, role: "authenticated", aal: "aal1", amr });
       await deleting.db.query("select set_config('request.jwt.claims', $1, false)", [claims]);
       await ending.client.query("begin");
       await ending.db.query("select from public.workspace_invitations where workspace_id = $1 for update", [id]);

@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { isOneLine } from "../http/one-line.ts";
 import { problem } from "../http/problem.ts";
+import { isReadable } from "../http/readable.ts";
 
-const line = z.string().refine(isOneLine);
+const line = z.string().refine(isReadable);
 
 /** What a phone says of itself when it answers. */
 export const approvingDevice = z.object({

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isReadable } from "../http/readable.ts";
 import { maxPasskeyNameBytes } from "./limits.ts";
 
 /** What a credential id or a part of a ceremony's answer looks like in JSON (WebAuthn level 3, section 5.1). */
@@ -59,7 +60,7 @@ export const renameSchema = z.object({
     .string({ error: "Give the passkey a name" })
     .trim()
     .min(1, "Give the passkey a name")
-    .refine((name) => !/\p{Cc}/u.test(name), "Leave line breaks and control characters out")
+    .refine(isReadable, "Enter a name of characters that can be seen")
     .refine((name) => new TextEncoder().encode(name).length <= maxPasskeyNameBytes, {
       message: `Choose a name of at most ${maxPasskeyNameBytes} bytes`,
     }),

@@ -1,12 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { isReadable } from "../http/readable.ts";
 import type { User } from "../identity/user.ts";
 
 const maxNameCharacters = 80;
 const maxAddressLength = 2_048;
-/** What cannot be seen, or turns what follows it around: names are shown to others. */
-const invisible = /[\p{Cc}\p{Cs}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u;
 
 /** What people may say of themselves. An empty picture is none. */
 export const profileSchema = z.object({
@@ -21,7 +20,7 @@ export const profileSchema = z.object({
           (name) => [...name].length <= maxNameCharacters,
           `Enter a name of at most ${maxNameCharacters} characters`,
         )
-        .refine((name) => !invisible.test(name), "Enter a name of characters that can be seen"),
+        .refine(isReadable, "Enter a name of characters that can be seen"),
     ),
   avatarUrl: z
     .string()

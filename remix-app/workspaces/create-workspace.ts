@@ -1,6 +1,6 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import { isOneLine } from "../http/one-line.ts";
+import { isReadable } from "../http/readable.ts";
 import type { User } from "../identity/user.ts";
 
 /** A workspace's name as typed. */
@@ -9,7 +9,7 @@ export const workspaceNameSchema = z
   .trim()
   .min(1, "Enter a name")
   .max(80, "Enter a name of at most 80 characters")
-  .refine(isOneLine, "Enter a name of plain characters");
+  .refine(isReadable, "Enter a name of characters that can be seen");
 
 /** Founds a workspace with the user as its owner. @returns its id, or the failure: PT409 where they have too many */
 export async function createWorkspace(

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { isReadable } from "../http/readable.ts";
 import type { User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
@@ -11,7 +12,7 @@ const definition = {
     .trim()
     .min(1, "Enter a name for the role.")
     .max(40, "Use at most 40 characters for the name.")
-    .refine((name) => !/\p{Cc}/u.test(name), "Use letters, digits and spaces for the name."),
+    .refine(isReadable, "Use letters, digits and spaces for the name."),
   permissions: z.array(z.enum(workspacePermissions)),
 };
 

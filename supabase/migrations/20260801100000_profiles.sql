@@ -1,7 +1,11 @@
 create table public.profiles (
   id uuid primary key references auth.users (id) on delete cascade,
   display_name text not null check (char_length(display_name) between 1 and 80)
-    constraint readable_name check (btrim(display_name) <> '' and display_name !~ '[[:cntrl:]]'),
+    -- As the web's isReadable: nothing that cannot be seen, breaks a line, or turns what follows it around.
+    constraint readable_name check (
+      display_name ~ '[^[:space:]\u00a0\u200c\u200d]'
+      and display_name !~ '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
+    ),
   avatar_url text check (avatar_url ~ '^https://' and char_length(avatar_url) <= 2048),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()

@@ -127,7 +127,7 @@ create function private.display_name_of(metadata jsonb, email text) returns text
   security invoker
   set search_path = ''
 as $$
-  select left(name, 80)
+  select name
   from (
     values
       (1, metadata ->> 'display_name'),
@@ -136,8 +136,10 @@ as $$
       (4, split_part(email, '@', 1)),
       (5, 'New user')
   ) as candidate (rank, raw)
-  cross join lateral btrim(regexp_replace(raw, '[[:cntrl:]]+', ' ', 'g')) as name
-  where name <> ''
+  cross join lateral left(btrim(
+    regexp_replace(raw, '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]+', ' ', 'g')
+  ), 80) as name
+  where name ~ '[^[:space:]\u00a0\u200c\u200d]'
   order by rank
   limit 1
 $$;

@@ -64,6 +64,11 @@ describe("profiles", () => {
     ["x".repeat(81), false],
     [" ", false],
     ["a\nb", false],
+    ["a\u202eb", false],
+    ["a\u200bb", false],
+    ["\u200d", false],
+    ["نگین\u200cالسادات", true],
+    ["👩‍💻", true],
   ] as const)("take a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {
     const claims = await createActor(db, {});
     const change = () => db.asUser(claims, () => db.query("update public.profiles set display_name = $1", [name]));

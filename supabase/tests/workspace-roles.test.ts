@@ -124,7 +124,7 @@ describe("workspace roles", () => {
     expect(error.code).toBe("23505");
   });
 
-  test.for([" owner", "owner ", "a\u0007b", "a\nb", "", "x".repeat(41)])(
+  test.for([" owner", "owner ", "\u200d", "a\u0007b", "a\nb", "a\u202eb", "", "x".repeat(41)])(
     "have readable names: %j",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);

@@ -34,13 +34,16 @@ describe("workspaces", () => {
     expect(error.code).toBe(permissionDenied);
   });
 
-  test.for([" ", "\n", "a\r\nb", "a\u0007b", "", "x".repeat(81)])("have readable names: %j", async (name, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const renamed = () => db.query("update public.workspaces set name = $2 where id = $1", [id, name]);
-    const founded = () => db.query("select public.create_workspace($1)", [name]);
-    for (const change of [renamed, founded])
-      expect((await failureOf(() => db.asUser(owner, change))).code).toBe("23514");
-  });
+  test.for([" ", "\u00a0", "\n", "a\r\nb", "a\u0007b", "a\u202eb", "a\u200bb", "", "x".repeat(81)])(
+    "have readable names: %j",
+    async (name, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const renamed = () => db.query("update public.workspaces set name = $2 where id = $1", [id, name]);
+      const founded = () => db.query("select public.create_workspace($1)", [name]);
+      for (const change of [renamed, founded])
+        expect((await failureOf(() => db.asUser(owner, change))).code).toBe("23514");
+    },
+  );
 
   test("are closed to anon", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.workspaces")));

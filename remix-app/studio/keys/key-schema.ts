@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { exactUtcText } from "#shared/utc-time.ts";
-import { isOneLine } from "../../http/one-line.ts";
+import { isReadable } from "../../http/readable.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 import { amountText } from "../exact-amounts.ts";
 import { isNetworkAddress } from "./network-address.ts";
@@ -15,7 +15,7 @@ const lastMoment = Date.parse("9999-12-31T23:59:59Z");
 
 /** The body that asks for a new key, as parseBudgets reads it. */
 export const newKeySchema = z.strictObject({
-  name: z.string().trim().min(1).max(100).refine(isOneLine, "must be one line of text"),
+  name: z.string().trim().min(1).max(100).refine(isReadable, "must be one line of characters that can be seen"),
   environment: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,31}$/)

@@ -79,6 +79,8 @@ export async function applyMemberChange(
         await attempt.settle("void");
         if (created.error.code === "23505")
           return { ...failed("There is an open invitation for this email already."), aboutEmail: true };
+        if (created.error.code === "PT409")
+          return failed("Too many invitations are open. Withdraw one that you do not need first.");
         throw refused(created.error);
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });

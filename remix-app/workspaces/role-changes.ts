@@ -62,6 +62,7 @@ export async function applyRoleChange(
         return roles.delete().match(one).select("id");
     }
   })();
+  if (error?.code === "PT409") return "A workspace has 100 roles at most. Delete one that you do not need first.";
   if (error?.code === "23505") return "There is a role of that name already.";
   if (error?.code === "23503") return "Somebody has this role. Give them another one first.";
   if (error) throw workspaceProblem(error, { requestId });

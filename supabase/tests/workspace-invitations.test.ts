@@ -44,6 +44,27 @@ describe("workspace invitations", () => {
     },
   );
 
+  test("are 500 of a workspace at most that nobody has accepted", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const inviteMany = (from: number, to: number) =>
+      db.asUser(owner, () =>
+        db.query(
+          `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
+           select $1, 'u' || n || '@example.test', r.id, sha256((r.id::text || n)::bytea)
+           from generate_series($2::integer, $3::integer) as n, public.workspace_roles r
+           where r.workspace_id = $1 and r.name = 'viewer'`,
+          [id, from, to],
+        ),
+      );
+    await inviteMany(1, 500);
+    expect((await failureOf(() => inviteMany(501, 501))).code).toBe("PT409");
+    await db.query(
+      "update public.workspace_invitations set accepted_at = now() where workspace_id = $1 and email = 'u1@example.test'",
+      [id],
+    );
+    await inviteMany(501, 501);
+  });
+
   test("offer no role above the inviter's own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });

@@ -137,6 +137,23 @@ describe("workspace roles", () => {
     },
   );
 
+  test("are 100 of a workspace at most, however many come at once", async ({ db }) => {
+    const [{ id, owner }, other] = [await createWorkspace(db), await createWorkspace(db)];
+    const founded = (await db.query("select from public.workspace_roles where workspace_id = $1", [id])).length;
+    const defineMany = (workspace: { id: string; owner: Claims }, from: number, to: number) =>
+      db.asUser(workspace.owner, () =>
+        db.query(
+          `insert into public.workspace_roles (workspace_id, name)
+           select $1, 'Role ' || n from generate_series($2::integer, $3::integer) as n`,
+          [workspace.id, from, to],
+        ),
+      );
+    await defineMany({ id, owner }, 1, 100 - founded);
+    expect((await failureOf(() => defineMany({ id, owner }, 101, 101))).code).toBe("PT409");
+    expect((await failureOf(() => defineMany(other, 1, 1_500))).code).toBe("PT409");
+    await defineMany(other, 1, 1);
+  });
+
   test("are written down when people define them, and not when a workspace is founded", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{use_ai_studio}" });

@@ -183,6 +183,30 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
+  test("is as old as that sign-in to the identity backend as well: a new password takes its mailed code", async () => {
+    const { person, browser, phone } = await own();
+    const begun = await begin(browser);
+    const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
+    const answer = await fetch(new URL(`${challenges}/${begun.id}/approve`, base), {
+      method: "POST",
+      headers: { authorization: `Bearer ${await tokenOf(old)}`, "content-type": "application/json" },
+      body: JSON.stringify({ secret: begun.secret, device: unlockedPhone }),
+    });
+    expect(answer.status).toBe(200);
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+    const changed = await fetch(`${supabase.url}/auth/v1/user`, {
+      method: "PUT",
+      headers: {
+        apikey: supabase.publishableKey,
+        authorization: `Bearer ${await tokenOf(browser)}`,
+        "content-type": "application/json",
+      },
+      body: JSON.stringify({ password: "quite another password" }),
+    });
+    expect([changed.status, await changed.json()]).toMatchObject([400, { error_code: "reauthentication_needed" }]);
+    expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
+  });
+
   test("of an account with an authenticator ends at the challenge: it is no second factor", async () => {
     const { person } = await own();
     const [app] = await insertAuthenticators(person, ["Phone"]);

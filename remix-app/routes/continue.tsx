@@ -26,9 +26,10 @@ const tokenLifetimeSeconds = 300;
 
 async function openContinuation(context: AppLoadContext, request: Request) {
   const user = await requireUser(context, request);
-  const { searchParams } = new URL(request.url);
+  const { pathname, search, searchParams } = new URL(request.url);
   return {
     user,
+    here: `${pathname}${search}`,
     destination: await appDestination(context, searchParams.get("returnUrl")),
     state: searchParams.get("state"),
   };
@@ -36,21 +37,22 @@ async function openContinuation(context: AppLoadContext, request: Request) {
 
 /** Asks before it hands anybody over: an app's link alone signs nobody in there. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { user, destination } = await openContinuation(context, request);
+  const { user, here, destination } = await openContinuation(context, request);
   if (destination) context.allowFormTarget(destination.origin);
-  const { pathname, search } = new URL(request.url);
   const answer = {
+    accountId: user.id,
     email: shownAs(user),
     others: context.session.accounts.filter(({ id }) => id !== user.id),
-    here: `${pathname}${search}`,
+    here,
     app: destination && { ...destination.app, host: new URL(destination.origin).host },
   };
   return data(answer, { status: destination ? 200 : 404 });
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { user, destination, state } = await openContinuation(context, request);
-  await readForm(request, context);
+  const { user, here, destination, state } = await openContinuation(context, request);
+  // The account that the page has named, whichever another tab has switched to since.
+  if ((await readForm(request, context)).get("accountId") !== user.id) throw redirect(here, 303);
   if (!destination?.app.enabled) return data({ message: "This app cannot sign anybody in." }, { status: 404 });
   context.allowFormTarget(destination.origin);
   const { displayName, name } = destination.app;
@@ -67,7 +69,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ContinuePage() {
-  const { email, others, here, app } = useLoaderData<typeof loader>();
+  const { accountId, email, others, here, app } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   if (!app?.enabled) {
     return (
@@ -89,6 +91,7 @@ export default function ContinuePage() {
     <EntryPage title={`Continue to ${app.displayName}`} lead={`It will know who you are, at ${app.host}.`}>
       <ErrorSummary id="continue-error" form={failed ? [failed.message] : undefined} fields={[]} />
       <Form method="post" data-once>
+        <input type="hidden" name="accountId" value={accountId} />
         <Button className="wrap-anywhere w-full">Continue as {email}</Button>
       </Form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />

@@ -1,0 +1,42 @@
+import { beforeEach, expect, test } from "vitest";
+import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+
+const { satellites } = readStack();
+const [notes] = satellites;
+const here = `/continue?${new URLSearchParams({ returnUrl: `${notes?.url}/` })}`;
+
+let ada: Person;
+let bob: Person;
+let browser: SignedInBrowser;
+
+beforeEach(async () => {
+  [ada, bob] = await Promise.all([createPerson(), createPerson()]);
+  browser = await enter(bob);
+  await browser.post("/add-account", ada);
+  return async () => {
+    await Promise.all([ada, bob].map(deletePerson));
+  };
+});
+
+/** What the page's own form sends. */
+async function openPage() {
+  const { text, words } = await browser.get(here);
+  const [form = ""] = /<form(?![^>]*action="\/accounts").*?<\/form>/s.exec(text) ?? [];
+  const fields = [...form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+  return { words, fields: Object.fromEntries(fields.map(([, name, value]) => [name, value])) };
+}
+
+test("who is named is handed over", async () => {
+  const { words, fields } = await openPage();
+  expect(words).toContain(`Continue as ${ada.email}`);
+  const { status, location } = await browser.post(here, fields);
+  expect([status, location]).toEqual([303, expect.stringMatching(`^${notes?.url}/verify-token\\?token=xat_`)]);
+});
+
+test("nobody else is, where another tab has switched accounts since: it is asked anew", async () => {
+  const { fields } = await openPage();
+  await browser.postJson("/api/v1/auth/accounts/switch", { accountId: bob.id });
+  expect(await browser.post(here, fields)).toMatchObject({ status: 303, location: here });
+  expect((await openPage()).words).toContain(`Continue as ${bob.email}`);
+});

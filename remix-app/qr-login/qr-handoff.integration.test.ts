@@ -15,7 +15,7 @@ import {
 import { readStack } from "../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
-import { openBrowser } from "../testing/browser.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
 import { openPhone, type Phone, unlockedPhone } from "../testing/phone.ts";
 import { newAddress } from "../testing/visitor.ts";
 import { startWatchedWeb, type WatchedWeb } from "../testing/watched-web.ts";
@@ -474,6 +474,31 @@ describe("a poll", () => {
       },
       60_000,
     );
+
+    test("that finishes after another tab's switch renews its account, and leaves the other one active", async () => {
+      const { person, browser, phone } = await own();
+      const other = await createPerson();
+      made.push(other);
+      await browser.post("/add-account", { email: other.email, password: other.password });
+      const switchTo = (by: Browser, { id: accountId }: Person) =>
+        by.postJson("/api/v1/auth/accounts/switch", { accountId });
+      const whoIs = async (by: Browser) => JSON.parse((await by.get("/api/v1/auth/session")).text).user?.id;
+      expect((await switchTo(browser, person)).status).toBe(200);
+      const begun = await begin(browser);
+      await approve(phone, begun);
+      await web.trouble({ holds: "sign_in_account" });
+      // Its answer is the last one that the browser gets.
+      const tab = openBrowser(web.base, { cookie: browser.cookie() });
+      const late = tab.get(`${challenges}/${begun.id}?secret=${begun.secret}`);
+      await web.held();
+      expect((await switchTo(browser, other)).status).toBe(200);
+      web.release();
+      expect((await late).status).toBe(200);
+      expect(await whoIs(tab)).toBe(other.id);
+      expect((await switchTo(tab, person)).status).toBe(200);
+      expect(await whoIs(tab)).toBe(person.id);
+      expect(await sessionsOf(person)).toHaveLength(2);
+    }, 60_000);
   });
 
   test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {

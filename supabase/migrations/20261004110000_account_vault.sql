@@ -137,6 +137,7 @@ declare
   subject_id uuid := (sign_in ->> 'userId')::uuid;
   replaced_id uuid;
   successor smallint := 1;
+  stays_active boolean;
 begin
   if sign_in ->> 'secret' is null then
     insert into private.account_devices (id, secret_hash)
@@ -180,6 +181,8 @@ begin
   if standing = 'previous' then
     successor := 2;
   end if;
+  -- Nobody has signed in anew: whom the browser has switched to since stays.
+  stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
   update private.account_devices d
   set secret_hash = case
         when standing = 'current' then decode(sign_in ->> 'nextHash', 'hex')
@@ -193,8 +196,8 @@ begin
         when standing in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
       end,
       rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
-      active_user_id = subject_id,
-      active_session_id = (sign_in ->> 'sessionId')::uuid,
+      active_user_id = case when stays_active then d.active_user_id else subject_id end,
+      active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
       -- A switch that began before does not activate over it.
       lease_id = null,
       lease_expires_at = null,
@@ -209,6 +212,7 @@ comment on function private.sign_in_account(jsonb) is
   'it is the active one then, and the device''s secret another: { deviceId, secret, nextHash, secondNextHash (hex), '
   'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is made. Answers { status: kept | '
   'unknown | full | over, successor }: which of the secrets after the shown one holds. over: inPlaceOf names the session '
-  'that the new one continues, and the browser has signed out of it or has another one by now.';
+  'that the new one continues, and the browser has signed out of it or has another one by now. A session that continues '
+  'another leaves active whomever the browser has switched to since.';
 revoke execute on function private.sign_in_account(jsonb) from public, anon, authenticated;
 grant execute on function private.sign_in_account(jsonb) to service_role;

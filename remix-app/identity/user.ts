@@ -50,7 +50,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     sessionId: claims.session_id,
     aal: facts.aal,
     provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
-    mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaFactsOf(facts),
+    mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaOfBearer(facts),
     infrastructureAdmin: facts.infrastructureAdmin,
   });
 }
@@ -84,6 +84,12 @@ function mfaOfBrowser(context: AppLoadContext, facts: SessionFacts): MfaFacts {
   const satisfied = mfa.satisfied && (!facts.policy.byApproval || held === "held");
   if (held === "stale" || (held === "held" && !satisfied)) clearApprovalCookie(context);
   return { ...mfa, satisfied };
+}
+
+/** What a bearer's session still has to prove. It has no cookie of an approval, so that none counts for it. */
+function mfaOfBearer(facts: SessionFacts): MfaFacts {
+  const mfa = mfaFactsOf(facts);
+  return { ...mfa, satisfied: mfa.satisfied && !facts.policy.byApproval };
 }
 
 /** What pages call whoever looks at them: by the email, where the account has one. */

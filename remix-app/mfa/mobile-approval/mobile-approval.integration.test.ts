@@ -13,7 +13,7 @@ import {
 import { readStack } from "../../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../../testing/at-once.ts";
 import { type AuthenticatorApp, codeOf } from "../../testing/authenticator-app.ts";
-import { openBrowser } from "../../testing/browser.ts";
+import { accessTokenOf, openBrowser } from "../../testing/browser.ts";
 import { openPhone, type Phone, unlockedPhone } from "../../testing/phone.ts";
 
 const { base, supabase } = readStack();
@@ -157,6 +157,15 @@ describe("a sign-in approved on the phone", () => {
     const without = openBrowser(base, { cookie: kept.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
     expect((await without.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect(JSON.parse((await without.get("/api/v1/auth/session")).text)).toMatchObject({ mfa: { satisfied: false } });
+  });
+
+  test("opens no bearer of its session either, which has no cookie", async () => {
+    const browser = await approved(await anew());
+    const headers = { authorization: `Bearer ${accessTokenOf(browser)}` };
+    const workspaces = await fetch(new URL("/api/v1/workspaces", base), { headers });
+    expect([workspaces.status, await workspaces.json()]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
+    const session = await fetch(new URL("/api/v1/auth/session", base), { headers });
+    expect(await session.json()).toMatchObject({ mfa: { required: true, satisfied: false } });
   });
 
   test("is not made up", async () => {

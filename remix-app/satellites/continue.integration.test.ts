@@ -13,7 +13,7 @@ let browser: SignedInBrowser;
 beforeEach(async () => {
   [ada, bob] = await Promise.all([createPerson(), createPerson()]);
   browser = await enter(bob);
-  await browser.post("/add-account", ada);
+  await browser.post("/add-account", { email: ada.email, password: ada.password });
   return async () => {
     await Promise.all([ada, bob].map(deletePerson));
   };

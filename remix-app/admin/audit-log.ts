@@ -39,6 +39,8 @@ const filterSchema = z.object({
 export type AuditFilters = z.infer<typeof filterSchema>;
 
 const linesShown = 50;
+/** Of a file: fewer than of other records, since a line holds what was there before and after it whole. */
+export const linesPerRead = 1_000;
 
 /** Reads the filters off an address. */
 export function readAuditFilters(url: URL): AuditFilters {

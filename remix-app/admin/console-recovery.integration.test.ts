@@ -3,8 +3,8 @@ import { mailsTo } from "../../e2e/mailbox.ts";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { recordsPerRead } from "../http/each-page.ts";
 import { newAddress, visitorHeaders } from "../testing/visitor.ts";
+import { linesPerRead } from "./audit-log.ts";
 
 let admin: ConsoleAdmin;
 let person: Person;
@@ -129,12 +129,12 @@ describe("the audit log", () => {
   test("is a file that breaks off, and passes for no whole one, once its reader is no admin any more", async () => {
     const target = `test ${crypto.randomUUID()}`;
     // More than any buffer between here and the database holds, so that most of it is read after the right is gone.
-    const pages = 8;
+    const pages = 24;
     await query(
       `insert into private.admin_audit_log (action, target, reason, after)
        select 'test.line', $1, 'line ' || n, jsonb_build_object('text', repeat('x', 1000))
        from generate_series(1, $2::integer) n`,
-      [target, pages * recordsPerRead],
+      [target, pages * linesPerRead],
     );
     const leaver = await createConsoleAdmin();
     try {

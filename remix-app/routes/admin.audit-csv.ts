@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { auditColumns, readAuditFilters, readAuditLog } from "../admin/audit-log.ts";
+import { auditColumns, linesPerRead, readAuditFilters, readAuditLog } from "../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { csvFile } from "../http/csv.ts";
-import { eachPage, recordsPerRead } from "../http/each-page.ts";
+import { eachPage } from "../http/each-page.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 
 export const handle: RouteHandle = { file: true };
@@ -18,7 +18,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     const { lines: records, nextCursor } = await readAuditLog(context, {
       filters,
       cursor: after ?? null,
-      limit: recordsPerRead,
+      limit: linesPerRead,
     });
     return { records, nextCursor };
   });

@@ -14,6 +14,7 @@ import { appDestination, verifyTokenAddress } from "../satellites/app-destinatio
 import { mintCrossAppToken } from "../satellites/handoff.ts";
 import { findVerifyRoute } from "../satellites/verify-route.ts";
 import { AccountChoices } from "../ui/account-choices.tsx";
+import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -92,7 +93,9 @@ export default function ContinuePage() {
       <ErrorSummary id="continue-error" form={failed ? [failed.message] : undefined} fields={[]} />
       <Form method="post" data-once>
         <input type="hidden" name="accountId" value={accountId} />
-        <Button className="wrap-anywhere w-full">Continue as {email}</Button>
+        <Button className="w-full">
+          <Address>{`Continue as ${email}`}</Address>
+        </Button>
       </Form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
       <a href={detour("/add-account", here)} className={`${buttonClass("quiet")} w-full`}>

@@ -13,6 +13,7 @@ import { endOAuth, type OAuthReturn } from "../oauth/end-oauth.ts";
 import { failureText } from "../oauth/failures.ts";
 import { providerLabel } from "../oauth/providers.ts";
 import { leaveLinkResult } from "../settings/link-result.ts";
+import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 
@@ -104,9 +105,11 @@ export default function OAuthCallbackPage() {
       <form method="post" action="/auth/callback" data-once className="space-y-3">
         <input type="hidden" name="code" value={code} />
         <input type="hidden" name="state" value={state} />
-        <Button className="wrap-anywhere w-full">{email ? `Continue as ${email}` : `Continue with ${provider}`}</Button>
-        <a href="/" className={`${buttonClass("secondary")} wrap-anywhere w-full`}>
-          Stay signed in as {visitor}
+        <Button className="w-full">
+          <Address>{email ? `Continue as ${email}` : `Continue with ${provider}`}</Address>
+        </Button>
+        <a href="/" className={`${buttonClass("secondary")} w-full`}>
+          <Address>{`Stay signed in as ${visitor}`}</Address>
         </a>
       </form>
     </EntryPage>

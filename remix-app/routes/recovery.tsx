@@ -13,6 +13,7 @@ import { emailSchema } from "../identity/credentials.ts";
 import { deadLink } from "../recovery/dead-link.ts";
 import { emailOfLink } from "../recovery/email-of-link.ts";
 import { recoverAccount } from "../recovery/recover-account.ts";
+import { Address } from "../ui/address.tsx";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -97,7 +98,9 @@ export default function AccountRecoveryPage() {
         <Form method="post" action="/auth/recovery" data-once>
           <input type="hidden" name="token" value={link.token} />
           {nextField}
-          <Button className="wrap-anywhere w-full">Continue as {link.email}</Button>
+          <Button className="w-full">
+            <Address>{`Continue as ${link.email}`}</Address>
+          </Button>
         </Form>
       ) : (
         <Form method="post" action="/auth/recovery" id={form.id} noValidate data-once className="space-y-5">

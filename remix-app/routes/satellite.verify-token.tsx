@@ -5,6 +5,7 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { finishSignIn, previewSignIn } from "../satellites/own/app-user.ts";
 import { stateMatches } from "../satellites/own/session-cookies.ts";
+import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { InlineScript } from "../ui/inline-script.tsx";
@@ -58,7 +59,9 @@ export default function VerifyTokenPage() {
           <input type="hidden" name="token" value={token} />
           <input type="hidden" name="nextUrl" value={nextUrl} />
           {startedHere ? <input type="hidden" name="state" value={state} /> : null}
-          <Button className="wrap-anywhere w-full">{name ? `Continue as ${name}` : "Continue"}</Button>
+          <Button className="w-full">
+            <Address>{name ? `Continue as ${name}` : "Continue"}</Address>
+          </Button>
           {startedHere ? null : (
             <a href="/" className={`${buttonClass("secondary")} w-full`}>
               Cancel

@@ -1,6 +1,9 @@
 import type { ReactNode } from "react";
 
-/** An email address that breaks, where it is longer than its line, before its @ and after its dots, and elsewhere only in need. */
+/**
+ * An email address, alone or at the end of a few words, that breaks where it is longer than its line: before its @ and
+ * after its dots, and elsewhere only in need.
+ */
 export function Address({ children }: { children: string }) {
   const parts: ReactNode[] = children.split(/(?<=\.)|(?=@)/);
   return (

@@ -1,5 +1,5 @@
-import { Form } from "@remix-run/react";
 import type { ReactNode } from "react";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
@@ -37,7 +37,7 @@ export function ChangeForm({
     name === "reason" || name === "confirmation" || !messages?.[0] ? [] : [{ fieldId: name, message: messages[0] }],
   );
   return (
-    <Form method="post" noValidate data-once className="space-y-5">
+    <AccountForm noValidate data-once className="space-y-5">
       <ErrorSummary
         id="change-error"
         form={failed?.message ? [failed.message] : undefined}
@@ -86,6 +86,6 @@ export function ChangeForm({
           </a>
         </div>
       </div>
-    </Form>
+    </AccountForm>
   );
 }

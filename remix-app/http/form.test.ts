@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Claims } from "#shared/claims.ts";
 import { readForm } from "./form.ts";
 
 const post = (body: BodyInit, type?: string) =>
@@ -8,7 +9,14 @@ const post = (body: BodyInit, type?: string) =>
     ...(type === undefined ? {} : { headers: { "content-type": type } }),
   });
 const urlencoded = (body: string) => post(body, "application/x-www-form-urlencoded");
-const context = { requestId: "r" };
+const context = { requestId: "r", session: { auth: { status: "anonymous" as const } } };
+const contextOf = (sub: string) => {
+  const claims = { sub } as Claims;
+  return {
+    ...context,
+    session: { auth: { status: "authenticated", via: "cookie", accessToken: "", claims } as const },
+  };
+};
 
 async function refusal(request: Request): Promise<unknown> {
   return readForm(request, context).catch((thrown: Response) => thrown.json());
@@ -70,6 +78,19 @@ describe("a form", () => {
     const body = new FormData();
     body.set("password", new Blob(["a"]), "a.txt");
     expect(await refusal(post(body))).toMatchObject({ status: 400 });
+  });
+
+  test("of an account's page is for whom that account is, and for whoever is to sign in", async () => {
+    for (const reader of [contextOf("ada"), context]) {
+      expect([...(await readForm(urlencoded("name=x&pageAccount=ada"), reader))]).toEqual([["name", "x"]]);
+    }
+    for (const named of ["ada", ""]) {
+      const refused = await readForm(urlencoded(`name=x&pageAccount=${named}`), contextOf("bob")).catch(
+        (thrown) => thrown,
+      );
+      expect(await refused.json()).toMatchObject({ status: 409, code: "CONFLICT" });
+    }
+    expect((await readForm(urlencoded("name=x"), contextOf("bob"))).get("name")).toBe("x");
   });
 
   test("that does not parse is refused, and so is what is none", async () => {

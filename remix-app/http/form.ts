@@ -1,4 +1,8 @@
+import type { RequestAuth } from "../identity/edge-proxy.ts";
 import { problem } from "./problem.ts";
+
+/** In which the forms of a page say whose it is (AccountForm). Forms that are anybody's have none. */
+export const pageAccountField = "pageAccount";
 
 const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 /**
@@ -17,11 +21,12 @@ export function isForm(request: Request): boolean {
 /**
  * Reads the form that a request posts.
  * @throws Response 415 where its content type is no form's, 400 where its body does not parse, has a field twice, too
- * many, one whose name is not plain, or a value that is a file, too long, or no text (a NUL byte, which no database takes)
+ * many, one whose name is not plain, or a value that is a file, too long, or no text (a NUL byte, which no database takes),
+ * 409 where it is of another account's page than who is signed in by now
  */
 export async function readForm(
   request: Request,
-  { requestId }: { requestId: string },
+  { requestId, session: { auth } }: { requestId: string; session: { auth: RequestAuth } },
   {
     maxValueLength = usual.valueLength,
     maxFields = usual.fields,
@@ -37,6 +42,12 @@ export async function readForm(
     typeof value === "string" && value.length <= maxValueLength && !value.includes("\0");
   if (!form || !plain || new Set(names).size < names.length || ![...form.values()].every(isText)) {
     throw problem("INVALID_REQUEST", { requestId, detail: "The form could not be read." });
+  }
+  const pageAccount = form.get(pageAccountField);
+  form.delete(pageAccountField);
+  if (pageAccount !== null && auth.status === "authenticated" && pageAccount !== auth.claims.sub) {
+    const detail = "You have switched accounts since this page was opened. Nothing was changed. Open the page again.";
+    throw problem("CONFLICT", { requestId, detail });
   }
   return form;
 }

@@ -9,6 +9,7 @@ const contextOf = (cookie: string) => ({
   jar: createCookieJar(cookie),
   origin,
   requestId: "test",
+  session: { auth: { status: "anonymous" as const } },
 });
 const formOf = (fields: Record<string, string> | string) =>
   new Request(new URL(page, origin), { method: "POST", body: new URLSearchParams(fields) });

@@ -10,7 +10,8 @@ const maxAgeSeconds = 600;
 /** With the other cookies of a browser that has ten accounts below what servers take. */
 const maxTextLength = 2_000;
 
-type KeptContext = { env: Pick<Env, "SUPABASE_SECRET_KEY">; jar: CookieJar; origin: string; requestId: string };
+type KeptContext = { env: Pick<Env, "SUPABASE_SECRET_KEY">; jar: CookieJar; origin: string };
+type FormContext = Parameters<typeof readForm>[1];
 
 const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
 
@@ -20,7 +21,7 @@ const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string(
  * @param page the path of the page that holds the form, with its query, which may say whom it is about
  */
 export async function keepForm(
-  context: KeptContext,
+  context: KeptContext & FormContext,
   { request, userId, page }: { request: Request; userId: string; page: string },
 ): Promise<void> {
   if (!isForm(request)) return;

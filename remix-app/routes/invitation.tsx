@@ -1,10 +1,11 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
 import { requireUser, shownAs } from "../identity/user.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -65,13 +66,13 @@ export default function InvitationPage() {
     >
       <ErrorSummary id="invitation-error" form={failed ? [failed.message] : undefined} fields={[]} />
       {forYou ? (
-        <Form method="post" data-once className="space-y-4">
+        <AccountForm data-once className="space-y-4">
           <input type="hidden" name="token" value={token} />
           <p>
             You join as <strong className="font-semibold">{email}</strong>.
           </p>
           <Button className="w-full">Join workspace</Button>
-        </Form>
+        </AccountForm>
       ) : (
         <>
           <p>

@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -16,6 +16,7 @@ import { requireBrowser } from "../login-challenges/parties.ts";
 import { bindApproval } from "../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../mfa/mobile-approval/request-approval.ts";
 import { openStep } from "../mfa/open-step.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { ChallengeWaiting } from "../ui/challenge-waiting.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -104,11 +105,11 @@ export default function MobileApprovalPage() {
           <ChallengeWaiting status={shown.status} pollPath={shown.pollPath} next={destination} />
         </>
       ) : null}
-      <Form method="post" data-once>
+      <AccountForm data-once>
         <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
           {open ? "Ask again with a new code" : "Ask my phone"}
         </Button>
-      </Form>
+      </AccountForm>
       <OtherWays
         ways={[{ to: codePath, label: "Enter a code", hint: "The six digits that your authenticator app shows." }]}
         help="Reject on the phone what you did not ask for yourself: somebody may know your password."

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { recordEvent } from "../activity/record-event.ts";
 import { errorsAt } from "../http/field-error.ts";
@@ -13,6 +13,7 @@ import { enrollmentOf, startEnrollment } from "../mfa/enroll.ts";
 import { openEnrollment } from "../mfa/open-step.ts";
 import { createRecoveryCodes, recoveryState } from "../mfa/recovery-codes.ts";
 import { verifyCode } from "../mfa/verify-code.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EnrollmentForm } from "../ui/enrollment-form.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -123,7 +124,7 @@ export default function EnrollPage() {
         For <strong className="font-semibold">{email}</strong>. Any app for time-based codes works: 1Password, Aegis,
         Google Authenticator, Microsoft Authenticator and others.
       </p>
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <input type="hidden" name="step" value="start" />
         <Field
           id={name.id}
@@ -138,7 +139,7 @@ export default function EnrollPage() {
           errors={name.errors}
         />
         <Button className="w-full">Set it up</Button>
-      </Form>
+      </AccountForm>
       {leave}
     </EntryPage>
   );

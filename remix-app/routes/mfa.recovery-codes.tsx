@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -11,6 +11,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { requireFreshUser, shownAs } from "../identity/user.ts";
 import { createRecoveryCodes, recoveryState } from "../mfa/recovery-codes.ts";
 import { securityPath } from "../mfa/security-path.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { RecoveryCodes } from "../ui/recovery-codes.tsx";
@@ -64,9 +65,9 @@ export default function RecoveryCodesPage() {
           : `You have ${left === 1 ? "one code" : `${left} codes`} left. New ones take their place, and the old ones stop working.`
       }
     >
-      <Form method="post" data-once>
+      <AccountForm data-once>
         <Button className="w-full">Create 10 codes</Button>
-      </Form>
+      </AccountForm>
       <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>
         Cancel
       </a>

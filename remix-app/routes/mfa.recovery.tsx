@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -17,6 +17,7 @@ import { shownAs } from "../identity/user.ts";
 import { openStep } from "../mfa/open-step.ts";
 import { recover } from "../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../mfa/recovery-codes.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -69,10 +70,10 @@ export default function RecoveryPage() {
     return (
       <EntryPage title="Finish removing your authenticators" lead="Your recovery code was taken. No other is needed.">
         {summary}
-        <Form method="post" id={form.id} data-once>
+        <AccountForm id={form.id} data-once>
           <input type="hidden" name="finish" value="yes" />
           <Button className="w-full">Finish</Button>
-        </Form>
+        </AccountForm>
         <SignOutForm />
       </EntryPage>
     );
@@ -88,7 +89,7 @@ export default function RecoveryPage() {
           This account has no unused code left. Ask an administrator of this service to reset your authenticators.
         </Notice>
       ) : null}
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <p>
           For <strong className="font-semibold">{email}</strong>.
         </p>
@@ -109,7 +110,7 @@ export default function RecoveryPage() {
         <Button variant="danger" className="w-full">
           Remove my authenticators
         </Button>
-      </Form>
+      </AccountForm>
       {left > 0 ? (
         <p className="text-muted">
           No code at hand? Ask an administrator of this service to reset your authenticators.

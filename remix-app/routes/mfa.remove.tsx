@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
@@ -8,6 +8,7 @@ import { listAuthenticators } from "../mfa/authenticators.ts";
 import { factorIdSchema } from "../mfa/code-schema.ts";
 import { removeAuthenticator } from "../mfa/remove-authenticator.ts";
 import { securityPath } from "../mfa/security-path.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -62,12 +63,12 @@ export default function RemoveAuthenticatorPage() {
           </a>
         </>
       ) : (
-        <Form method="post" data-once>
+        <AccountForm data-once>
           <input type="hidden" name="factorId" value={authenticator.id} />
           <Button variant="danger" className="w-full">
             Remove it
           </Button>
-        </Form>
+        </AccountForm>
       )}
       <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>
         Cancel

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -20,6 +20,7 @@ import { challengeSchema } from "../mfa/code-schema.ts";
 import { openStep } from "../mfa/open-step.ts";
 import { recoveryState } from "../mfa/recovery-codes.ts";
 import { verifyCode } from "../mfa/verify-code.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { CodeFields } from "../ui/code-fields.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -91,7 +92,7 @@ export default function ChallengePage() {
       <p>
         Signing in as <strong className="font-semibold">{email}</strong>.
       </p>
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <CodeFields
           authenticators={authenticators}
           chosen={factorId.initialValue}
@@ -100,7 +101,7 @@ export default function ChallengePage() {
           autoFocus={lastResult === undefined}
         />
         <Button className="w-full">Verify</Button>
-      </Form>
+      </AccountForm>
       <OtherWays
         ways={[
           {

@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
@@ -13,6 +13,7 @@ import { qrCodeOf } from "../mfa/qr-code.ts";
 import { beginHandoff } from "../qr-login/begin-handoff.ts";
 import { challengeLink } from "../qr-login/challenge-link.ts";
 import { consumeChallenge } from "../qr-login/consume.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ChallengeWaiting } from "../ui/challenge-waiting.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -93,11 +94,11 @@ export default function QrPage() {
         Signed in as <strong className="font-semibold">{email}</strong>. The phone has to be signed in to the same
         account.
       </p>
-      <Form method="post" data-once>
+      <AccountForm data-once>
         <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
           {open ? "Show a new code" : "Show QR code"}
         </Button>
-      </Form>
+      </AccountForm>
       <a href={destination} className={`${buttonClass("quiet")} w-full`}>
         Cancel
       </a>

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
@@ -8,6 +8,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { changePassword, hasPassword } from "../identity/change-password.ts";
 import { resetPasswordSchema } from "../identity/credentials.ts";
 import { requireFreshUser } from "../identity/user.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -74,7 +75,7 @@ export default function ResetPasswordPage() {
       <p>
         For <strong className="font-semibold">{email}</strong>. Every other device is signed out with it.
       </p>
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
         {/* Password managers file the new password under this name. */}
         <input type="text" autoComplete="username" value={email} readOnly hidden />
         <PasswordField
@@ -88,7 +89,7 @@ export default function ResetPasswordPage() {
           errors={password.errors}
         />
         <Button className="w-full">Change password</Button>
-      </Form>
+      </AccountForm>
     </EntryPage>
   );
 }

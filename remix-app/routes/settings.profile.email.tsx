@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -8,6 +8,7 @@ import { changeEmailSchema, requestEmailChange } from "../identity/email-change.
 import { takeForm } from "../identity/kept-form.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -59,7 +60,7 @@ export default function ChangeEmailPage() {
       >
         <div className="max-w-100 space-y-5">
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
-          <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <AccountForm id={form.id} noValidate data-once className="space-y-5">
             <Field
               id={email.id}
               name={email.name}
@@ -79,7 +80,7 @@ export default function ChangeEmailPage() {
                 Cancel
               </a>
             </div>
-          </Form>
+          </AccountForm>
         </div>
       </Card>
     </SettingsPage>

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -9,6 +9,7 @@ import { requireUser } from "../identity/user.ts";
 import { profileSchema, saveProfile } from "../profile/profile.ts";
 import { EmailCard } from "../settings/email-card.tsx";
 import { leaveNotice, takeNotice } from "../settings/settings-notice.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";
@@ -55,7 +56,7 @@ export default function ProfilePage() {
         <div className="max-w-100 space-y-5">
           <CardNotice notice={notice} card="profile" words={{ saved: "Your profile is saved." }} />
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ displayName, avatarUrl })} />
-          <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <AccountForm id={form.id} noValidate data-once className="space-y-5">
             <Field
               id={displayName.id}
               name={displayName.name}
@@ -81,7 +82,7 @@ export default function ProfilePage() {
               errors={avatarUrl.errors}
             />
             <Button>Save</Button>
-          </Form>
+          </AccountForm>
         </div>
       </Card>
       <EmailCard email={user.email} change={change} notice={notice} mailboxUrl={mailboxUrl} />

@@ -8,6 +8,7 @@ import { disconnectApp, listConnectedApps, wasConnected } from "../satellites/co
 import { effectOfDisconnecting } from "../settings/app-rights.ts";
 import { connectedAppsPath } from "../settings/connected-apps-path.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { SettingsPage } from "../ui/settings-page.tsx";
@@ -44,12 +45,12 @@ export default function DisconnectAppPage() {
   return (
     <SettingsPage user={user} title={`Disconnect ${app.displayName}`} lead={app.origins.join(", ")}>
       <Card title="What happens" lead={effectOfDisconnecting(app)}>
-        <form method="post" data-once className="flex flex-wrap gap-3">
+        <AccountForm data-once className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>
           <a href={connectedAppsPath} className={buttonClass("secondary")}>
             Cancel
           </a>
-        </form>
+        </AccountForm>
       </Card>
     </SettingsPage>
   );

@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../account-data/delete-account.ts";
 import { accountDeletedMail } from "../activity/notice-mail.ts";
@@ -8,6 +8,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { sendMail } from "../mail/send-mail.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -82,7 +83,7 @@ export default function DeleteAccountPage() {
           title="What happens"
           lead="You are signed out everywhere. Workspaces that nobody else is in are closed and their keys stop working. Records of what was used and billed are kept, without your name."
         >
-          <Form method="post" noValidate data-once className="max-w-108 space-y-4">
+          <AccountForm noValidate data-once className="max-w-108 space-y-4">
             {failed ? (
               <ErrorSummary
                 id="delete-error"
@@ -108,7 +109,7 @@ export default function DeleteAccountPage() {
                 Cancel
               </a>
             </div>
-          </Form>
+          </AccountForm>
         </Card>
       )}
     </SettingsPage>

@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -6,6 +6,7 @@ import { requireFreshUser } from "../identity/user.ts";
 import { deletePasskey } from "../passkeys/manage.ts";
 import { requirePasskey } from "../passkeys/passkeys.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -42,12 +43,12 @@ export default function DeletePasskeyPage() {
         <strong className="font-semibold">{name}</strong> will no longer sign in to this account. You stay signed in
         here. Your device or password manager may go on listing it until you delete it there, too.
       </p>
-      <Form method="post" data-once className="flex flex-wrap gap-3">
+      <AccountForm data-once className="flex flex-wrap gap-3">
         <Button variant="danger">Delete passkey</Button>
         <a href="/settings/security#passkeys" className={buttonClass("secondary")}>
           Cancel
         </a>
-      </Form>
+      </AccountForm>
     </EntryPage>
   );
 }

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -10,6 +10,7 @@ import { renamePasskey } from "../passkeys/manage.ts";
 import { requirePasskey } from "../passkeys/passkeys.ts";
 import { renameSchema } from "../passkeys/payloads.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -46,7 +47,7 @@ export default function RenamePasskeyPage() {
   return (
     <EntryPage title="Rename a passkey" lead="Call it by what you find it by: the device, or the password manager.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name })} />
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <Field
           id={name.id}
           name={name.name}
@@ -63,7 +64,7 @@ export default function RenamePasskeyPage() {
             Cancel
           </a>
         </div>
-      </Form>
+      </AccountForm>
     </EntryPage>
   );
 }

@@ -1,12 +1,13 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { changePassword, changePasswordSchema, hasPassword } from "../identity/change-password.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -76,7 +77,7 @@ export default function ChangePasswordPage() {
             form={form.errors}
             fields={fieldErrors({ currentPassword, password, code })}
           />
-          <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <AccountForm id={form.id} noValidate data-once className="space-y-5">
             {/* Password managers file the new password under this name. */}
             <input type="text" autoComplete="username" value={user.email} readOnly hidden />
             {answer?.ask === "currentPassword" ? (
@@ -120,7 +121,7 @@ export default function ChangePasswordPage() {
                 Cancel
               </a>
             </div>
-          </Form>
+          </AccountForm>
         </div>
       </Card>
     </SettingsPage>

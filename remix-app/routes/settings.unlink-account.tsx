@@ -8,6 +8,7 @@ import { requireFreshUser } from "../identity/user.ts";
 import { providerLabel } from "../oauth/providers.ts";
 import { leaveUnlinkResult } from "../settings/link-result.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { SettingsPage } from "../ui/settings-page.tsx";
@@ -43,12 +44,12 @@ export default function UnlinkAccountPage() {
   return (
     <SettingsPage user={user} title={`Unlink ${label}`}>
       <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
-        <form method="post" data-once className="flex flex-wrap gap-3">
+        <AccountForm data-once className="flex flex-wrap gap-3">
           {unlinkable ? <Button variant="danger">Unlink</Button> : null}
           <a href={linkedAccountsPath} className={buttonClass("secondary")}>
             {unlinkable ? "Cancel" : "Back"}
           </a>
-        </form>
+        </AccountForm>
       </Card>
     </SettingsPage>
   );

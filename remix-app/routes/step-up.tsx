@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -24,6 +24,7 @@ import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../mfa/sign-i
 import { verifyCode } from "../mfa/verify-code.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { CodeFields } from "../ui/code-fields.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -109,7 +110,7 @@ export default function StepUpPage() {
           returnUrl={destination}
         />
       ) : (
-        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <AccountForm id={form.id} noValidate data-once className="space-y-5">
           <CodeFields
             authenticators={authenticators}
             chosen={factorId.initialValue}
@@ -118,7 +119,7 @@ export default function StepUpPage() {
             autoFocus={lastResult === undefined}
           />
           <Button className="w-full">Confirm</Button>
-        </Form>
+        </AccountForm>
       )}
       {ways ? (
         <a href={detour("/qr", destination)} className={`${buttonClass("quiet")} w-full`}>

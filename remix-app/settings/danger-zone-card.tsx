@@ -1,3 +1,4 @@
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 
@@ -6,14 +7,13 @@ export function DangerZoneCard() {
   return (
     <Card id="danger-zone" title="Your data" lead="Take a copy of what we hold about you, or end the account for good.">
       <div className="space-y-4">
-        <form
-          method="post"
+        <AccountForm
           action="/settings/security/export"
           className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2"
         >
           <p className="min-w-0 basis-72">Everything we hold about your account, as one JSON file.</p>
           <Button variant="secondary">Download your data</Button>
-        </form>
+        </AccountForm>
         <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line border-t pt-4">
           <p className="min-w-0 basis-72">Deleting the account cannot be undone.</p>
           <a href="/settings/security/delete-account" className={buttonClass("danger")}>

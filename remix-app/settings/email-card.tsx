@@ -1,5 +1,5 @@
-import { Form } from "@remix-run/react";
 import type { PendingEmailChange } from "../identity/email-change.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";
@@ -80,7 +80,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
           </div>
         ))}
       </dl>
-      <Form method="post" action={actionPath} data-once className="flex flex-wrap gap-3">
+      <AccountForm action={actionPath} data-once className="flex flex-wrap gap-3">
         <Button variant="secondary" name="do" value="resend">
           {change.email === null ? "Send the mail again" : "Send the mails again"}
         </Button>
@@ -92,7 +92,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
             Open the local mailbox
           </a>
         ) : null}
-      </Form>
+      </AccountForm>
     </div>
   );
 }

@@ -1,4 +1,5 @@
 import type { LinkedIdentity } from "../identity/sign-in-methods.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -40,13 +41,13 @@ function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
           {label}
         </p>
         {offered ? (
-          <form method="post" action={`/auth/oauth/${name}`} data-once>
+          <AccountForm action={`/auth/oauth/${name}`} data-once>
             <input type="hidden" name="intent" value="link" />
             <Button variant="secondary">
               {identities.length > 0 ? "Link another" : "Link"}
               <span className="sr-only"> {label} account</span>
             </Button>
-          </form>
+          </AccountForm>
         ) : null}
       </div>
       {identities.length > 0 ? (

@@ -1,9 +1,9 @@
-import { Form } from "@remix-run/react";
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
 import type { AccountSession } from "../identity/account-sessions.ts";
 import { detour } from "../identity/detour.ts";
 import { securityPath } from "../mfa/security-path.ts";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";
@@ -32,11 +32,11 @@ export function SessionsCard({
       lead="Where you are signed in. Sign out what you do not know, then change your password."
       action={
         sessions.length > 1 ? (
-          <Form method="post" action={actionPath} data-once>
+          <AccountForm action={actionPath} data-once>
             <Button variant="secondary" name="session" value="others">
               Sign out all others
             </Button>
-          </Form>
+          </AccountForm>
         ) : null
       }
     >
@@ -85,11 +85,11 @@ function SessionLine({ session }: { session: AccountSession }) {
         </p>
       </div>
       {current ? null : (
-        <Form method="post" action={actionPath} data-once className="max-sm:ml-7">
+        <AccountForm action={actionPath} data-once className="max-sm:ml-7">
           <Button variant="secondary" name="session" value={id} aria-label={`Sign out ${device}`}>
             Sign out
           </Button>
-        </Form>
+        </AccountForm>
       )}
     </li>
   );

@@ -1,6 +1,7 @@
 import { Form, useLocation } from "@remix-run/react";
 import { ChevronDown, Plus } from "lucide-react";
 import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
+import { AccountForm } from "./account-form.tsx";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -74,12 +75,12 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
         </div>
         <div className="p-1.5">
           {others.length > 0 ? (
-            <Form method="post" action="/accounts" reloadDocument>
+            <AccountForm action="/accounts" reloadDocument>
               <input type="hidden" name="intent" value="sign_out" />
               <button type="submit" className="menu-item">
                 Sign out of this account
               </button>
-            </Form>
+            </AccountForm>
           ) : null}
           <Form method="post" action="/logout" reloadDocument>
             <button type="submit" className="menu-item">

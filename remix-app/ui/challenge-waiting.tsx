@@ -1,4 +1,4 @@
-import { Form } from "@remix-run/react";
+import { AccountForm } from "./account-form.tsx";
 import { Button } from "./button.tsx";
 import pollScript from "./challenge-poll.js?raw";
 import { InlineScript } from "./inline-script.tsx";
@@ -15,11 +15,11 @@ export interface ChallengeWaitingProps {
 export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingProps) {
   const approved = status === "approved";
   const go = (
-    <Form method="post" data-once>
+    <AccountForm data-once>
       <Button name="intent" value="continue" className="w-full">
         Continue
       </Button>
-    </Form>
+    </AccountForm>
   );
   return (
     <div id="waiting" data-poll={pollPath} data-next={next} className="space-y-4">

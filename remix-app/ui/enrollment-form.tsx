@@ -1,4 +1,4 @@
-import { Form } from "@remix-run/react";
+import { AccountForm } from "./account-form.tsx";
 import { Button } from "./button.tsx";
 import { Copyable } from "./copyable.tsx";
 import { Field } from "./field.tsx";
@@ -34,7 +34,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
           Open it
         </a>
       </p>
-      <Form method="post" id={formId} noValidate data-once className="space-y-5">
+      <AccountForm id={formId} noValidate data-once className="space-y-5">
         <input type="hidden" name="step" value="verify" />
         <input type="hidden" name="factorId" value={factorId} />
         <input type="hidden" name="secret" value={secret} />
@@ -52,7 +52,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
           errors={code.errors}
         />
         <Button className="w-full">Verify and add</Button>
-      </Form>
+      </AccountForm>
     </>
   );
 }

@@ -1,6 +1,6 @@
-import { Form } from "@remix-run/react";
 import { ChevronRight } from "lucide-react";
 import type { ReactNode } from "react";
+import { AccountForm } from "./account-form.tsx";
 import { Button } from "./button.tsx";
 
 export interface OtherWay {
@@ -46,11 +46,11 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
 /** The way out of a page that one cannot or will not pass: of this account, the others of the browser stay. */
 export function SignOutForm() {
   return (
-    <Form method="post" action="/accounts" reloadDocument>
+    <AccountForm action="/accounts" reloadDocument>
       <input type="hidden" name="intent" value="sign_out" />
       <Button variant="secondary" className="w-full">
         Sign out
       </Button>
-    </Form>
+    </AccountForm>
   );
 }

@@ -1,5 +1,6 @@
-import { Form, type FormProps, useActionData, useNavigation, useSubmit } from "@remix-run/react";
+import { type FormProps, useActionData, useNavigation, useSubmit } from "@remix-run/react";
 import { type FormEvent, useEffect, useRef, useState } from "react";
+import { AccountForm } from "./account-form.tsx";
 
 /**
  * A form that changes something, on a page that is hydrated: pressing its button again sends nothing while the first
@@ -36,13 +37,13 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     );
   }
   return (
-    <Form {...form} method="post" data-once="" onSubmit={sendOnce}>
+    <AccountForm {...form} data-once="" onSubmit={sendOnce}>
       {offline ? (
         <p role="alert" className="w-full text-bad">
           This device is offline. Nothing was sent: try again once it has a connection.
         </p>
       ) : null}
       {children}
-    </Form>
+    </AccountForm>
   );
 }

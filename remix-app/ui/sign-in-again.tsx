@@ -1,6 +1,6 @@
-import { Form } from "@remix-run/react";
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../identity/bot-challenge.ts";
+import { AccountForm } from "./account-form.tsx";
 import { BotChallenge } from "./bot-challenge.tsx";
 import { Button } from "./button.tsx";
 import { PasswordField } from "./field.tsx";
@@ -27,7 +27,7 @@ export function SignInAgain(props: SignInAgainProps) {
       {password || passkeyButton ? (
         <WaysIn {...offered} returnUrl={returnUrl} intent="prove">
           {password ? (
-            <Form method="post" id={formId} noValidate data-once className="space-y-5">
+            <AccountForm id={formId} noValidate data-once className="space-y-5">
               {/* Password managers look the password up under this name. */}
               <input type="text" autoComplete="username" value={email} readOnly hidden />
               <PasswordField
@@ -41,7 +41,7 @@ export function SignInAgain(props: SignInAgainProps) {
               />
               <BotChallenge challenge={challenge} />
               <Button className="w-full">Confirm</Button>
-            </Form>
+            </AccountForm>
           ) : (
             <BotChallenge challenge={challenge} />
           )}

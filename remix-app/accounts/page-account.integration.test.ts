@@ -1,0 +1,104 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  type Person,
+  query,
+  type SignedInBrowser,
+} from "../../scripts/test/people.ts";
+
+/** They name whom they enter, or whom they sign out, or are about nobody. */
+const anybodys = ["/accounts", "/logout", "/theme"];
+
+let ada: Person;
+let bob: Person;
+let browser: SignedInBrowser;
+
+beforeEach(async () => {
+  [ada, bob] = await Promise.all([createPerson(), createPerson()]);
+  browser = await enter(bob);
+  await browser.post("/add-account", { ...ada });
+  return async () => {
+    await Promise.all([ada, bob].map(deletePerson));
+  };
+});
+
+const switchTo = ({ id }: Person) => browser.postJson("/api/v1/auth/accounts/switch", { accountId: id });
+
+interface PageForm {
+  action: string;
+  fields: Record<string, string>;
+}
+
+/** The forms of a page that change something, with what they send of themselves. */
+async function formsOf(page: string): Promise<PageForm[]> {
+  const { status, text } = await browser.get(page);
+  expect(status, page).toBe(200);
+  return [...text.matchAll(/<form([^>]*)>(.*?)<\/form>/gs)]
+    .filter(([, attributes = ""]) => attributes.includes('method="post"'))
+    .map(([, attributes = "", content = ""]) => {
+      const inputs = [...content.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+      const action = /action="([^"]*)"/.exec(attributes)?.[1] ?? page;
+      return { action, fields: Object.fromEntries(inputs.map(([, name, value]) => [name, value])) };
+    });
+}
+
+describe("each form of an account's page", () => {
+  test.each([
+    "/settings/profile",
+    "/settings/profile/email",
+    "/settings/security",
+    "/settings/security/password",
+    "/settings/security/delete-account",
+    "/reset-password",
+    "/mfa/enroll",
+    "/qr",
+    "/workspaces",
+  ])("of %s says whose it is", async (page) => {
+    const forms = (await formsOf(page)).filter(({ action }) => !anybodys.includes(action));
+    expect(forms).not.toEqual([]);
+    for (const { fields } of forms) expect(fields).toMatchObject({ pageAccount: ada.id });
+  });
+
+  test.each([
+    ["/settings/profile", { displayName: "Ada Lovelace", avatarUrl: "" }],
+    ["/settings/profile/email", { email: "ada.lovelace@integration.gatehouse.test" }],
+    ["/settings/security/password", { password: "three unrelated words" }],
+    ["/mfa/enroll", { step: "start", name: "" }],
+    ["/workspaces", { name: "Of Ada" }],
+  ])("of %s does nothing to another account, to which another tab has switched since", async (page, typed) => {
+    const form = (await formsOf(page)).find(({ action }) => action.split("?")[0] === page);
+    await switchTo(bob);
+    const before = await stateOf(bob);
+    expect(await browser.post(page, { ...form?.fields, ...typed })).toMatchObject({ status: 409, location: null });
+    expect(await stateOf(bob)).toEqual(before);
+  });
+
+  test("leads to no provider, signs out nowhere and gives nothing away, either", async () => {
+    const forms = (await formsOf("/settings/security")).filter(({ action }) => !anybodys.includes(action));
+    await switchTo(bob);
+    for (const { action, fields } of forms) {
+      expect(await browser.post(action, fields), action).toMatchObject({ status: 409, location: null });
+    }
+  });
+
+  test("signs nobody else out of the browser", async () => {
+    const forms = await formsOf("/settings/security");
+    const signOut = forms.find(({ action, fields }) => action === "/accounts" && fields.intent === "sign_out");
+    await switchTo(bob);
+    expect(await browser.post("/accounts", signOut?.fields ?? {})).toMatchObject({ status: 409 });
+    expect((await browser.session()).user.id).toBe(bob.id);
+  });
+});
+
+/** What such forms change. */
+async function stateOf({ id }: Person) {
+  return query(
+    `select encrypted_password, email_change, raw_user_meta_data,
+       (select count(*) from auth.mfa_factors where user_id = users.id) as factors,
+       (select count(*) from public.workspaces where created_by = users.id) as workspaces
+     from auth.users where id = $1`,
+    [id],
+  );
+}

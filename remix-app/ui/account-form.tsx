@@ -1,0 +1,17 @@
+import { Form, type FormProps, useRouteLoaderData } from "@remix-run/react";
+import { pageAccountField } from "../http/form.ts";
+import type { loader as rootLoader } from "../root.tsx";
+
+/**
+ * A form of whoever is signed in, which says whose page it is on: sent once another tab has switched accounts, it is
+ * refused rather than done to the other one (readForm).
+ */
+export function AccountForm({ children, ...form }: Omit<FormProps, "method">) {
+  const account = useRouteLoaderData<typeof rootLoader>("root")?.account;
+  return (
+    <Form {...form} method="post">
+      {account ? <input type="hidden" name={pageAccountField} value={account} /> : null}
+      {children}
+    </Form>
+  );
+}

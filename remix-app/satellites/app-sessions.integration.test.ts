@@ -15,12 +15,13 @@ import {
   signOut,
   type TestApp,
 } from "../../scripts/test/apps.ts";
-import { deletePerson } from "../../scripts/test/people.ts";
+import { deletePerson, signedInLongAgo } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openPool } from "../../supabase/tests/ai-fixtures.ts";
 import { setPolicy } from "../../supabase/tests/app-fixtures.ts";
 import { currentSecond, enrollFactor, one } from "../../supabase/tests/database.ts";
 import { callAtOnce } from "../testing/at-once.ts";
+import { accessTokenOf } from "../testing/browser.ts";
 
 const { base, supabase } = readStack();
 const { db, close } = openPool(1);
@@ -238,6 +239,18 @@ describe("a session ends", () => {
     for (const path of [paths.introspect, paths.refresh])
       expect((await asApp(app, path, { token: held.appSession.token })).status).toBe(503);
     await setPolicy(db, { userId: person.id, policy: null });
+    expect(await worth()).toEqual([true, 200]);
+  });
+
+  test("with the browser's session that it came from, in whose place a step-up by password sets another", async () => {
+    const browser = await signedInLongAgo(person, { secondsAgo: 610 });
+    const { appSession } = await handOver({ accessToken: accessTokenOf(browser) }, app);
+    expect(await introspect(appSession.token)).toMatchObject({ active: true });
+    expect(await browser.post("/step-up?returnUrl=%2F", { password: person.password })).toMatchObject({
+      location: "/",
+    });
+    expect(await introspect(appSession.token)).toEqual({ active: false });
+    // That of the person's other sign-in is none of the browser's.
     expect(await worth()).toEqual([true, 200]);
   });
 

@@ -135,6 +135,43 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "partial", usage: { output_tokens: 1 } } }]);
   });
 
+  const counted = (text: string, completion_tokens: number) =>
+    event({ id: "c", choices: [{ delta: { content: text } }], usage: { prompt_tokens: 3, completion_tokens } });
+  const much = "a".repeat(40);
+  test.for<[string, string, number]>([
+    ["of nothing all along", counted(much, 0) + counted(much, 0), 20],
+    ["before its content alone", counted("", 1) + content(much) + content(much), 21],
+    ["of a part of it", counted(much, 9) + content(much), 19],
+  ])("that was cut after counts %s is charged what they leave out by a guess", async ([, written, output_tokens]) => {
+    const { stream, ends } = await relay((response) => response.end(written));
+    await text(stream);
+    const use = { basis: "guess", usage: { input_tokens: 3, output_tokens } };
+    expect(ends).toMatchObject([{ status: "failed", use }]);
+  });
+
+  test("that was cut after counts of nothing at all is charged for what was asked, too", async () => {
+    const none = { prompt_tokens: 0, completion_tokens: 0 };
+    for (const [said, output_tokens] of [
+      ["", 0],
+      [much, 10],
+    ] as const) {
+      const { stream, ends } = await relay((response) =>
+        response.end(event({ id: "c", choices: [{ delta: { content: said } }], usage: none })),
+      );
+      await text(stream);
+      expect(ends).toMatchObject([{ use: { basis: "guess", usage: { input_tokens: 9, output_tokens } } }]);
+    }
+  });
+
+  test("whose client leaves after counts of nothing is charged by a guess", async () => {
+    const { stream, ends } = await relay((response) => response.write(counted(much, 0)));
+    const reader = stream.getReader();
+    await reader.read();
+    await reader.cancel();
+    const use = { basis: "guess", usage: { input_tokens: 3, output_tokens: 10 } };
+    expect(ends).toMatchObject([{ status: "cancelled", use }]);
+  });
+
   test("that begins with an error is free, and one that has begun before it is charged by a guess", async () => {
     const error = event({ error: { message: "secret" } });
     const first = await relay((response) => response.end(error));

@@ -1,7 +1,7 @@
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse, OpenRun, RunEnd } from "../runs/run.ts";
-import type { StreamReader } from "./stream-reader.ts";
+import type { StreamFacts, StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
 /** A provider that has said that it is done closes soon, and its connection can then be used again. */
@@ -63,8 +63,8 @@ export function relayStream(options: {
     /** @returns whether there is more to come, and somebody who wants it */
     function digest(passed: Uint8Array[], ended: boolean): boolean {
       const { facts } = reader;
-      open.progress.input_tokens = facts.usage?.input_tokens ?? guessedInputTokens;
-      open.progress.output_tokens = facts.usage?.output_tokens ?? facts.guessedOutputTokens;
+      open.progress.input_tokens = inputTokens(facts, guessedInputTokens);
+      open.progress.output_tokens = outputTokens(facts);
       if (facts.done || (ended && facts.usageIsFinal && !facts.failed)) state = "done";
       else if (facts.failed || ended) state = "failed";
       let wanted = state === "open";
@@ -207,14 +207,26 @@ function usedBy(
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
-  if (facts.usage) {
-    const basis = status === "succeeded" || facts.usageIsFinal ? "final" : "partial";
-    return { route, usage: facts.usage, basis };
+  if (facts.usage && (status === "succeeded" || facts.usageIsFinal)) {
+    return { route, usage: facts.usage, basis: "final" };
+  }
+  if (facts.usage && facts.usage.input_tokens > 0 && facts.guessedOutputTokens === facts.countedOfGuess) {
+    return { route, usage: facts.usage, basis: "partial" };
   }
   // A failure that brought nothing is free, as it is where no stream was asked for.
   if (status === "failed" && facts.events === 0) return undefined;
-  const usage = { input_tokens: guessedInputTokens, output_tokens: facts.guessedOutputTokens };
-  return { route, usage, basis: "guess" };
+  const counted = { input_tokens: inputTokens(facts, guessedInputTokens), output_tokens: outputTokens(facts) };
+  return { route, usage: { ...facts.usage, ...counted }, basis: "guess" };
+}
+
+/** The input so far: a guess while nothing is said of it, or nothing that can be. */
+function inputTokens({ usage, usageIsFinal }: StreamFacts, guessed: number): number {
+  return usageIsFinal ? (usage?.input_tokens ?? guessed) : usage?.input_tokens || guessed;
+}
+
+/** The output so far: what is counted, and a guess at what has come that no count tells of yet. */
+function outputTokens({ usage, usageIsFinal, guessedOutputTokens, countedOfGuess }: StreamFacts): number {
+  return (usage?.output_tokens ?? 0) + (usageIsFinal ? 0 : guessedOutputTokens - countedOfGuess);
 }
 
 /** Reads on to the end, so that the connection stays good; not for long. */

@@ -15,6 +15,8 @@ export type StreamFacts = {
   /** Events with content so far, and a guess at what they hold. */
   events: number;
   guessedOutputTokens: number;
+  /** As much of that guess as the last usage counts: nothing where it counts no output, as some do until their end. */
+  countedOfGuess: number;
 };
 
 /** Reads a provider's stream on its way through. */
@@ -63,7 +65,14 @@ const errorEvent = /^event: ?error\s*$/m;
  * passed on to nobody.
  */
 export function createStreamReader(dialect: StreamDialect): StreamReader {
-  const facts: StreamFacts = { usageIsFinal: false, done: false, failed: false, events: 0, guessedOutputTokens: 0 };
+  const facts: StreamFacts = {
+    usageIsFinal: false,
+    done: false,
+    failed: false,
+    events: 0,
+    guessedOutputTokens: 0,
+    countedOfGuess: 0,
+  };
   const decoder = new TextDecoder("utf-8");
   const guess = createOutputGuess(dialect.output);
   const splitter = createEventSplitter(take, () => {
@@ -89,8 +98,9 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       if (reading?.usage) learn(reading);
       return "stop";
     }
-    learn(reading);
+    // What it counts is its own content, too.
     if (reading.content) count(text);
+    learn(reading);
     if (reading.fate !== "done") return reading.fate;
     facts.done = true;
     return "stop";
@@ -100,6 +110,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     if (!usage) return;
     facts.usage = usage;
     facts.usageIsFinal = usageIsFinal;
+    facts.countedOfGuess = usage.output_tokens > 0 ? facts.guessedOutputTokens : 0;
   }
 
   function count(text: string): void {

@@ -19,6 +19,32 @@ describe("usage that can be", () => {
   });
 });
 
+describe("parts of what is counted", () => {
+  const bound = boundUsage({ inputBytes: 300, images: 0, outputLimit: 100, choices: 1 }, () => {});
+  const most = Number.MAX_SAFE_INTEGER;
+
+  test.for([
+    [{ cached_tokens: 10, audio_tokens: 0 }, [10, 0]],
+    [{ cached_tokens: 11, audio_tokens: 1 }, [10, 0]],
+    [{ cached_tokens: 4, audio_tokens: 6 }, [4, 6]],
+    [{ cached_tokens: 4, audio_tokens: 7 }, [4, 6]],
+    [{ cached_tokens: most, audio_tokens: most }, [10, 0]],
+  ] as const)("are of the input no more than there is, as they are charged: %j", ([prompt_tokens_details, counted]) => {
+    const stated = { prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details };
+    const usage = readCompletionUsage(stated, bound);
+    expect([usage?.cached_input_tokens, usage?.audio_input_tokens]).toEqual(counted);
+  });
+
+  test.for([
+    [{ reasoning_tokens: 100_400, audio_tokens: 5 }, [100_400, 5]],
+    [{ reasoning_tokens: 100_401, audio_tokens: 6 }, [100_400, 5]],
+    [{ reasoning_tokens: most, audio_tokens: most }, [100_400, 5]],
+  ] as const)("are of the output no more than can be: %j", ([output_tokens_details, counted]) => {
+    const usage = readResponseUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details }, bound);
+    expect([usage?.reasoning_tokens, usage?.audio_output_tokens]).toEqual(counted);
+  });
+});
+
 describe("thoughts", () => {
   const bound = boundUsage({ inputBytes: 300, images: 0, outputLimit: 100, choices: 1 }, () => {});
   const chat = (total_tokens: number | undefined, completion_tokens: number, reasoning_tokens?: number) => {

@@ -132,13 +132,15 @@ function withinBound(bound: UsageBound, stated: Stated): Required<TokenCounts> |
     bound.exceeded();
     return undefined;
   }
+  // What is said to be of them and is more is charged as all of them, and told so: sums have to hold it.
+  const cached = Math.min(inputDetails?.cached_tokens ?? 0, input);
   return {
     input_tokens: input,
-    cached_input_tokens: inputDetails?.cached_tokens ?? 0,
-    audio_input_tokens: inputDetails?.audio_tokens ?? 0,
+    cached_input_tokens: cached,
+    audio_input_tokens: Math.min(inputDetails?.audio_tokens ?? 0, input - cached),
     output_tokens: output,
-    reasoning_tokens: thoughts.all,
-    audio_output_tokens: outputDetails?.audio_tokens ?? 0,
+    reasoning_tokens: Math.min(thoughts.all, bound.outputTokens),
+    audio_output_tokens: Math.min(outputDetails?.audio_tokens ?? 0, output),
   };
 }
 

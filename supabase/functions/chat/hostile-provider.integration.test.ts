@@ -93,6 +93,29 @@ describe("a provider that misbehaves", () => {
     },
   );
 
+  test("by the case of its media type (RFC 9110, 8.3.1) is understood all the same", async () => {
+    const delta = { role: "assistant", content: "x" };
+    const events = [{ choices: [{ index: 0, delta }] }, { choices: [], usage }].map(
+      (rest) =>
+        `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", ...rest })}\n\n`,
+    );
+    answer = (_, response) =>
+      response
+        .writeHead(200, { "content-type": "Text/Event-Stream; charset=UTF-8" })
+        .end(`${events.join("")}data: [DONE]\n\n`);
+    const requestId = `it-${randomUUID()}`;
+    const stream = await gateway
+      .clientOf(tenant.key)
+      .chat.completions.create(
+        { model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true },
+        { headers: { "x-request-id": requestId } },
+      );
+    let said = "";
+    for await (const { choices } of stream) said += choices[0]?.delta.content ?? "";
+    const { run } = await tenant.accountOf(requestId);
+    expect([said, run.status, run.usage_source]).toEqual(["x", "succeeded", "provider"]);
+  });
+
   test("by names, ids and arguments that are anything has its run traced in our words alone", async () => {
     answer = ({ messages }, response) => {
       const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({

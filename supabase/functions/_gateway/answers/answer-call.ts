@@ -58,7 +58,7 @@ export async function askProvider<Request extends Asked>(
     },
     open.addStep,
   );
-  if (asked.stream && !answer.contentType.startsWith("text/event-stream")) {
+  if (asked.stream && !answer.contentType.toLowerCase().startsWith("text/event-stream")) {
     answer.cancel();
     open.addStep({ type: "model", name: model, status: "failed" }, answer.startedAt);
     throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });

@@ -99,7 +99,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
       resolve({
         status,
         contentType: told["content-type"] ?? "",
-        encoding: told["content-encoding"] || "identity",
+        encoding: told["content-encoding"]?.toLowerCase() || "identity",
         ...readerOf(response),
       });
     });

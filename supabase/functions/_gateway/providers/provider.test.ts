@@ -144,6 +144,13 @@ describe("a provider call", () => {
     expect(next.asked).toEqual([]);
   });
 
+  test("takes an answer in no coding, in whatever case that is written (RFC 9110, 8.4.1)", async () => {
+    const { baseUrl } = await provider((_, response) =>
+      response.writeHead(200, { "content-encoding": "Identity" }).end("as it is"),
+    );
+    expect(await readAll(callOf([baseUrl]))).toBe("as it is");
+  });
+
   test("that may have been charged at one route stays so whatever the next one says", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     for (const status of [429, 400]) {

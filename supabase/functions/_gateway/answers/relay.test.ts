@@ -189,10 +189,27 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "guess" } }]);
   });
 
-  test("that ends without a word after its usage is complete all the same", async () => {
-    const { stream, ends } = await relay((response) => response.end(content("a") + usage));
+  test.for<[string, (response: ServerResponse) => void]>([
+    ["ends without a word", (response) => response.end()],
+    ["is cut", (response) => setTimeout(() => response.destroy(), 50)],
+    ["falls silent", () => {}],
+  ])("that %s after its usage is complete all the same", async ([, leaveOff]) => {
+    const { stream, ends, tried } = await relay((response) => {
+      response.write(content("a") + usage);
+      leaveOff(response);
+    });
     expect(await text(stream)).toContain("response.completed");
     expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "final" } }]);
+    expect(tried).toEqual(["model succeeded"]);
+  });
+
+  test("that is cut within an event after its usage is a failure, and charged by that", async () => {
+    const { stream, ends } = await relay((response) => {
+      response.write(`${content("a")}${usage}data: {"error":`);
+      setTimeout(() => response.destroy(), 50);
+    });
+    expect(await text(stream)).toContain('"code":"provider_error"');
+    expect(ends).toMatchObject([{ status: "failed", use: { basis: "final" } }]);
   });
 
   test("whose client leaves is over at once, and only once", async () => {

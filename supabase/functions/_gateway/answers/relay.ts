@@ -76,6 +76,10 @@ export function relayStream(options: {
     reading = true;
     try {
       if (!(await answer.pour((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
+    } catch (error) {
+      // After its usage nothing was to come but the end.
+      if (!(error instanceof ProviderFailure && reader.facts.usageIsFinal)) throw error;
+      digest(reader.end(), true);
     } finally {
       reading = false;
     }

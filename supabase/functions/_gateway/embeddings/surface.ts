@@ -2,7 +2,7 @@ import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
 import { refuseBody } from "../http/refused-body.ts";
-import { readCompletionUsage } from "../runs/usage.ts";
+import { readEmbeddingUsage } from "../runs/usage.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
 
@@ -37,7 +37,7 @@ export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), 
 const format: AnswerFormat<Embeddings> = {
   readAnswer(value, bound) {
     const { success, data } = embeddingList.safeParse(value);
-    return success ? { usage: readCompletionUsage(data.usage, bound), outputBytes: 0 } : undefined;
+    return success ? { usage: readEmbeddingUsage(data.usage, bound), outputBytes: 0 } : undefined;
   },
 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { boundUsage, readCompletionUsage, readResponseUsage } from "./usage.ts";
+import { boundUsage, readCompletionUsage, readEmbeddingUsage, readResponseUsage } from "./usage.ts";
 
 describe("usage that can be", () => {
   const asked = { inputBytes: 300, images: 2, outputLimit: 100, choices: 3 };
@@ -42,6 +42,29 @@ describe("parts of what is counted", () => {
   ] as const)("are of the output no more than can be: %j", ([output_tokens_details, counted]) => {
     const usage = readResponseUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details }, bound);
     expect([usage?.reasoning_tokens, usage?.audio_output_tokens]).toEqual(counted);
+  });
+});
+
+describe("an embedding", () => {
+  const bound = boundUsage({ inputBytes: 300, images: 0, outputLimit: 0, choices: 1 }, () => {});
+
+  test.for([
+    { prompt_tokens: 5, total_tokens: 5 },
+    { prompt_tokens: 5, total_tokens: 500 },
+    { prompt_tokens: 5, completion_tokens: 50, total_tokens: 55 },
+    { prompt_tokens: 5, completion_tokens_details: { reasoning_tokens: 50 } },
+  ])("has no output, whatever is said of it: %j", (stated) => {
+    expect(readEmbeddingUsage(stated, bound)).toMatchObject({
+      input_tokens: 5,
+      output_tokens: 0,
+      reasoning_tokens: 0,
+      audio_output_tokens: 0,
+    });
+  });
+
+  test("that counts no input, or more than there can be, counts nothing", () => {
+    expect(readEmbeddingUsage({ total_tokens: 5 }, bound)).toBeUndefined();
+    expect(readEmbeddingUsage({ prompt_tokens: 10_301, total_tokens: 5 }, bound)).toBeUndefined();
   });
 });
 

@@ -76,7 +76,7 @@ export function readGeminiUsage(value: unknown, bound: UsageBound): Required<Tok
 }
 
 /**
- * Reads usage as chat completions and embeddings state it.
+ * Reads usage as chat completions state it.
  * @returns undefined where there is none that can be charged by
  */
 export function readCompletionUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
@@ -90,6 +90,22 @@ export function readCompletionUsage(value: unknown, bound: UsageBound): Required
     total: total_tokens,
     inputDetails: prompt_tokens_details,
     outputDetails: completion_tokens_details,
+  });
+}
+
+/**
+ * Reads usage of embeddings, which have no output: a total beyond their input says nothing that has a price.
+ * @returns undefined where there is none that can be charged by
+ */
+export function readEmbeddingUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
+  const parsed = completionUsage.safeParse(value);
+  if (!parsed.success) return undefined;
+  const { prompt_tokens, prompt_tokens_details } = parsed.data;
+  return withinBound(bound, {
+    input: prompt_tokens,
+    output: 0,
+    inputDetails: prompt_tokens_details,
+    outputDetails: null,
   });
 }
 

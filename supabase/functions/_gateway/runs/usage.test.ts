@@ -45,6 +45,22 @@ describe("parts of what is counted", () => {
   });
 });
 
+describe("a completion", () => {
+  const bound = boundUsage({ inputBytes: 300, images: 0, outputLimit: 100, choices: 1 }, () => {});
+
+  test.for([{}, { completion_tokens: null }, { total_tokens: 5 }, { completion_tokens: null, total_tokens: 3 }])(
+    "whose output is not counted is not counted: %j",
+    (stated) => {
+      expect(readCompletionUsage({ prompt_tokens: 5, ...stated }, bound)).toBeUndefined();
+    },
+  );
+
+  test("whose output is counted in the total alone has that, and one of zero has none", () => {
+    const output = (stated: object) => readCompletionUsage({ prompt_tokens: 5, ...stated }, bound)?.output_tokens;
+    expect([output({ total_tokens: 30 }), output({ completion_tokens: 0 })]).toEqual([25, 0]);
+  });
+});
+
 describe("an embedding", () => {
   const bound = boundUsage({ inputBytes: 300, images: 0, outputLimit: 0, choices: 1 }, () => {});
 

@@ -84,6 +84,8 @@ export function readCompletionUsage(value: unknown, bound: UsageBound): Required
   if (!parsed.success) return undefined;
   const { prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details, completion_tokens_details } =
     parsed.data;
+  // Not to count the output is not to count it as nothing; but the total may.
+  if (completion_tokens == null && (total_tokens ?? 0) <= prompt_tokens) return undefined;
   return withinBound(bound, {
     input: prompt_tokens,
     output: completion_tokens ?? 0,

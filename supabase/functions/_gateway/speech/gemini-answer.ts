@@ -25,6 +25,7 @@ const answerShape = z.looseObject({
     .min(1),
 });
 const usageShape = z.looseObject({ usageMetadata: z.unknown().optional() });
+const countedOutput = z.looseObject({ candidatesTokenCount: z.number() });
 
 /** Speech as raw PCM, and what it used. */
 export type SpokenAnswer = { pcm: Uint8Array[]; bytes: number; use: CallUse };
@@ -40,11 +41,14 @@ export async function readGeminiSpeech(
   const route = answer.route.position;
   const { rest, audio, audioBytes } = await split(answer);
   const value = parse(rest);
-  const stated = readGeminiUsage(usageShape.safeParse(value).data?.usageMetadata, usageBound);
+  const said = usageShape.safeParse(value).data?.usageMetadata;
+  const stated = readGeminiUsage(said, usageBound);
   const use = stated && ({ route, usage: stated, basis: "final" } as const);
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw unusable(use);
-  const guessed: CallUse = { route, usage: guessUsage(inputBytes, audioBytes), basis: "guess" };
-  return { pcm: audio, bytes: audioBytes, use: use ?? guessed };
+  // Not to count what was spoken is not to count it as nothing.
+  if (use && countedOutput.safeParse(said).success) return { pcm: audio, bytes: audioBytes, use };
+  const usage = guessUsage(stated?.input_tokens ?? guessTokens(inputBytes), audioBytes);
+  return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };
 }
 
 async function split(answer: ProviderAnswer): Promise<SplitAnswer> {
@@ -71,9 +75,9 @@ function isSpeech(value: unknown): boolean {
   );
 }
 
-function guessUsage(inputBytes: number, audioBytes: number): TokenCounts {
+function guessUsage(inputTokens: number, audioBytes: number): TokenCounts {
   const tokens = Math.ceil((audioBytes / bytesPerSecond) * tokensPerSecond);
-  return { input_tokens: guessTokens(inputBytes), output_tokens: tokens, audio_output_tokens: tokens };
+  return { input_tokens: inputTokens, output_tokens: tokens, audio_output_tokens: tokens };
 }
 
 function parse(text: string): unknown {

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import type { ProviderAnswer } from "../providers/provider.ts";
+import { boundUsage } from "../runs/usage.ts";
+import { readGeminiSpeech } from "./gemini-answer.ts";
+
+const inputBytes = 40;
+const usageBound = boundUsage({ inputBytes, images: 0, outputLimit: 100, choices: 1 }, () => {});
+/** A second of silence. */
+const data = Buffer.alloc(48_000).toString("base64");
+
+/** What is counted of a second's speech beside which a provider states usage. */
+async function countsOf(usageMetadata: object) {
+  const inlineData = { mimeType: "audio/L16;codec=pcm;rate=24000", data };
+  const answer = new TextEncoder().encode(
+    JSON.stringify({ candidates: [{ content: { parts: [{ inlineData }] } }], usageMetadata }),
+  );
+  const pieces = [answer];
+  const read = async () => pieces.shift();
+  return (
+    await readGeminiSpeech({ route: { position: 1 }, read } as unknown as ProviderAnswer, { inputBytes, usageBound })
+  ).use;
+}
+
+test("speech is counted as its provider counts it, a zero too", async () => {
+  for (const candidatesTokenCount of [30, 0]) {
+    expect(await countsOf({ promptTokenCount: 5, candidatesTokenCount })).toMatchObject({
+      basis: "final",
+      usage: { input_tokens: 5, output_tokens: candidatesTokenCount },
+    });
+  }
+});
+
+test("speech whose provider does not count it is counted by its length, beside the input that is counted", async () => {
+  const usage = { input_tokens: 5, output_tokens: 25, audio_output_tokens: 25 };
+  for (const uncounted of [{}, { candidatesTokenCount: null }]) {
+    expect(await countsOf({ promptTokenCount: 5, ...uncounted })).toMatchObject({ basis: "guess", usage });
+  }
+  expect(await countsOf({})).toMatchObject({ basis: "guess", usage: { ...usage, input_tokens: 10 } });
+});

@@ -1,11 +1,15 @@
+create domain public.readable_name as text
+  constraint readable_name check (
+    char_length(value) between 1 and 80
+    and value ~ '[^[:space:]\u00a0\u200c\u200d]'
+    and value !~ '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
+  );
+comment on domain public.readable_name is
+  'As the web''s isReadable: one line that people see, of nothing that is unseen or turns what follows it around.';
+
 create table public.profiles (
   id uuid primary key references auth.users (id) on delete cascade,
-  display_name text not null check (char_length(display_name) between 1 and 80)
-    -- As the web's isReadable: nothing that cannot be seen, breaks a line, or turns what follows it around.
-    constraint readable_name check (
-      display_name ~ '[^[:space:]\u00a0\u200c\u200d]'
-      and display_name !~ '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
-    ),
+  display_name public.readable_name not null,
   avatar_url text check (avatar_url ~ '^https://' and char_length(avatar_url) <= 2048),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()

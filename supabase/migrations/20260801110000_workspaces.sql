@@ -10,11 +10,7 @@ comment on type public.workspace_permission is
 
 create table public.workspaces (
   id uuid primary key default gen_random_uuid(),
-  name text not null check (char_length(name) between 1 and 80)
-    constraint readable_name check (
-      name ~ '[^[:space:]\u00a0\u200c\u200d]'
-      and name !~ '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
-    ),
+  name public.readable_name not null,
   plan_id text not null default 'free' check (plan_id ~ '^[a-z0-9_]{1,40}$'),
   personal_user_id uuid unique references public.profiles (id) on delete set null,
   created_by uuid references public.profiles (id) on delete set null,
@@ -32,7 +28,7 @@ create index workspaces_created_by_idx on public.workspaces (created_by);
 create table public.workspace_roles (
   id uuid primary key default gen_random_uuid(),
   workspace_id uuid not null references public.workspaces (id) on delete cascade,
-  name text not null check (char_length(name) between 1 and 40),
+  name public.readable_name not null check (char_length(name) <= 40),
   permissions public.workspace_permission[] not null default '{}',
   is_owner boolean not null default false,
   created_at timestamptz not null default now(),

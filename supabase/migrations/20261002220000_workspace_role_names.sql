@@ -3,11 +3,7 @@
 update public.workspace_roles set name = btrim(name) where name <> btrim(name);
 
 alter table public.workspace_roles
-  add constraint readable_name check (
-    name = btrim(name)
-    and name ~ '[^[:space:]\u00a0\u200c\u200d]'
-    and name !~ '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
-  );
+  add constraint trimmed_name check (name = btrim(name));
 -- "Owner" beside "owner" would pass for it.
 create unique index workspace_roles_name_idx on public.workspace_roles (workspace_id, lower(name));
 

@@ -1,4 +1,3 @@
-import type { RequestAuth } from "../identity/edge-proxy.ts";
 import { problem } from "./problem.ts";
 
 /** In which the forms of a page say whose it is (AccountForm). Forms that are anybody's have none. */
@@ -13,6 +12,12 @@ const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 /** Of a page that knows no better; all of a body is limited anyway. */
 const usual = { fields: 50, valueLength: 8_192 } as const;
 
+/** What a form has to know of its request: its id, and whose it is. */
+interface FormContext {
+  requestId: string;
+  session: { auth: { status: "authenticated"; claims: { sub: string } } | { status: "anonymous" | "unavailable" } };
+}
+
 /** Whether a request says that its body is a form. */
 export function isForm(request: Request): boolean {
   return formTypes.test(request.headers.get("content-type") ?? "");
@@ -26,7 +31,7 @@ export function isForm(request: Request): boolean {
  */
 export async function readForm(
   request: Request,
-  { requestId, session: { auth } }: { requestId: string; session: { auth: RequestAuth } },
+  { requestId, session: { auth } }: FormContext,
   {
     maxValueLength = usual.valueLength,
     maxFields = usual.fields,

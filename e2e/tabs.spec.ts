@@ -1,4 +1,4 @@
-import { enter, expect, signIn, test } from "./test.ts";
+import { enter, expect, type Person, signIn, test } from "./test.ts";
 
 test("a tab that waits at the sign-in page follows a sign-in in another one", async ({ context, page, member }) => {
   const waiting = await context.newPage();
@@ -40,4 +40,32 @@ test("so does what was ticked, which no field's value shows", async ({ context, 
   await other.getByRole("button", { name: "Sign out" }).click();
   await expect(page.getByText("You signed out in another tab.")).toBeVisible();
   await expect(page.getByLabel("Manage keys")).toBeChecked();
+});
+
+test("a form that was refused is not sent by itself once its account is back", async ({
+  context,
+  page,
+  member,
+  colleague,
+}) => {
+  await enter(page, member);
+  await signIn(page, colleague, { at: "/add-account" });
+  const other = await context.newPage();
+  await other.goto("/");
+  await page.goto("/settings/profile");
+  const kept = await page.getByLabel("Name").inputValue();
+  await page.getByLabel("Name").fill("Of the colleague");
+  const switchTo = async (person: Person) => {
+    await other.getByRole("button", { name: "Account menu" }).click();
+    await other.getByRole("button", { name: new RegExp(`^Switch to .*${person.email}`) }).click();
+  };
+  await switchTo(member);
+  await expect(page.getByText(`You are signed in as ${member.email} in another tab.`)).toBeVisible();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await expect(page.getByText("Nothing was changed.")).toBeVisible();
+
+  const account = await page.locator("html").getAttribute("data-account");
+  await switchTo(colleague);
+  await expect(page.locator("html")).not.toHaveAttribute("data-account", account ?? "");
+  await expect(page.getByLabel("Name")).toHaveValue(kept);
 });

@@ -19,7 +19,12 @@ async function compare() {
   if ((session?.user.id ?? "") === account) return;
   if (somethingTyped())
     tell(session ? `You are signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
-  else location.reload();
+  else openAnew();
+}
+
+// By its address: to reload what a form was answered with is to send that form again.
+function openAnew() {
+  location.replace(`${location.pathname}${location.search}`);
 }
 
 function somethingTyped() {
@@ -31,7 +36,7 @@ function somethingTyped() {
 function tell(sentence) {
   const notice = document.getElementById("session-notice");
   notice.firstElementChild.textContent = sentence;
-  notice.querySelector("button").onclick = () => location.reload();
+  notice.querySelector("button").onclick = openAnew;
   notice.hidden = false;
 }
 

@@ -17,6 +17,7 @@ import { type ReactNode, useState } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
+import { Address } from "./ui/address.tsx";
 import { Button, buttonClass } from "./ui/button.tsx";
 import { useFrameDrawn, useNonce } from "./ui/drawing.ts";
 import { EntryPage } from "./ui/entry-page.tsx";
@@ -115,7 +116,9 @@ interface ErrorWords {
 
 function wordsFor(error: unknown): ErrorWords {
   const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
-  if (known) return { title: known.title, detail: known.detail, known };
+  if (known) {
+    return { title: known.page ? "You have switched accounts" : known.title, detail: known.detail, known };
+  }
   // Where a script asked for the page; Node knows no such state.
   if (globalThis.navigator?.onLine === false) {
     return { title: "You are offline", detail: "Try again once this device has a connection.", known };
@@ -134,7 +137,7 @@ export function ErrorBoundary() {
   const { title, detail, known } = wordsFor(error);
   const requestId = known?.requestId ?? root?.requestId;
   return (
-    <EntryPage title={title} lead={detail} themeSwitch={false}>
+    <EntryPage title={title} lead={<Address>{detail}</Address>} themeSwitch={false}>
       <WayOn problem={known} failed={!isRouteErrorResponse(error) || error.status >= 500} />
       {requestId ? (
         <p className="text-muted text-small">
@@ -156,6 +159,18 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
       <a href={detour(wayOn, `${pathname}${search}`)} className={buttonClass("primary")}>
         Continue
       </a>
+    );
+  }
+  if (problem?.page) {
+    return (
+      <div className="flex flex-wrap gap-3">
+        <a href={problem.page} className={buttonClass("primary")}>
+          Open the page again
+        </a>
+        <a href={detour("/accounts", problem.page)} className={buttonClass("secondary")}>
+          Choose an account
+        </a>
+      </div>
     );
   }
   if (problem?.code === "REAUTH_REQUIRED") {

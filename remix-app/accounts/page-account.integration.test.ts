@@ -7,6 +7,10 @@ import {
   query,
   type SignedInBrowser,
 } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { visitorHeaders } from "../testing/visitor.ts";
+
+const { base } = readStack();
 
 /** They name whom they enter, or whom they sign out, or are about nobody. */
 const anybodys = ["/accounts", "/logout", "/theme"];
@@ -81,6 +85,26 @@ describe("each form of an account's page", () => {
     for (const { action, fields } of forms) {
       expect(await browser.post(action, fields), action).toMatchObject({ status: 409, location: null });
     }
+  });
+
+  test("that is refused says who is signed in, and leads back to its page and to the accounts", async () => {
+    const forms = await formsOf("/settings/security");
+    const form = forms.find(({ fields }) => fields.intent === "sign_out");
+    await switchTo(bob);
+    const headers = {
+      "content-type": "application/x-www-form-urlencoded",
+      referer: `${base}/settings/security?at=sessions`,
+      accept: "text/html",
+      cookie: browser.cookie(),
+      ...visitorHeaders(),
+    };
+    const body = new URLSearchParams(form?.fields);
+    const refused = await fetch(`${base}/accounts`, { method: "POST", headers, body });
+    const page = await refused.text();
+    expect(refused.status).toBe(409);
+    expect(page.replaceAll("<wbr/>", "")).toContain(`You are signed in as ${bob.email} now`);
+    expect(page).toContain('href="/settings/security?at=sessions"');
+    expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
   test("signs nobody else out of the browser", async () => {

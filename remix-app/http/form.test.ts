@@ -88,7 +88,7 @@ describe("a form", () => {
       const refused = await readForm(urlencoded(`name=x&pageAccount=${named}`), contextOf("bob")).catch(
         (thrown) => thrown,
       );
-      expect(await refused.json()).toMatchObject({ status: 409, code: "CONFLICT" });
+      expect(await refused.json()).toMatchObject({ status: 409, code: "CONFLICT", page: "/login" });
     }
     expect((await readForm(urlencoded("name=x"), contextOf("bob"))).get("name")).toBe("x");
   });

@@ -1,4 +1,5 @@
 import { problem } from "./problem.ts";
+import { redirectTarget } from "./redirect-target.ts";
 
 /** In which the forms of a page say whose it is (AccountForm). Forms that are anybody's have none. */
 export const pageAccountField = "pageAccount";
@@ -51,8 +52,10 @@ export async function readForm(
   const pageAccount = form.get(pageAccountField);
   form.delete(pageAccountField);
   if (pageAccount !== null && auth.status === "authenticated" && pageAccount !== auth.claims.sub) {
-    const detail = "You have switched accounts since this page was opened. Nothing was changed. Open the page again.";
-    throw problem("CONFLICT", { requestId, detail });
+    const { origin, pathname } = new URL(request.url);
+    const page = redirectTarget(request.headers.get("referer"), { origin, fallback: pathname });
+    const detail = `You are signed in as ${auth.claims.email || "another account"} now, and the form that you sent is on another account's page. Nothing was changed.`;
+    throw problem("CONFLICT", { requestId, detail, members: { page } });
   }
   return form;
 }

@@ -28,6 +28,8 @@ export interface ProblemBody {
   detail: string;
   code: ProblemCode;
   requestId: string;
+  /** Of a form that is another account's than who is signed in by now: the path of the page that holds it. */
+  page?: string;
 }
 
 export interface ProblemOptions {

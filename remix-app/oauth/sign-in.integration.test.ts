@@ -229,7 +229,7 @@ describe("somebody who is signed in", () => {
     const { browser, email: own } = await journey.member();
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email });
-    expect((await browser.get(back)).text).toContain(`Continue as ${email}?`);
+    expect((await browser.get(back)).words).toContain(`Continue as ${email}?`);
     const { searchParams } = new URL(back);
     const form = { code: searchParams.get("code") ?? "", state: searchParams.get("state") ?? "" };
     expect((await browser.post("/auth/callback", form)).location).toBe("/");
@@ -251,8 +251,10 @@ describe("somebody who is signed in", () => {
 
     const asked = await visitor.get(back);
     expect(asked.status).toBe(200);
-    expect(asked.text).toContain(`Continue as ${email}?`);
-    expect(asked.text).toContain(`You are signed in here as ${own}`);
+    expect(asked.words).toContain(`Continue as ${email}?`);
+    // Where the line is too short for it, the email breaks between its parts.
+    expect(asked.text).toMatch(/<h1[^>]*>.*<wbr\/>@.*<\/h1>/);
+    expect(asked.words).toContain(`You are signed in here as ${own}`);
     expect(await journey.sessionsOf(email)).toEqual([]);
     expect((await visitor.get("/")).status).toBe(200);
 
@@ -316,7 +318,7 @@ describe("somebody who is signed in", () => {
     expect((await browser.post("/login", { email: own, password })).location).toMatch(/^\/mfa/);
     const email = journey.newEmail();
     const asked = await journey.signIn(browser, { email });
-    expect([asked.status, asked.text]).toEqual([200, expect.stringContaining(`Continue as ${email}?`)]);
+    expect([asked.status, asked.words]).toEqual([200, expect.stringContaining(`Continue as ${email}?`)]);
     expect((await journey.signIn(browser, { email }, { intent: "prove" })).status).toBe(403);
   });
 

@@ -98,8 +98,12 @@ export default function OAuthCallbackPage() {
   const { provider, email, visitor, code, state } = view;
   return (
     <EntryPage
-      title={email ? `Continue as ${email}?` : `Continue with ${provider}?`}
-      lead={`You are signed in here as ${visitor}. Going on adds the other account to this browser, and enters that one.`}
+      title={<Address>{email ? `Continue as ${email}?` : `Continue with ${provider}?`}</Address>}
+      lead={
+        <Address>
+          {`You are signed in here as ${visitor}. Going on adds the other account to this browser, and enters that one.`}
+        </Address>
+      }
       themeSwitch={false}
     >
       <form method="post" action="/auth/callback" data-once className="space-y-3">

@@ -84,7 +84,11 @@ export default function AccountRecoveryPage() {
     <EntryPage
       title="Get back into your account"
       lead={
-        link ? `This signs you in as ${link.email}.` : "Enter the code from the mail that an administrator sent you."
+        link ? (
+          <Address>{`This signs you in as ${link.email}.`}</Address>
+        ) : (
+          "Enter the code from the mail that an administrator sent you."
+        )
       }
     >
       <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />

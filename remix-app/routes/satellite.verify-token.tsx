@@ -44,7 +44,9 @@ export default function VerifyTokenPage() {
   return (
     <>
       <EntryPage
-        title={startedHere ? "Signing you in" : name ? `Continue as ${name}?` : "Continue signing in?"}
+        title={
+          startedHere ? "Signing you in" : name ? <Address>{`Continue as ${name}?`}</Address> : "Continue signing in?"
+        }
         lead={startedHere ? undefined : "This sign-in was not started in this browser. Go on only if it was you."}
         themeSwitch={false}
       >

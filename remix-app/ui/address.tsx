@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 
 /**
- * An email address, alone or at the end of a few words, that breaks where it is longer than its line: before its @ and
+ * An email address, alone or among words, that breaks where it is longer than its line: before its @ and
  * after its dots, and elsewhere only in need.
  */
 export function Address({ children }: { children: string }) {

@@ -5,7 +5,7 @@ import { Mark } from "./mark.tsx";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
 export interface EntryPageProps {
-  title: string;
+  title: ReactNode;
   lead?: ReactNode;
   /** False where the address in the bar is none that the switch could lead back to. */
   themeSwitch?: boolean;

@@ -105,7 +105,7 @@ describe("behind https", () => {
     const token = await mint(attacker, app);
     const link = `/verify-token?token=${token}&nextUrl=/&state=known`;
     const planted = await (await get(link, { platform_sign_in_state: "known" })).text();
-    expect(planted).toContain(`Continue as ${attacker.email}`);
+    expect(planted.replaceAll("<wbr/>", "")).toContain(`Continue as ${attacker.email}`);
     expect(planted).toContain('data-auto="false"');
     const own = await (await get(link, { "__Host-platform_sign_in_state": "known" })).text();
     expect(own).toContain('data-auto="true"');

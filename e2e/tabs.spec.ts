@@ -1,3 +1,4 @@
+import { query } from "../scripts/test/people.ts";
 import { enter, expect, type Person, signIn, test } from "./test.ts";
 
 test("a tab that waits at the sign-in page follows a sign-in in another one", async ({ context, page, member }) => {
@@ -68,4 +69,22 @@ test("a form that was refused is not sent by itself once its account is back", a
   await switchTo(colleague);
   await expect(page.locator("html")).not.toHaveAttribute("data-account", account ?? "");
   await expect(page.getByLabel("Name")).toHaveValue(kept);
+});
+
+test("the word about another tab fits small screens, however long the email", async ({
+  context,
+  page,
+  member,
+  colleague,
+}) => {
+  const email = `${"a".repeat(50)}.${member.email}`;
+  await query("update auth.users set email = $2 where email = $1", [member.email, email]);
+  await page.setViewportSize({ width: 320, height: 640 });
+  await enter(page, colleague, "/workspaces");
+  await page.getByLabel("Name").fill("Half typed");
+  const other = await context.newPage();
+  await signIn(other, { ...member, email }, { at: "/add-account" });
+  const word = page.getByText(`You are signed in as ${email} in another tab.`);
+  await expect(word).toBeVisible();
+  expect(await word.evaluate((node) => node.getBoundingClientRect().right)).toBeLessThanOrEqual(304);
 });

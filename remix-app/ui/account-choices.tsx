@@ -1,6 +1,7 @@
 import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
 import { detour } from "../identity/detour.ts";
+import { Address } from "./address.tsx";
 import { initialOf } from "./initial.ts";
 
 /** An account of this browser, as its lists show it. */
@@ -94,7 +95,9 @@ export function Names({
     <span className="min-w-0 flex-1">
       {verb ? <span className="sr-only">{verb} </span> : null}
       {displayName ? <bdi className="block break-words font-medium">{displayName}</bdi> : null}
-      <span className={`wrap-anywhere block ${displayName ? "text-muted" : "font-medium"}`}>{email}</span>
+      <span className={`block ${displayName ? "text-muted" : "font-medium"}`}>
+        {email ? <Address>{email}</Address> : null}
+      </span>
       {note ? <span className="block text-muted text-small">{note}</span> : null}
     </span>
   );

@@ -7,7 +7,7 @@ export function SessionNotice() {
       hidden
       className="fixed inset-x-4 bottom-4 z-20 mx-auto flex max-w-108 flex-wrap items-center justify-between gap-3 rounded-card border border-line bg-raised p-3 shadow-lg [&[hidden]]:hidden"
     >
-      <span />
+      <span className="wrap-anywhere min-w-0" />
       <button type="button" className="link cursor-pointer">
         Reload this page
       </button>

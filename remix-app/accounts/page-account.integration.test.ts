@@ -107,6 +107,15 @@ describe("each form of an account's page", () => {
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
+  test("and the script that adds a passkey adds none to another account", async () => {
+    const options = "/settings/security/passkeys/options";
+    const ofAda = { pageAccount: ada.id };
+    expect(await browser.postJson(options, ofAda)).toMatchObject({ status: 200 });
+    await switchTo(bob);
+    expect(await browser.postJson(options, ofAda)).toMatchObject({ status: 409 });
+    expect(await browser.postJson(options, { pageAccount: bob.id })).toMatchObject({ status: 200 });
+  });
+
   test("signs nobody else out of the browser", async () => {
     const forms = await formsOf("/settings/security");
     const signOut = forms.find(({ action, fields }) => action === "/accounts" && fields.intent === "sign_out");

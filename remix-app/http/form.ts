@@ -16,7 +16,11 @@ const usual = { fields: 50, valueLength: 8_192 } as const;
 /** What a form has to know of its request: its id, and whose it is. */
 interface FormContext {
   requestId: string;
-  session: { auth: { status: "authenticated"; claims: { sub: string } } | { status: "anonymous" | "unavailable" } };
+  session: {
+    auth:
+      | { status: "authenticated"; claims: { sub: string; email?: string | undefined } }
+      | { status: "anonymous" | "unavailable" };
+  };
 }
 
 /** Whether a request says that its body is a form. */
@@ -32,12 +36,13 @@ export function isForm(request: Request): boolean {
  */
 export async function readForm(
   request: Request,
-  { requestId, session: { auth } }: FormContext,
+  context: FormContext,
   {
     maxValueLength = usual.valueLength,
     maxFields = usual.fields,
   }: { maxValueLength?: number; maxFields?: number } = {},
 ): Promise<FormData> {
+  const { requestId } = context;
   if (!isForm(request)) {
     throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });
   }
@@ -51,11 +56,22 @@ export async function readForm(
   }
   const pageAccount = form.get(pageAccountField);
   form.delete(pageAccountField);
-  if (pageAccount !== null && auth.status === "authenticated" && pageAccount !== auth.claims.sub) {
-    const { origin, pathname } = new URL(request.url);
-    const page = redirectTarget(request.headers.get("referer"), { origin, fallback: pathname });
-    const detail = `You are signed in as ${auth.claims.email || "another account"} now, and the form that you sent is on another account's page. Nothing was changed.`;
-    throw problem("CONFLICT", { requestId, detail, members: { page } });
-  }
+  if (pageAccount !== null) requirePageAccount(context, { request, pageAccount: String(pageAccount) });
   return form;
+}
+
+/**
+ * Of what a page sends, which says whose page it is: it is for that account alone.
+ * @throws Response 409 where another one is signed in by now; it has the page, for the way back
+ */
+export function requirePageAccount(
+  { requestId, session: { auth } }: FormContext,
+  { request, pageAccount }: { request: Request; pageAccount: string },
+): void {
+  if (auth.status !== "authenticated" || pageAccount === auth.claims.sub) return;
+  const { origin, pathname } = new URL(request.url);
+  const page = redirectTarget(request.headers.get("referer"), { origin, fallback: pathname });
+  const active = auth.claims.email || "another account";
+  const detail = `You are signed in as ${active} now, and what you sent is from another account's page. Nothing was changed.`;
+  throw problem("CONFLICT", { requestId, detail, members: { page } });
 }

@@ -331,7 +331,7 @@ describe("what is no ceremony", () => {
     expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test.each([signIn, `${signIn}/options`, registration])("is refused as another type at %s", async (path) => {
+  test.each(paths)("is refused as another type at %s", async (path) => {
     const cookie = owner.browser.cookie();
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"]) {
       const headers = { "sec-fetch-site": "same-origin", cookie, "content-type": type };

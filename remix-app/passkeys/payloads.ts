@@ -38,6 +38,9 @@ export const finishSignInSchema = z.object({
   returnUrl: z.string().optional(),
 });
 
+/** For a challenge to make a passkey with; the page says whose it is. */
+export const startRegistrationSchema = z.object({ pageAccount: z.string().optional() });
+
 const transport = z.enum(["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"]);
 
 /** A browser's answer to a registration's challenge. */

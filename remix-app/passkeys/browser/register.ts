@@ -38,7 +38,9 @@ function offerRegistration(section: HTMLElement): void {
 
   /** @returns what failed, or null where the page goes elsewhere */
   async function register(): Promise<string | null> {
-    const challenge = await post<Challenge>("/settings/security/passkeys/options", {});
+    const challenge = await post<Challenge>("/settings/security/passkeys/options", {
+      pageAccount: document.documentElement.dataset.account,
+    });
     if (!challenge.ok) return refusedBy(challenge);
     const { challengeId, options } = challenge.body;
     const credential = await startRegistration({ optionsJSON: options });

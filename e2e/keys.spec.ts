@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import { Client } from "pg";
 import { readStack } from "../scripts/test/stack.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
 const stack = readStack();
 
@@ -99,4 +99,32 @@ test("without an approval keys are listed, and the page says whom to ask", async
   await page.getByRole("link", { name: "Keys" }).click();
   await expect(page.getByText("has no approval to make or rotate keys")).toBeVisible();
   await expect(page.getByRole("link", { name: "New key" })).toHaveCount(0);
+});
+
+test("a key stays to be copied while another tab enters another account, and goes with a sign-out", async ({
+  context,
+  page,
+  member,
+  colleague,
+}) => {
+  const workspaceId = await approveKeys(member);
+  await enter(page, colleague);
+  await signIn(page, member, { at: "/add-account" });
+  await expect(page.getByRole("heading", { level: 1, name: "Home" })).toBeVisible();
+  await page.goto(`/workspaces/${workspaceId}/ai/keys/new`);
+  await page.getByLabel("Name").fill("Nightly report");
+  await page.getByRole("button", { name: "Create key" }).click();
+  const shown = page.getByRole("region", { name: "Your new key" });
+  await expect(shown).toBeVisible();
+
+  const other = await context.newPage();
+  await other.goto("/");
+  await other.getByRole("button", { name: "Account menu" }).click();
+  await other.getByRole("button", { name: new RegExp(`^Switch to .*${colleague.email}`) }).click();
+  await expect(page.getByText(`You are signed in as ${colleague.email} in another tab.`)).toBeVisible();
+  await expect(shown).toBeVisible();
+
+  await other.getByRole("button", { name: "Account menu" }).click();
+  await other.getByRole("button", { name: "Sign out of all accounts" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "Sign in" })).toBeVisible();
 });

@@ -9,7 +9,7 @@ export function AppSecret({ name, secret }: { name: string; secret: string }) {
       title="The new secret"
       lead="Copy it now into the app's environment: we keep only its fingerprint, and cannot show it again."
     >
-      <div className="space-y-4">
+      <div data-shown-once className="space-y-4">
         <Copyable label={`Secret of ${name}`} text={secret} />
         <a href={`/admin/apps/${name}`} className={buttonClass("primary")}>
           I have copied it

@@ -13,7 +13,7 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
     "",
   ].join("\n");
   return (
-    <div className="space-y-4">
+    <div data-shown-once className="space-y-4">
       <Notice tone="warn">
         Keep them where you find them without your phone. They are shown this once; ones from before no longer work.
       </Notice>

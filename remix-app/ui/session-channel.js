@@ -17,7 +17,8 @@ async function compare() {
   if (!response.ok && response.status !== 401) return;
   const session = response.ok ? await response.json() : null;
   if ((session?.user.id ?? "") === account) return;
-  if (somethingTyped())
+  // A key that is shown this once can still be copied, until nobody is signed in any more.
+  if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You are signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();
 }

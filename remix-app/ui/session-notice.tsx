@@ -1,4 +1,7 @@
-/** Shown by `session-channel.js` where another tab changed who is signed in while something was typed here. */
+/**
+ * Shown by `session-channel.js` where another tab changed who is signed in while something was typed here, or is shown
+ * this once.
+ */
 export function SessionNotice() {
   return (
     <div

@@ -13,7 +13,11 @@ export function NewSecret({
   baseUrl: string;
 }) {
   return (
-    <section aria-label="Your new key" className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5">
+    <section
+      aria-label="Your new key"
+      data-shown-once
+      className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5"
+    >
       <Notice tone="warn">
         Copy the key now: we keep only its fingerprint, and cannot show it again. Never put it in a browser or in source
         control.

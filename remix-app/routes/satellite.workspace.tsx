@@ -15,21 +15,27 @@ export const handle: RouteHandle = { side: "satellite", hydrate: false };
 export const meta: MetaFunction<typeof loader> = ({ data }) => [{ title: data?.workspace.name ?? "Workspace" }];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  await requireAppUser(context, request);
+  const { id: person } = await requireAppUser(context, request);
   const workspace = await readOwnWorkspace(context, { request, id: params.workspaceId });
-  return { workspace, renamed: new URL(request.url).searchParams.has("renamed") };
+  return { person, workspace, renamed: new URL(request.url).searchParams.has("renamed") };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  await requireAppUser(context, request);
-  const name = String((await readForm(request, context)).get("name") ?? "");
+  const user = await requireAppUser(context, request);
+  const form = await readForm(request, context);
+  const name = String(form.get("name") ?? "");
   const id = params.workspaceId;
+  // In another tab somebody else has signed in since.
+  if (form.has("person") && form.get("person") !== user.id) {
+    const error = `You are signed in as ${user.email ?? user.name ?? "somebody else"} now. Nothing was changed: save it again to go on as them.`;
+    return data({ name, error }, { status: 409 });
+  }
   if (await renameOwnWorkspace(context, { request, id, name })) throw redirect(`/w/${id}?renamed`, 303);
   return data({ name, error: "Enter a name of 1 to 80 characters." }, { status: 400 });
 }
 
 export default function SatelliteWorkspacePage() {
-  const { workspace, renamed } = useLoaderData<typeof loader>();
+  const { person, workspace, renamed } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const errors = answer ? [answer.error] : undefined;
   return (
@@ -42,6 +48,7 @@ export default function SatelliteWorkspacePage() {
       />
       {workspace.permissions.includes("manage_workspace_settings") ? (
         <form method="post" action={`/w/${workspace.id}`} noValidate data-once className="space-y-4">
+          <input type="hidden" name="person" value={person} />
           <Field
             id="name"
             name="name"

@@ -134,6 +134,20 @@ describe("a person in the satellite", () => {
     expect((await form(`/w/${id}`, { name: " " }, cookie)).status).toBe(400);
   });
 
+  test("who has signed in since a page was opened does nothing by its form, and is told so", async () => {
+    const cookie = await enter();
+    const [, id = ""] = /href="\/w\/([0-9a-f-]{36})"/.exec(await (await get("/", cookie)).text()) ?? [];
+    expect(await (await get(`/w/${id}`, cookie)).text()).toContain(`name="person" value="${person.id}"`);
+    const name = `Renamed ${randomBytes(4).toString("hex")}`;
+    const refused = await form(`/w/${id}`, { name, person: crypto.randomUUID() }, cookie);
+    const page = await refused.text();
+    expect([refused.status, page]).toEqual([409, expect.stringContaining(`You are signed in as ${person.email} now`)]);
+    expect(page).toContain(`value="${name}"`);
+    const central = await send(`/api/v1/workspaces/${id}`, { method: "GET", headers: bearer(person.accessToken) });
+    expect(central.body).not.toMatchObject({ name });
+    expect((await form(`/w/${id}`, { name, person: person.id }, cookie)).status).toBe(303);
+  });
+
   test("who is not signed in is sent to the platform, and comes back to where they were", async () => {
     const response = await get("/w/1?x=2");
     const location = new URL(response.headers.get("location") ?? "");

@@ -142,6 +142,8 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await page.getByLabel("Name", { exact: true }).fill("Key keepers");
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("status")).toContainText("The role is there");
+  // Its form went with what had the focus.
+  await expect(page.getByRole("main")).toBeFocused();
   await expect(page.getByRole("listitem").filter({ hasText: "Key keepers" })).toContainText("Manage keysNobody has it");
   await expect(page.getByRole("link", { name: "Edit owner" })).toHaveCount(0);
 

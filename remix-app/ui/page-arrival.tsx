@@ -6,16 +6,16 @@ import { useEffect, useRef, useState } from "react";
  * that they load themselves browsers do both.
  */
 export function PageArrival() {
-  const { pathname } = useLocation();
-  const shown = useRef(pathname);
+  const { pathname, key } = useLocation();
+  const shown = useRef({ pathname, key });
   const [title, setTitle] = useState("");
   useEffect(() => {
-    if (shown.current === pathname) return;
-    shown.current = pathname;
-    setTitle(document.title);
-    // What had the focus went with the page before, unless the new one has given it to something.
+    if (shown.current.key === key) return;
+    if (shown.current.pathname !== pathname) setTitle(document.title);
+    shown.current = { pathname, key };
+    // What had the focus went with what was there before, unless what came has given it to something.
     if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
-  }, [pathname]);
+  }, [pathname, key]);
   return (
     <p aria-live="polite" className="sr-only">
       {title}

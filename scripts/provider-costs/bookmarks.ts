@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { z } from "zod";
 import type { Bookmarks } from "./import-openai-costs.ts";
 
-const kept = z.record(z.string(), z.iso.date());
+const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.array(z.iso.date()) }));
 
 /**
  * Bookmarks in a file, written whole at each step.
@@ -14,11 +14,13 @@ export function fileBookmarks(path: string, { scope }: { scope: string }): Bookm
   const all = readAll(path);
   return {
     read: (project) => all[`${scope} ${project}`],
-    write(project, through) {
+    write(project, { through, charged }) {
       const before = all[`${scope} ${project}`];
-      // An older range that is imported again takes nothing back.
-      if (before !== undefined && before > through) return;
-      all[`${scope} ${project}`] = through;
+      all[`${scope} ${project}`] = {
+        // An older range that is imported again takes nothing back.
+        through: before !== undefined && before.through > through ? before.through : through,
+        charged: [...charged].toSorted(),
+      };
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(`${path}.new`, `${JSON.stringify(all, null, 2)}\n`, { mode: 0o600 });
       renameSync(`${path}.new`, path);
@@ -26,7 +28,7 @@ export function fileBookmarks(path: string, { scope }: { scope: string }): Bookm
   };
 }
 
-function readAll(path: string): Record<string, string> {
+function readAll(path: string): z.output<typeof kept> {
   let text: string;
   try {
     text = readFileSync(path, "utf8");

@@ -134,7 +134,9 @@ test("imports each day of a project as an account day, page by page, exactly, th
     "project_ids[]": "proj_app",
     "group_by[]": "project_id",
   });
-  expect(Object.values(JSON.parse(readFileSync(state, "utf8")))).toEqual(["2026-02-04"]);
+  expect(Object.values(JSON.parse(readFileSync(state, "utf8")))).toEqual([
+    { through: "2026-02-04", charged: ["2026-01-30", "2026-01-31", "2026-02-01", "2026-02-03"] },
+  ]);
   await forget();
 });
 
@@ -171,6 +173,29 @@ test("goes on where it was cut off, and reads the last days again for what OpenA
   await forget();
 });
 
+test("a day that had a cost, and is read again without any, costs nothing from then on", async () => {
+  openAi.failures = [];
+  openAi.days = new Map([
+    ["2026-06-01", result("1")],
+    ["2026-06-02", result("2")],
+    ["2026-06-03", ""],
+  ]);
+  const args = ["--project", "proj_app", "--to", "2026-06-04", "--state", newState()];
+  const amounts = async () => (await imported()).map(({ amount }) => amount);
+  expect((await command([...args, "--from", "2026-06-01"])).stdout).toBe("Days imported: 2 stored.\n");
+  openAi.days.set("2026-06-02", "");
+  expect((await command(args)).stdout).toBe("Days imported: 2 corrected.\n");
+  expect(await amounts()).toEqual(["1", "0"]);
+
+  expect((await command(args)).stdout).toBe("Days imported: 1 corrected.\n");
+  openAi.days.set("2026-06-02", result("0.5"));
+  expect((await command(args)).code).toBe(0);
+  openAi.days.set("2026-06-02", result("0", { project: "proj_other" }));
+  expect((await command(args)).code).toBe(0);
+  expect(await amounts()).toEqual(["1", "0"]);
+  await forget();
+});
+
 test("a day that the gateway refuses is named, holds up no other, of this page or a later one, and is tried again", async () => {
   openAi.failures = [];
   openAi.days = new Map(
@@ -186,7 +211,8 @@ test("a day that the gateway refuses is named, holds up no other, of this page o
     ),
   ]);
   expect((await imported()).map(({ amount }) => amount)).toEqual(["1", "3", "4", "5"]);
-  const done = () => Object.values(JSON.parse(readFileSync(state, "utf8")));
+  const done = () =>
+    Object.values<{ through: string }>(JSON.parse(readFileSync(state, "utf8"))).map(({ through }) => through);
   expect(done()).toEqual(["2026-05-02"]);
 
   openAi.days.set("2026-05-02", result("2"));

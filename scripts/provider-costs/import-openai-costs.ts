@@ -6,10 +6,13 @@ import { request } from "./request.ts";
 /** Where days go: the gateway, with a key that is bound to the app whose accounts the projects are. */
 export type Gateway = { baseUrl: string; key: string; workspaceId: string };
 
-/** How far a project's days were imported, kept between runs. */
+/** How far a project's days were imported, and which of them have a cost. */
+export type Bookmark = { through: string; charged: Iterable<string> };
+
+/** Bookmarks of projects, kept between runs. */
 export type Bookmarks = {
-  read: (project: string) => string | undefined;
-  write: (project: string, through: string) => void;
+  read: (project: string) => Bookmark | undefined;
+  write: (project: string, bookmark: Bookmark) => void;
 };
 
 export type ImportOptions = {
@@ -33,8 +36,8 @@ const dayMs = 86_400_000;
 
 /**
  * Imports each project's daily costs as account days. What was imported stays where a later page fails: the next run
- * goes on from there, and days that it meets again are corrected or unchanged. A day that the gateway refuses, as one of
- * less than nothing, holds up no other; what is done is said to end before it, so that each run tries it again until it
+ * goes on from there, and days that it meets again are corrected or unchanged: one that had a cost, and is answered
+ * without any by now, to nothing. A day that the gateway refuses, as one of less than nothing, holds up no other; what is done is said to end before it, so that each run tries it again until it
  * is taken, or one begins after it.
  * @returns how many days each outcome had
  * @throws Error in a sentence for people; about days that were refused once all others are imported
@@ -43,21 +46,30 @@ export async function importOpenAiCosts(options: ImportOptions): Promise<Record<
   const outcomes: Record<string, number> = {};
   const refusals: string[] = [];
   for (const project of options.projects) {
-    const from = options.from ?? startOf(options.bookmarks.read(project), options.to);
+    const bookmark = options.bookmarks.read(project);
+    const charged = new Set(bookmark?.charged);
+    const from = options.from ?? startOf(bookmark?.through, options.to);
     const total = daysBetween(from, options.to);
     let firstRefused: string | undefined;
     options.progress(project, { done: 0, total });
-    for await (const { days, through } of readProjectDays(options.costs, { project, from, to: options.to })) {
+    for await (const { days, without, through } of readProjectDays(options.costs, { project, from, to: options.to })) {
+      const emptied = without.filter((day) => charged.has(day)).map((day) => ({ project, day, amountUsd: "0" }));
       // Seen after OpenAI's answer, so that a later run's word is the newer one.
       const observedAt = new Date().toISOString();
-      for (const { day, outcome, refusal } of await post(options.gateway, { days, observedAt })) {
+      const posted = await post(options.gateway, { days: [...days, ...emptied], observedAt });
+      for (const { day, amountUsd, outcome, refusal } of posted) {
         if (outcome === undefined) {
           refusals.push(refusal);
           if (firstRefused === undefined || day < firstRefused) firstRefused = day;
-        } else outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+          continue;
+        }
+        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        if (amountUsd === "0") charged.delete(day);
+        else charged.add(day);
       }
       if (through === undefined) continue;
-      options.bookmarks.write(project, firstRefused === undefined || through < firstRefused ? through : firstRefused);
+      const done = firstRefused === undefined || through < firstRefused ? through : firstRefused;
+      options.bookmarks.write(project, { through: done, charged });
       options.progress(project, { done: Math.min(total, daysBetween(from, through)), total });
     }
   }
@@ -75,7 +87,7 @@ function daysBetween(from: string, to: string): number {
 }
 
 type Result = { outcome?: string; externalRunId?: string; error?: { code: string; message: string } };
-type Posted = { day: string } & ({ outcome: string; refusal?: undefined } | { outcome?: undefined; refusal: string });
+type Posted = ProjectDay & ({ outcome: string; refusal?: undefined } | { outcome?: undefined; refusal: string });
 
 async function post(
   { baseUrl, key, workspaceId }: Gateway,
@@ -102,9 +114,9 @@ async function post(
     body: JSON.stringify({ records }),
   });
   const { results } = parseExactJson(text) as { results: Result[] };
-  return results.map(({ outcome, error }, n) => {
-    const day = days[n]?.day ?? "";
-    if (outcome !== undefined) return { day, outcome };
-    return { day, refusal: `The gateway refuses ${records[n]?.externalRunId}: ${error?.code}. ${error?.message}` };
+  return days.map((day, n) => {
+    const { outcome, error } = results[n] ?? {};
+    if (outcome !== undefined) return { ...day, outcome };
+    return { ...day, refusal: `The gateway refuses ${records[n]?.externalRunId}: ${error?.code}. ${error?.message}` };
   });
 }

@@ -35,13 +35,14 @@ export type OpenAiCosts = { baseUrl: string; adminKey: string };
 export const daysOfPage = 90;
 
 /**
- * A project's days of a half-open range of UTC days, a page at a time. Days without any cost are left out.
+ * A project's days of a half-open range of UTC days, a page at a time.
+ * @returns days that have a cost; days that are answered without any; and up to which day all is read
  * @throws Error in a sentence for people
  */
 export async function* readProjectDays(
   { baseUrl, adminKey }: OpenAiCosts,
   { project, from, to }: { project: string; from: string; to: string },
-): AsyncGenerator<{ days: ProjectDay[]; through: string | undefined }> {
+): AsyncGenerator<{ days: ProjectDay[]; without: string[]; through: string | undefined }> {
   let cursor: string | undefined;
   do {
     const url = new URL(`${baseUrl.replace(/\/+$/, "")}/organization/costs`);
@@ -58,8 +59,13 @@ export async function* readProjectDays(
     if (next !== undefined && next === cursor) throw new Error("OpenAI answered the same page twice.");
     cursor = next;
     const last = data.at(-1);
+    const read = data.map(({ start_time, results }) => ({
+      day: dayText(start_time),
+      amountUsd: amountOf(project, results),
+    }));
     yield {
-      days: data.flatMap(({ start_time, results }) => dayOf(project, { start_time, results })),
+      days: read.flatMap(({ day, amountUsd }) => (amountUsd === undefined ? [] : [{ project, day, amountUsd }])),
+      without: read.flatMap(({ day, amountUsd }) => (amountUsd === undefined ? [day] : [])),
       // The day after the last that was read; an empty page before others says nothing.
       through: cursor === undefined ? to : last && dayText(last.start_time + 86_400),
     };
@@ -74,14 +80,16 @@ function readPage(text: string): z.output<typeof page> {
   }
 }
 
-function dayOf(project: string, { start_time, results }: z.output<typeof page>["data"][number]): ProjectDay[] {
+type Results = z.output<typeof page>["data"][number]["results"];
+
+function amountOf(project: string, results: Results): string | undefined {
   const own = results.filter(({ project_id }) => project_id === project);
   const amounts = own.flatMap(({ amount }) => (amount ? [amount] : []));
-  if (amounts.length === 0) return [];
+  if (amounts.length === 0) return undefined;
   const other = amounts.find(({ currency }) => currency.toLowerCase() !== "usd");
   if (other) throw new Error(`OpenAI states costs of ${project} in ${other.currency}; only USD can be imported.`);
   const sum = amounts.map(({ value }) => exact(value)).reduce(add);
-  return [{ project, day: dayText(start_time), amountUsd: formatDecimal(rounded(sum)) }];
+  return formatDecimal(rounded(sum));
 }
 
 function exact(text: string): Decimal {

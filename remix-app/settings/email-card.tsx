@@ -1,5 +1,6 @@
 import type { PendingEmailChange } from "../identity/email-change.ts";
 import { AccountForm } from "../ui/account-form.tsx";
+import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/card-notice.tsx";
@@ -43,7 +44,15 @@ export function EmailCard({
     <Card
       id="email"
       title="Email"
-      lead={email ? <strong className="font-semibold text-ink">{email}</strong> : "This account has none yet."}
+      lead={
+        email ? (
+          <strong className="font-semibold text-ink">
+            <Address>{email}</Address>
+          </strong>
+        ) : (
+          "This account has none yet."
+        )
+      }
       action={
         <a href="/settings/profile/email" className={buttonClass("secondary")}>
           {email ? "Change email" : "Add email"}
@@ -69,13 +78,19 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
   return (
     <div className="space-y-4">
       <p>
-        Changing to <strong className="font-semibold">{change.newEmail}</strong>, asked for{" "}
-        <RelativeTime at={change.sentAt} />. {change.email === null ? "The" : "Each"} mail holds a link to confirm:
+        Changing to{" "}
+        <strong className="font-semibold">
+          <Address>{change.newEmail}</Address>
+        </strong>
+        , asked for <RelativeTime at={change.sentAt} />. {change.email === null ? "The" : "Each"} mail holds a link to
+        confirm:
       </p>
       <dl className="space-y-1">
         {mailboxes.map(({ address, agreed }) => (
           <div key={address} className="flex flex-wrap gap-x-3">
-            <dt className="min-w-0">{address}</dt>
+            <dt className="min-w-0">
+              <Address>{address}</Address>
+            </dt>
             <dd className={agreed ? "text-good" : "text-warn"}>{agreed ? "has confirmed" : "has yet to confirm"}</dd>
           </div>
         ))}

@@ -1,0 +1,14 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, test } from "vitest";
+import { Address } from "./address.tsx";
+
+test.for([
+  ["ada.byron@mail.example.test", "ada.|byron|@mail.|example.|test"],
+  ["You are signed in as ada@a.test. It is 0.5 of it.", "You are signed in as ada|@a.|test. It is 0.5 of it."],
+  ["No address in 0.5 of it", "No address in 0.5 of it"],
+  ["", ""],
+] as const)("breaks an address before its @ and after its dots, and no other words: %s", ([text, broken]) => {
+  const [, shown] = />(.*)<\/span>$/.exec(renderToStaticMarkup(createElement(Address, null, text))) ?? [];
+  expect(shown?.replaceAll("<wbr/>", "|")).toBe(broken);
+});

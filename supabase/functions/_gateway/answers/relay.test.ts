@@ -149,6 +149,16 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use }]);
   });
 
+  test.for<[string, string, object]>([
+    ["before its content", counted("", 1) + content(much), { basis: "guess", usage: { output_tokens: 11 } }],
+    ["after it", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
+    ["after it, of nothing", content(much) + counted("", 0), { basis: "final", usage: { output_tokens: 0 } }],
+  ])("that is complete is charged by counts that came %s, as far as they reach", async ([, written, use]) => {
+    const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
+    await text(stream);
+    expect(ends).toMatchObject([{ status: "succeeded", use }]);
+  });
+
   test("that was cut after counts of nothing at all is charged for what was asked, too", async () => {
     const none = { prompt_tokens: 0, completion_tokens: 0 };
     for (const [said, output_tokens] of [

@@ -211,16 +211,16 @@ function usedBy(
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
-  if (facts.usage && (status === "succeeded" || facts.usageIsFinal)) {
-    return { route, usage: facts.usage, basis: "final" };
-  }
-  if (facts.usage && facts.usage.input_tokens > 0 && facts.guessedOutputTokens === facts.countedOfGuess) {
-    return { route, usage: facts.usage, basis: "partial" };
+  const { usage, guessedOutputTokens } = facts;
+  const countsAll = facts.usageIsFinal || (status === "succeeded" && guessedOutputTokens === facts.guessedAtUsage);
+  if (usage && countsAll) return { route, usage, basis: "final" };
+  if (usage && usage.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
+    return { route, usage, basis: "partial" };
   }
   // A failure that brought nothing is free, as it is where no stream was asked for.
   if (status === "failed" && facts.events === 0) return undefined;
   const counted = { input_tokens: inputTokens(facts, guessedInputTokens), output_tokens: outputTokens(facts) };
-  return { route, usage: { ...facts.usage, ...counted }, basis: "guess" };
+  return { route, usage: { ...usage, ...counted }, basis: "guess" };
 }
 
 /** The input so far: a guess while nothing is said of it, or nothing that can be. */
@@ -229,8 +229,14 @@ function inputTokens({ usage, usageIsFinal }: StreamFacts, guessed: number): num
 }
 
 /** The output so far: what is counted, and a guess at what has come that no count tells of yet. */
-function outputTokens({ usage, usageIsFinal, guessedOutputTokens, countedOfGuess }: StreamFacts): number {
-  return (usage?.output_tokens ?? 0) + (usageIsFinal ? 0 : guessedOutputTokens - countedOfGuess);
+function outputTokens(facts: StreamFacts): number {
+  const counted = facts.usage?.output_tokens ?? 0;
+  return facts.usageIsFinal ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
+}
+
+/** As much of the guess as the last usage counts: nothing where it counts no output, as some do until their end. */
+function countedOfGuess({ usage, guessedAtUsage }: StreamFacts): number {
+  return usage && usage.output_tokens > 0 ? guessedAtUsage : 0;
 }
 
 /** Reads on to the end, so that the connection stays good; not for long. */

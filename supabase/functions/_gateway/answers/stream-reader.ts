@@ -15,8 +15,8 @@ export type StreamFacts = {
   /** Events with content so far, and a guess at what they hold. */
   events: number;
   guessedOutputTokens: number;
-  /** As much of that guess as the last usage counts: nothing where it counts no output, as some do until their end. */
-  countedOfGuess: number;
+  /** What that guess was when the last usage came. */
+  guessedAtUsage: number;
 };
 
 /** Reads a provider's stream on its way through. */
@@ -71,7 +71,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     failed: false,
     events: 0,
     guessedOutputTokens: 0,
-    countedOfGuess: 0,
+    guessedAtUsage: 0,
   };
   const decoder = new TextDecoder("utf-8");
   const guess = createOutputGuess(dialect.output);
@@ -110,7 +110,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     if (!usage) return;
     facts.usage = usage;
     facts.usageIsFinal = usageIsFinal;
-    facts.countedOfGuess = usage.output_tokens > 0 ? facts.guessedOutputTokens : 0;
+    facts.guessedAtUsage = facts.guessedOutputTokens;
   }
 
   function count(text: string): void {

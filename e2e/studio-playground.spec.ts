@@ -1,6 +1,6 @@
 import type { Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
 const weather = JSON.stringify([
   {
@@ -162,4 +162,15 @@ test("speech is played and downloaded, embeddings are compared, and no script is
   await still.getByRole("button", { name: "Speak" }).click();
   await expect(still.getByLabel("What was spoken")).toHaveAttribute("src", /^data:audio\/wav;base64,/);
   await plain.close();
+});
+
+test("a conversation is not gone on with as another account", async ({ context, page, member, colleague }) => {
+  await enter(page, member, await playgroundOf(member));
+  await page.getByLabel("Message").fill("Whose words are these?");
+  const other = await context.newPage();
+  await signIn(other, colleague, { at: "/add-account" });
+  await expect(page.getByText(`You are signed in as ${colleague.email} in another tab.`)).toBeVisible();
+  await page.getByRole("button", { name: "Send" }).click();
+  await expect(page.getByRole("alert")).toContainText("Another account is signed in by now.");
+  await expect(page.getByLabel("Message")).toHaveValue("Whose words are these?");
 });

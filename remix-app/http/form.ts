@@ -1,8 +1,5 @@
+import { type PageContext, pageAccountField, requirePageAccount } from "./page-account.ts";
 import { problem } from "./problem.ts";
-import { redirectTarget } from "./redirect-target.ts";
-
-/** In which the forms of a page say whose it is (AccountForm). Forms that are anybody's have none. */
-export const pageAccountField = "pageAccount";
 
 const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 /**
@@ -12,16 +9,6 @@ const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*
 const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 /** Of a page that knows no better; all of a body is limited anyway. */
 const usual = { fields: 50, valueLength: 8_192 } as const;
-
-/** What a form has to know of its request: its id, and whose it is. */
-interface FormContext {
-  requestId: string;
-  session: {
-    auth:
-      | { status: "authenticated"; claims: { sub: string; email?: string | undefined } }
-      | { status: "anonymous" | "unavailable" };
-  };
-}
 
 /** Whether a request says that its body is a form. */
 export function isForm(request: Request): boolean {
@@ -36,7 +23,7 @@ export function isForm(request: Request): boolean {
  */
 export async function readForm(
   request: Request,
-  context: FormContext,
+  context: PageContext,
   {
     maxValueLength = usual.valueLength,
     maxFields = usual.fields,
@@ -58,20 +45,4 @@ export async function readForm(
   form.delete(pageAccountField);
   if (pageAccount !== null) requirePageAccount(context, { request, pageAccount: String(pageAccount) });
   return form;
-}
-
-/**
- * Of what a page sends, which says whose page it is: it is for that account alone.
- * @throws Response 409 where another one is signed in by now; it has the page, for the way back
- */
-export function requirePageAccount(
-  { requestId, session: { auth } }: FormContext,
-  { request, pageAccount }: { request: Request; pageAccount: string },
-): void {
-  if (auth.status !== "authenticated" || pageAccount === auth.claims.sub) return;
-  const { origin, pathname } = new URL(request.url);
-  const page = redirectTarget(request.headers.get("referer"), { origin, fallback: pathname });
-  const active = auth.claims.email || "another account";
-  const detail = `You are signed in as ${active} now, and what you sent is from another account's page. Nothing was changed.`;
-  throw problem("CONFLICT", { requestId, detail, members: { page } });
 }

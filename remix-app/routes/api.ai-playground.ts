@@ -1,4 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { pageAccountHeader, requirePageAccount } from "../http/page-account.ts";
 import { problem } from "../http/problem.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { askAsMember, endpoints, type PlaygroundEndpoint } from "../studio/playground/ask-as-member.ts";
@@ -13,6 +14,8 @@ export const handle: RouteHandle = { methods: ["POST"] };
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspaceId, endpoint = "" } = params;
   const permission = "use_ai_studio";
+  const pageAccount = request.headers.get(pageAccountHeader);
+  if (pageAccount !== null) requirePageAccount(context, { request, pageAccount });
   const { workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
   if (!Object.hasOwn(endpoints, endpoint)) throw problem("NOT_FOUND", { requestId: context.requestId });
   return askAsMember(context, {

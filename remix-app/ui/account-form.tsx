@@ -1,5 +1,5 @@
 import { Form, type FormProps, useRouteLoaderData } from "@remix-run/react";
-import { pageAccountField } from "../http/form.ts";
+import { pageAccountField } from "../http/page-account.ts";
 import type { loader as rootLoader } from "../root.tsx";
 
 /**

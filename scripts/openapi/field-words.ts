@@ -44,6 +44,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   unmeteredCredits: "Credits that nobody is billed for: of registered apps, and of calls that ended without a count.",
   usageSource: "Whether the counts are the provider's or a guess.",
   usage_source: "Whether the counts are the provider's or a guess.",
+  "X-Page-Account": "Whose page asks. Where another account is signed in by now, the answer is 409.",
   "X-Platform-Entity-Id": "A label: whom or what the call is about. It never decides who calls or pays.",
   "X-Platform-Operation": "A label: what the call is for. Reports group by it; it never decides who calls or pays.",
   "X-Platform-Workspace-Id": "The workspace. Needed with an app's token or a person's; a key's own must match.",

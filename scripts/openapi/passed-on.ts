@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { pageAccountHeader } from "../../remix-app/http/page-account.ts";
 import { chatAnswer, embeddingsAnswer } from "../../supabase/functions/_gateway/answer-schemas.ts";
 import { chatSchema } from "../../supabase/functions/_gateway/chat/schema.ts";
 import { embeddingsSchema } from "../../supabase/functions/_gateway/embeddings/surface.ts";
@@ -34,6 +35,7 @@ export const playgroundOperation: Operation = {
     "The gateway's chat completions, speech or embeddings (endpoint is chat, speech or embeddings) by the session of a member with the permission use_ai_studio. Its refusals are the gateway's own.",
   credentials: ["session", "bearer"],
   pathExamples: { endpoint: "chat" },
+  headers: z.object({ [pageAccountHeader]: z.uuid().optional() }),
   body: { schema: z.union([chatSchema, embeddingsSchema, speechSchema]), example: chat.body?.example },
   answers: [
     {
@@ -43,5 +45,5 @@ export const playgroundOperation: Operation = {
       contentTypes: ["text/event-stream", "audio/wav", "audio/pcm"],
     },
   ],
-  problems: [...chat.problems, "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"],
+  problems: [...chat.problems, "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT"],
 };

@@ -28,6 +28,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   insufficient_scope: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",
   FORBIDDEN: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",
   workspace_mismatch: "You are no member of this workspace any more.",
+  CONFLICT: "Another account is signed in by now. Switch back to go on here, or reload this page.",
   CSRF_REJECTED: "This page could not be told from another site's. Reload it and try again.",
   model_not_found: "This workspace cannot use that model now. Choose another one.",
   payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",

@@ -248,6 +248,18 @@ describe("who may not", () => {
     await other.close();
   });
 
+  test("the page of another account, from which this browser has switched since", async () => {
+    const requestId = randomUUID();
+    const call = { "x-request-id": requestId, "x-page-account": randomUUID() };
+    expect(await codeOf(await ask({ headers: call }))).toEqual([409, "CONFLICT"]);
+    const other = await createGatewayTenant();
+    expect(await codeOf(await ask({ headers: call, workspaceId: other.workspaceId }))).toEqual([409, "CONFLICT"]);
+    await other.close();
+    expect(await tenant.db.query("select from ai.runs where request_id = $1", [requestId])).toEqual([]);
+    const own = { ...call, "x-page-account": (await member.session()).user.id };
+    expect((await ask({ headers: own })).status).toBe(200);
+  });
+
   test("members who owe a second factor", async () => {
     const owing = await signedInMember({ before: requireMfa });
     expect(await codeOf(await ask({ cookie: owing.cookie() }))).toEqual([403, "MFA_REQUIRED"]);

@@ -1,3 +1,4 @@
+import { pageAccountHeader } from "../../http/page-account.ts";
 import { type ChatAnswer, createChatAnswer } from "./chat-answer.ts";
 import type { ChatBody } from "./chat-message.ts";
 import { eventData } from "./event-stream.ts";
@@ -51,12 +52,14 @@ export async function streamChat(options: {
   return { answer: { ...rest, facts: { ...facts, firstTokenMs, latencyMs: elapsedMs() } }, stopped: false };
 }
 
-/** Posts to our own server as its pages do. */
+/** Posts to our own server as its pages do, and says whose page this is. */
 export function postJson(
   url: string,
   { body, requestId, signal }: { body: object; requestId: string; signal: AbortSignal },
 ): Promise<Response> {
-  const headers = { "Content-Type": "application/json", "X-Request-Id": requestId };
+  const headers = new Headers({ "Content-Type": "application/json", "X-Request-Id": requestId });
+  const { account } = document.documentElement.dataset;
+  if (account) headers.set(pageAccountHeader, account);
   return fetch(url, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 

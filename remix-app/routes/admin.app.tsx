@@ -103,7 +103,7 @@ export default function ConsoleAppPage() {
             {app.workspaces.map(({ id, name }) => (
               <li key={id} className={row}>
                 <span className="min-w-0">
-                  {name} <code className="break-all font-mono text-muted text-small">{id}</code>
+                  <bdi>{name}</bdi> <code className="break-all font-mono text-muted text-small">{id}</code>
                 </span>
                 <a
                   href={`${base}/unlink?${new URLSearchParams({ workspace: id })}`}

@@ -1,5 +1,6 @@
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
+import { Dotted } from "../../ui/dotted.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { ImportGuide } from "./import-guide.tsx";
@@ -27,7 +28,7 @@ export function CostList({
         <>
           <span className="break-all font-medium">{externalRunId}</span>
           <span className="block text-muted text-small">
-            {[provider, service, appName].filter(Boolean).join(" · ")} ·{" "}
+            <Dotted facts={[provider, service, appName]} /> ·{" "}
             {granularity === "account_day" ? (
               <time dateTime={occurredAt}>{occurredAt.slice(0, 10)}</time>
             ) : (

@@ -1,4 +1,5 @@
 import { Button, buttonClass } from "../../ui/button.tsx";
+import { Dotted } from "../../ui/dotted.tsx";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
@@ -61,13 +62,20 @@ export function KeyList({
           <li key={key.id} className="space-y-2 border-line py-4 not-first:border-t first:pt-0 last:pb-0">
             <div className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
               <p className={live ? "min-w-0 font-medium" : "min-w-0 text-muted"}>
-                {key.name} {states[key.state] ? <span className="text-muted">({states[key.state]})</span> : null}
+                <bdi>{key.name}</bdi>{" "}
+                {states[key.state] ? <span className="text-muted">({states[key.state]})</span> : null}
               </p>
               <code className="break-all font-mono text-muted text-small">{key.prefix}…</code>
             </div>
             <p className="text-muted text-small">
-              {factsOf(key).join(" · ")} · made <Moment at={key.createdAt} now={now} />
-              {key.createdBy ? ` by ${key.createdBy}` : ""} ·{" "}
+              <Dotted facts={factsOf(key)} /> · made <Moment at={key.createdAt} now={now} />
+              {key.createdBy ? (
+                <>
+                  {" "}
+                  by <bdi>{key.createdBy}</bdi>
+                </>
+              ) : null}{" "}
+              ·{" "}
               {key.lastUsedAt ? (
                 <>
                   last used <Moment at={key.lastUsedAt} now={now} />

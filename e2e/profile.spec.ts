@@ -32,8 +32,12 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByLabel("Address of your picture")).toHaveValue("https://pictures.example/ada.png");
 
       await page.getByLabel("Address of your picture").fill("");
+      const oneWideLetter = `Z${"\u0489".repeat(60)}`;
+      await page.getByLabel("Name").fill(oneWideLetter);
       await page.getByRole("button", { name: "Save" }).click();
       await expect(page.getByLabel("Address of your picture")).toHaveValue("");
+      await expect(page.getByLabel("Name")).toHaveValue(oneWideLetter);
+      await expectFitsSmallScreens(page);
     });
   });
 }

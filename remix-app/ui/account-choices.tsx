@@ -74,7 +74,7 @@ export function Initial({ account }: { account: Pick<ListedAccount, "email" | "d
   return (
     <span
       aria-hidden="true"
-      className="grid size-7 shrink-0 place-items-center rounded-full bg-accent-soft font-semibold text-accent text-small uppercase"
+      className="grid size-7 shrink-0 place-items-center overflow-hidden rounded-full bg-accent-soft font-semibold text-accent text-small uppercase"
     >
       {initialOf(account.displayName ?? account.email ?? "")}
     </span>

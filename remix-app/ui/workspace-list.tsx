@@ -29,7 +29,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
           >
             <span
               aria-hidden="true"
-              className="grid size-8 shrink-0 place-items-center rounded-button bg-accent-soft font-semibold text-accent uppercase"
+              className="grid size-8 shrink-0 place-items-center overflow-hidden rounded-button bg-accent-soft font-semibold text-accent uppercase"
             >
               {initialOf(name)}
             </span>

@@ -7,11 +7,16 @@ import type { loader as rootLoader } from "../root.tsx";
  * refused rather than done to the other one (readForm).
  */
 export function AccountForm({ children, ...form }: Omit<FormProps, "method">) {
-  const account = useRouteLoaderData<typeof rootLoader>("root")?.account;
   return (
     <Form {...form} method="post">
-      {account ? <input type="hidden" name={pageAccountField} value={account} /> : null}
+      <PageAccount />
       {children}
     </Form>
   );
+}
+
+/** Whose page it is, in a form that a script sends in a way of its own where there is one. */
+export function PageAccount() {
+  const account = useRouteLoaderData<typeof rootLoader>("root")?.account;
+  return account ? <input type="hidden" name={pageAccountField} value={account} /> : null;
 }

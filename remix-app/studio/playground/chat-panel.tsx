@@ -1,4 +1,5 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
+import { PageAccount } from "../../ui/account-form.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { draftChat, readChatForm } from "./chat-form.ts";
 import { openToolCalls } from "./chat-message.ts";
@@ -85,6 +86,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
         onKeyDown={onKeyDown}
         className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
       >
+        <PageAccount />
         <input type="hidden" name="conversation" value={JSON.stringify(chat.entries)} />
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />

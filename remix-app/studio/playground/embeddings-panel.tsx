@@ -1,4 +1,5 @@
 import type { FormEvent } from "react";
+import { PageAccount } from "../../ui/account-form.tsx";
 import { TextArea } from "../../ui/text-area.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
@@ -42,6 +43,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
         onKeyDown={onKeyDown}
         className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
       >
+        <PageAccount />
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />
           <TextArea

@@ -71,6 +71,9 @@ function ask({
   });
 }
 
+/** Of a form of the page. */
+const settings = { model: "demo-chat", format: "text" };
+
 const chat = (content: string, more: object = {}) => ({
   model: "demo-chat",
   messages: [{ role: "user", content }],
@@ -256,8 +259,17 @@ describe("who may not", () => {
     expect(await codeOf(await ask({ headers: call, workspaceId: other.workspaceId }))).toEqual([409, "CONFLICT"]);
     await other.close();
     expect(await tenant.db.query("select from ai.runs where request_id = $1", [requestId])).toEqual([]);
-    const own = { ...call, "x-page-account": (await member.session()).user.id };
-    expect((await ask({ headers: own })).status).toBe(200);
+    const { id } = (await member.session()).user;
+    expect((await ask({ headers: { ...call, "x-page-account": id } })).status).toBe(200);
+
+    const page = `/workspaces/${tenant.workspaceId}/ai/playground`;
+    for (const kind of ["chat", "speech", "embeddings"]) {
+      const { text } = await member.get(`${page}?kind=${kind}`);
+      const [form = ""] = /<form[^>]* aria-label="(Chat|Speech|Embeddings)".*?<\/form>/s.exec(text) ?? [];
+      expect(form, kind).toContain(`name="pageAccount" value="${id}"`);
+    }
+    const ofAnother = { ...settings, prompt: "hello", pageAccount: randomUUID() };
+    expect((await member.post(page, ofAnother)).status).toBe(409);
   });
 
   test("members who owe a second factor", async () => {
@@ -270,7 +282,6 @@ describe("who may not", () => {
 
 describe("the page without scripts", () => {
   const page = (kind = "chat") => `/workspaces/${tenant.workspaceId}/ai/playground?kind=${kind}`;
-  const settings = { model: "demo-chat", format: "text" };
 
   test("holds neither token nor key, and offers what the workspace may use", async () => {
     const { status, text } = await member.get(page("speech"));

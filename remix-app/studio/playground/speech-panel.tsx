@@ -1,4 +1,5 @@
 import { type FormEvent, useEffect } from "react";
+import { PageAccount } from "../../ui/account-form.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { Select } from "../../ui/select.tsx";
 import { TextArea } from "../../ui/text-area.tsx";
@@ -50,6 +51,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
         onKeyDown={onKeyDown}
         className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
       >
+        <PageAccount />
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />
           <TextArea

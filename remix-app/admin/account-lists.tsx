@@ -1,5 +1,6 @@
 import { eventLabel } from "../activity/event-kinds.ts";
 import { methodLabel } from "../activity/method-label.ts";
+import { Dotted } from "../ui/dotted.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
 import { actionLabel, actorLabel } from "./audit-words.ts";
@@ -44,9 +45,7 @@ export function SessionList({ sessions }: Pick<Account, "sessions">) {
           <div className="min-w-0">
             <p className="font-medium">{device}</p>
             <p className="text-muted">
-              {[method && methodLabel(method), aal === "aal1" ? "one factor" : "two factors"]
-                .filter(Boolean)
-                .join(" · ")}
+              <Dotted facts={[method && methodLabel(method), aal === "aal1" ? "one factor" : "two factors"]} />
             </p>
           </div>
           <div className="min-w-0 text-muted sm:text-right">
@@ -82,7 +81,9 @@ export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
             <p>
               <RelativeTime at={createdAt} />
             </p>
-            <p>{[device, ip].filter(Boolean).join(" · ")}</p>
+            <p>
+              <Dotted facts={[device, ip]} />
+            </p>
           </div>
         </li>
       ))}

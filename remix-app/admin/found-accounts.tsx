@@ -1,5 +1,6 @@
 import { Address } from "../ui/address.tsx";
 import { DataTable } from "../ui/data-table.tsx";
+import { Dotted } from "../ui/dotted.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 import type { FoundAccount } from "./accounts.ts";
 import { policyWords } from "./policy-words.ts";
@@ -21,7 +22,7 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
                 {email ? <Address>{email}</Address> : id}
               </a>
               <span className="block text-muted">
-                {[displayName, singleSignOn ? "Single sign-on" : ""].filter(Boolean).join(" · ")}
+                <Dotted facts={[displayName, singleSignOn ? "Single sign-on" : ""]} />
                 {banned ? <span className="text-bad"> Banned</span> : null}
               </span>
             </>

@@ -6,6 +6,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
+import { Dotted } from "../ui/dotted.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -42,7 +43,9 @@ export default function ConsoleAppsPage() {
                 </span>
                 {enabled ? null : <span className="text-bad"> · disabled</span>}
               </p>
-              <p className="wrap-anywhere text-muted text-small">{[...origins, scopes.join(" ")].join(" · ")}</p>
+              <p className="wrap-anywhere text-muted text-small">
+                <Dotted facts={[...origins, scopes.join(" ")]} />
+              </p>
             </li>
           ))}
         </ul>

@@ -9,6 +9,7 @@ import type { StudioReader } from "../studio/studio-reader.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { type DataColumn, DataTable } from "../ui/data-table.tsx";
+import { Dotted } from "../ui/dotted.tsx";
 import { Figures } from "../ui/figures.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
@@ -49,7 +50,9 @@ export default function InvoicesPage() {
           <Link className="link break-all font-medium" to={`${base}/${id}`}>
             {reference}
           </Link>
-          <span className="block text-muted text-small">{[provider, appName].filter(Boolean).join(" · ")}</span>
+          <span className="block text-muted text-small">
+            <Dotted facts={[provider, appName]} />
+          </span>
         </>
       ),
     },

@@ -1,6 +1,7 @@
 import { eventLabel } from "../activity/event-kinds.ts";
 import type { ActivityEvent } from "../activity/list-events.ts";
 import { methodLabel } from "../activity/method-label.ts";
+import { Dotted } from "../ui/dotted.tsx";
 import { RelativeTime } from "../ui/relative-time.tsx";
 
 /** What happened to an account: what, by which method, when and where. */
@@ -12,14 +13,16 @@ export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
           <div className="min-w-0">
             <p className="font-medium">{eventLabel(kind)}</p>
             <p className="text-muted">
-              {[method && methodLabel(method), ...textsOf(details)].filter(Boolean).join(" · ")}
+              <Dotted facts={[method && methodLabel(method), ...textsOf(details)]} />
             </p>
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
               <RelativeTime at={createdAt} />
             </p>
-            <p>{[device, ip].filter(Boolean).join(" · ")}</p>
+            <p>
+              <Dotted facts={[device, ip]} />
+            </p>
           </div>
         </li>
       ))}

@@ -1,3 +1,4 @@
+import { Dotted } from "../../ui/dotted.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
 
@@ -83,7 +84,7 @@ function ModelRules({
           <span className={stopped ? "text-muted" : "font-medium"}>{row.name}</span>{" "}
           {row.name === row.id ? null : <code className="font-mono text-muted text-small">{row.id}</code>}
           <span className="block text-muted text-small">
-            {[row.kind ? kinds[row.kind] : "", stopped ?? ""].filter(Boolean).join(" · ")}
+            <Dotted facts={[row.kind ? kinds[row.kind] : "", stopped]} />
           </span>
         </legend>
         <div className="flex flex-wrap gap-x-5 gap-y-2">

@@ -39,6 +39,29 @@ test("without a connection a form keeps what was typed and says so, and a page o
   await expect(page.getByRole("heading", { level: 1, name: "Offline" })).toBeVisible();
 });
 
+test("a form that gets no answer is as it was sent, once its page is back", async ({ page, member }) => {
+  await enter(page, member, "/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Roles", exact: true }).click();
+  await page.getByLabel("Name", { exact: true }).fill("Reader");
+  await page.getByLabel("Manage keys").check();
+  const sending = /\/roles\.data/;
+  // What a proxy in front says while there is no server.
+  await page.route(sending, (route) => route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>" }));
+  await page.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("heading", { name: "Something went wrong on our side" })).toBeVisible();
+  await page.getByRole("link", { name: "Try again" }).click();
+  await page.unroute(sending);
+  await page.getByRole("link", { name: "Try again" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "This may not have been done." })).toBeVisible();
+  await expect(page.getByLabel("Name", { exact: true })).toHaveValue("Reader");
+  await expect(page.getByLabel("Manage keys")).toBeChecked();
+
+  await page.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("link", { name: "Reader" })).toBeVisible();
+  await expect(page.getByLabel("Name", { exact: true })).toHaveValue("");
+});
+
 test("a form reaches a server on this machine, though the machine has no network", async ({ page, member }) => {
   await page.addInitScript(() => Object.defineProperty(navigator, "onLine", { get: () => false }));
   await enter(page, member, "/workspaces");

@@ -13,7 +13,7 @@ import {
   useRouteLoaderData,
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
@@ -22,12 +22,14 @@ import { Button, buttonClass } from "./ui/button.tsx";
 import { useFrameDrawn, useNonce } from "./ui/drawing.ts";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript } from "./ui/inline-script.tsx";
+import { Link } from "./ui/link.tsx";
 import { PageArrival } from "./ui/page-arrival.tsx";
 import progressiveScript from "./ui/progressive.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
 import { SessionNotice } from "./ui/session-notice.tsx";
 import stylesUrl from "./ui/styles.css?url";
 import { readTheme } from "./ui/theme.ts";
+import { failSent } from "./ui/unanswered-form.ts";
 
 export const links: LinksFunction = () => [
   { rel: "stylesheet", href: stylesUrl },
@@ -136,9 +138,13 @@ export function ErrorBoundary() {
   const root = useRouteLoaderData<typeof loader>("root");
   const { title, detail, known } = wordsFor(error);
   const requestId = known?.requestId ?? root?.requestId;
+  const failed = !isRouteErrorResponse(error) || error.status >= 500;
+  useEffect(() => {
+    if (failed) failSent();
+  }, [failed]);
   return (
     <EntryPage title={title} lead={<Address>{detail}</Address>} themeSwitch={false}>
-      <WayOn problem={known} failed={!isRouteErrorResponse(error) || error.status >= 500} />
+      <WayOn problem={known} failed={failed} />
       {requestId ? (
         <p className="text-muted text-small">
           Request id <code className="block break-all font-mono">{requestId}</code>
@@ -183,9 +189,10 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   return (
     <div className="flex flex-wrap gap-3">
       {failed && !elsewhere ? (
-        <a href={`${pathname}${search}`} className={buttonClass("primary")}>
+        // By the script that is here, which may have kept a form of the page.
+        <Link to={`${pathname}${search}`} className={buttonClass("primary")}>
           Try again
-        </a>
+        </Link>
       ) : null}
       <a href="/" className={buttonClass("secondary")}>
         Go to the start page

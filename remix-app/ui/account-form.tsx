@@ -1,4 +1,5 @@
 import { Form, type FormProps, useRouteLoaderData } from "@remix-run/react";
+import { forwardRef } from "react";
 import { pageAccountField } from "../http/page-account.ts";
 import type { loader as rootLoader } from "../root.tsx";
 
@@ -6,14 +7,17 @@ import type { loader as rootLoader } from "../root.tsx";
  * A form of whoever is signed in, which says whose page it is on: sent once another tab has switched accounts, it is
  * refused rather than done to the other one (readForm).
  */
-export function AccountForm({ children, ...form }: Omit<FormProps, "method">) {
+export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">>(function AccountForm(
+  { children, ...form },
+  ref,
+) {
   return (
-    <Form {...form} method="post">
+    <Form ref={ref} {...form} method="post">
       <PageAccount />
       {children}
     </Form>
   );
-}
+});
 
 /** Whose page it is, in a form that a script sends in a way of its own where there is one. */
 export function PageAccount() {

@@ -1,11 +1,13 @@
 import { type FormProps, useActionData, useNavigation, useSubmit } from "@remix-run/react";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { AccountForm } from "./account-form.tsx";
+import { fillUnanswered, forgetAnswered, forgetSent, keepSent } from "./unanswered-form.ts";
 
 /**
  * A form that changes something, on a page that is hydrated: pressing its button again sends nothing while the first
- * sending is under way, and without a connection nothing is sent, so that what was typed stays. On pages that are not,
- * `data-once` has their own script do the first, and browsers do the second.
+ * sending is under way, and without a connection nothing is sent, so that what was typed stays; so it does where the
+ * answer fails, once its page is back. On pages that are not, `data-once` has their own script do the first, and
+ * browsers do the rest.
  */
 export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "method">) {
   const idle = useNavigation().state === "idle";
@@ -14,14 +16,25 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   // A second click comes before React has drawn what the first one began.
   const sent = useRef(false);
   const [offline, setOffline] = useState(false);
+  const element = useRef<HTMLFormElement>(null);
+  const [unanswered, setUnanswered] = useState(false);
+  useEffect(() => {
+    if (element.current) setUnanswered(fillUnanswered(element.current));
+    // A failure that takes this form's place says so at the same time.
+    return () => void setTimeout(forgetAnswered);
+  }, []);
   // biome-ignore lint/correctness/useExhaustiveDependencies: an answer ends a sending, also where it was too quick to be seen
   useEffect(() => {
-    if (idle) sent.current = false;
+    if (!idle || !sent.current) return;
+    sent.current = false;
+    forgetSent();
   }, [idle, answer]);
   function sendOnce(event: FormEvent<HTMLFormElement>) {
     setOffline(false);
     if (sent.current) return event.preventDefault();
     sent.current = true;
+    setUnanswered(false);
+    keepSent(event.currentTarget);
     onSubmit?.(event);
     if (navigator.onLine || event.defaultPrevented) return;
     // What browsers call offline has no network; a server on this same machine it has all the same.
@@ -37,10 +50,15 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     );
   }
   return (
-    <AccountForm {...form} data-once="" onSubmit={sendOnce}>
+    <AccountForm ref={element} {...form} data-once="" onSubmit={sendOnce}>
       {offline ? (
         <p role="alert" className="w-full text-bad">
           This device is offline. Nothing was sent: try again once it has a connection.
+        </p>
+      ) : null}
+      {unanswered ? (
+        <p role="status" className="w-full text-warn">
+          This may not have been done. It is here as you sent it.
         </p>
       ) : null}
       {children}

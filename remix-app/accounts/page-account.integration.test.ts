@@ -107,6 +107,19 @@ describe("each form of an account's page", () => {
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
+  test("says so too where the page is not for who is signed in now", async () => {
+    const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
+      ada.id,
+    ]);
+    const page = `/workspaces/${workspace?.id}/settings`;
+    const form = (await formsOf(page)).find(({ fields }) => fields.pageAccount === ada.id);
+    await switchTo(bob);
+    for (const action of [page, `/workspaces/${workspace?.id}/ai/policy`, "/admin/apps/new"]) {
+      expect(await browser.post(action, { ...form?.fields, name: "Of Bob" }), action).toMatchObject({ status: 409 });
+    }
+    expect(await browser.post(page, { ...form?.fields, pageAccount: bob.id })).toMatchObject({ status: 404 });
+  });
+
   test("and the script that adds a passkey adds none to another account", async () => {
     const options = "/settings/security/passkeys/options";
     const ofAda = { pageAccount: ada.id };

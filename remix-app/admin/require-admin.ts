@@ -1,4 +1,5 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { destinationOf, detour } from "../identity/detour.ts";
 import { requireFreshUser, requireUser, type User } from "../identity/user.ts";
@@ -21,6 +22,7 @@ export async function requireInfrastructureAdmin(
   const user = await requireUser(context, request);
   const { requestId } = context;
   if (!user.infrastructureAdmin) {
+    await requireFormAccount(context, request);
     throw problem("FORBIDDEN", { requestId, detail: "The console is for infrastructure admins." });
   }
   if (!user.mfa.enrolled || user.aal === "aal1") {

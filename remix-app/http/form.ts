@@ -46,3 +46,17 @@ export async function readForm(
   if (pageAccount !== null) requirePageAccount(context, { request, pageAccount: String(pageAccount) });
   return form;
 }
+
+/**
+ * For what is not for who is signed in: where the form is of another account's page, that is why. It can still be read.
+ * @throws Response 409 as {@link readForm}
+ */
+export async function requireFormAccount(context: PageContext, request: Request): Promise<void> {
+  if (request.method !== "POST" || !isForm(request)) return;
+  const form = await request
+    .clone()
+    .formData()
+    .catch(() => null);
+  const pageAccount = form?.get(pageAccountField);
+  if (typeof pageAccount === "string") requirePageAccount(context, { request, pageAccount });
+}

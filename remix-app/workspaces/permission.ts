@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { beginReading, type Reader } from "../identity/begin-reading.ts";
 import { requireUser, type User } from "../identity/user.ts";
@@ -81,7 +82,7 @@ export async function getWorkspace(
 
 /**
  * The signed-in user and a workspace of theirs. A workspace of others and one that does not exist get one answer.
- * @throws Response as requireUser; 404 NOT_FOUND where they are no member
+ * @throws Response as requireUser; 404 NOT_FOUND where they are no member, 409 where its form is of another account's page
  */
 export async function requireWorkspace(
   context: AppLoadContext,
@@ -92,8 +93,9 @@ export async function requireWorkspace(
   const workspaceOf = beginReading(context, (reader) => getWorkspace(reader, asked));
   const user = await requireUser(context, request);
   const workspace = await workspaceOf(user);
-  if (!workspace) throw problem("NOT_FOUND", { requestId });
-  return { user, workspace };
+  if (workspace) return { user, workspace };
+  await requireFormAccount(context, request);
+  throw problem("NOT_FOUND", { requestId });
 }
 
 /**
@@ -106,6 +108,7 @@ export async function requireWorkspacePermission(
 ): Promise<{ user: User; workspace: WorkspaceAccess }> {
   const found = await requireWorkspace(context, options);
   if (found.workspace.permissions.includes(options.permission)) return found;
+  await requireFormAccount(context, options.request);
   const detail = `Your role in this workspace does not allow this. Ask an owner for “${permissionWords[options.permission].name}”.`;
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }

@@ -71,6 +71,35 @@ test("a form that was refused is not sent by itself once its account is back", a
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
+test("a page that was brought for the other account takes the word away, and follows when that one is left", async ({
+  context,
+  page,
+  member,
+  colleague,
+}) => {
+  await enter(page, member);
+  await signIn(page, colleague, { at: "/add-account" });
+  const other = await context.newPage();
+  await other.goto("/");
+  const switchTo = async (person: Person) => {
+    await other.getByRole("button", { name: "Account menu" }).click();
+    await other.getByRole("button", { name: new RegExp(`^Switch to .*${person.email}`) }).click();
+  };
+  await page.goto("/workspaces");
+  await page.getByRole("link", { name: /Personal/ }).click();
+  await page.getByRole("link", { name: "Settings", exact: true }).click();
+  await page.getByLabel("Name").fill("Half typed");
+  await switchTo(member);
+  const word = page.getByText(`You are signed in as ${member.email} in another tab.`);
+  await expect(word).toBeVisible();
+  const workspaceOf = ({ email }: Person) => page.getByText(`${email.split("@")[0]}'s workspace`);
+  await page.getByRole("navigation", { name: "Sections" }).getByRole("link", { name: "Workspaces" }).click();
+  await expect(workspaceOf(member)).toBeVisible();
+  await expect(word).toBeHidden();
+  await switchTo(colleague);
+  await expect(workspaceOf(colleague)).toBeVisible();
+});
+
 test("the word about another tab fits small screens, however long the email", async ({
   context,
   page,

@@ -1,6 +1,7 @@
 // Tells this browser's other tabs who is signed in here, and heeds what they tell. For show alone: what a tab hears it
 // asks of the server before it does anything, and the server decides about every request anyway.
-const account = document.documentElement.dataset.account;
+// Whose page this is changes where a script brings the next one after another tab has switched.
+const page = document.documentElement;
 // What somebody has changed by hand here: a tick or a choice is not seen in a value, nor what a script keeps in step.
 const touched = new Set();
 let channel;
@@ -8,7 +9,7 @@ let channel;
 function subscribe() {
   channel = new BroadcastChannel("gatehouse-session");
   channel.onmessage = ({ data }) => {
-    if (data !== account) void compare();
+    if (data !== page.dataset.account) void compare();
   };
 }
 
@@ -16,7 +17,10 @@ async function compare() {
   const response = await fetch("/api/v1/auth/session", { headers: { Accept: "application/json" } });
   if (!response.ok && response.status !== 401) return;
   const session = response.ok ? await response.json() : null;
-  if ((session?.user.id ?? "") === account) return;
+  if ((session?.user.id ?? "") === page.dataset.account) {
+    document.getElementById("session-notice").hidden = true;
+    return;
+  }
   // A key that is shown this once can still be copied, until nobody is signed in any more.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You are signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
@@ -44,7 +48,8 @@ function tell(sentence) {
 if ("BroadcastChannel" in window) {
   subscribe();
   addEventListener("input", ({ target }) => touched.add(target), { capture: true });
-  channel.postMessage(account);
+  channel.postMessage(page.dataset.account);
+  new MutationObserver(() => void compare()).observe(page, { attributeFilter: ["data-account"] });
   // A page that the browser keeps for "back" must not listen, and may be out of date when it returns.
   addEventListener("pagehide", () => channel.close());
   addEventListener("pageshow", ({ persisted }) => {

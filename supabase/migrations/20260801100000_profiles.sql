@@ -1,8 +1,8 @@
 create domain public.readable_name as text
   constraint readable_name check (
     char_length(value) between 1 and 80
-    and value ~ '[^[:space:]\u00a0\u200c\u200d]'
-    and value !~ '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
+    and value ~ '[^[:space:]\u00a0\u00ad\u115f\u1160\u200c\u200d\u2800\u3164\uffa0]'
+    and value !~ '[[:cntrl:]\u0080-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]'
   );
 comment on domain public.readable_name is
   'As the web''s isReadable: one line that people see, of nothing that is unseen or turns what follows it around.';

@@ -137,9 +137,9 @@ as $$
       (5, 'New user')
   ) as candidate (rank, raw)
   cross join lateral left(btrim(
-    regexp_replace(raw, '[[:cntrl:]\u0080-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]+', ' ', 'g')
+    regexp_replace(raw, '[[:cntrl:]\u0080-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]+', ' ', 'g')
   ), 80) as name
-  where name ~ '[^[:space:]\u00a0\u200c\u200d]'
+  where name ~ '[^[:space:]\u00a0\u00ad\u115f\u1160\u200c\u200d\u2800\u3164\uffa0]'
   order by rank
   limit 1
 $$;

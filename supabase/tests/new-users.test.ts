@@ -35,6 +35,8 @@ describe("a new user", () => {
     [{ display_name: "   ", name: "Ada" }, "Ada"],
     [{ display_name: "A\u0007d\na" }, "A d a"],
     [{ display_name: "\u202eadA\u2029\u200b" }, "adA"],
+    [{ display_name: "\u061cA\u180e" }, "A"],
+    [{ display_name: "\u3164\u2800", name: "Ada" }, "Ada"],
     [{ display_name: `${"\u200d".repeat(80)}x`, name: "Ada" }, "Ada"],
     [{ display_name: "x".repeat(200) }, "x".repeat(80)],
     [{ display_name: "😀".repeat(100) }, "😀".repeat(80)],

@@ -66,7 +66,9 @@ describe("profiles", () => {
     ["a\nb", false],
     ["a\u202eb", false],
     ["a\u200bb", false],
+    ["a\u061cb", false],
     ["\u200d", false],
+    ["\u3164\u2800", false],
     ["نگین\u200cالسادات", true],
     ["👩‍💻", true],
   ] as const)("take a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {

@@ -106,6 +106,12 @@ describe("speech", () => {
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
   });
 
+  test("in a voice that the model lacks says where its voices are", async () => {
+    const { bytes } = await speak({ input: "a", voice: "nobody" });
+    const { message } = JSON.parse(bytes.toString()).error;
+    expect(message).toBe("The model has no such voice. GET /v1/models lists the voices of each.");
+  });
+
   test("by an app's token without tts:use is refused before what is wrong with the body", async () => {
     const person = await createMember(tenant);
     const { app, token } = await createAppToken(tenant, person);

@@ -48,6 +48,15 @@ describe("a bad body is the client's fault, in OpenAI's shape, never ours", () =
     expect(error).toMatchObject({ type: "invalid_request_error", request_id: expect.stringMatching(/^req_/) });
   });
 
+  test("sound for a model that hears none says which models do", async () => {
+    const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
+    const { status, error } = await post(JSON.stringify({ ...hello, messages: [{ role: "user", content: [sound] }] }));
+    expect([status, error.code, error.param]).toEqual([400, "unsupported_parameter", "messages"]);
+    expect(error.message).toBe(
+      "This model takes no audio. Send text, or choose a model whose prices in GET /v1/models have audio_input_usd_per_million.",
+    );
+  });
+
   test("another content type is 415", async () => {
     expect(await post(JSON.stringify(hello), { "content-type": "text/plain" })).toMatchObject({ status: 415 });
   });

@@ -11,6 +11,15 @@ export const rateLimits = z.object({
 });
 const refusal = z.looseObject({ refused: z.string(), param: z.string().optional(), limits: rateLimits.optional() });
 
+/** What to do about a parameter that the model refuses, where the code's own message would leave that open. */
+const advice = new Map([
+  [
+    "unsupported_parameter messages",
+    "This model takes no audio. Send text, or choose a model whose prices in GET /v1/models have audio_input_usd_per_million.",
+  ],
+  ["invalid_request voice", "The model has no such voice. GET /v1/models lists the voices of each."],
+]);
+
 type RateLimits = z.infer<typeof rateLimits>;
 
 /** @throws GatewayError where the database answered with a refusal */
@@ -28,7 +37,8 @@ export function isRefusal(value: unknown): boolean {
 export function refusalError(value: unknown): GatewayError {
   const { refused: code, param, limits: rate, ...details } = refusal.parse(value);
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
-  return new GatewayError(code, { param, details, headers: refusalHeaders(code, rate) });
+  const message = advice.get(`${code} ${param}`);
+  return new GatewayError(code, { message, param, details, headers: refusalHeaders(code, rate) });
 }
 
 function refusalHeaders(code: string, rate: RateLimits | undefined): Record<string, string> {

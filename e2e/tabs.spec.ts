@@ -1,3 +1,4 @@
+import type { Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, type Person, signIn, test } from "./test.ts";
 
@@ -43,23 +44,23 @@ test("so does what was ticked, which no field's value shows", async ({ context, 
   await expect(page.getByLabel("Manage keys")).toBeChecked();
 });
 
-test("a form that was refused is not sent by itself once its account is back", async ({
-  context,
-  page,
-  member,
-  colleague,
-}) => {
-  await enter(page, member);
-  await signIn(page, colleague, { at: "/add-account" });
-  const other = await context.newPage();
+/** Adds an account, which is active then. @returns what switches between them, in another tab */
+async function addAndSwitch(page: Page, added: Person): Promise<(person: Person) => Promise<void>> {
+  await signIn(page, added, { at: "/add-account" });
+  const other = await page.context().newPage();
   await other.goto("/");
+  return async ({ email }) => {
+    await other.getByRole("button", { name: "Account menu" }).click();
+    await other.getByRole("button", { name: new RegExp(`^Switch to .*${email}`) }).click();
+  };
+}
+
+test("a form that was refused is not sent by itself once its account is back", async ({ page, member, colleague }) => {
+  await enter(page, member);
+  const switchTo = await addAndSwitch(page, colleague);
   await page.goto("/settings/profile");
   const kept = await page.getByLabel("Name").inputValue();
   await page.getByLabel("Name").fill("Of the colleague");
-  const switchTo = async (person: Person) => {
-    await other.getByRole("button", { name: "Account menu" }).click();
-    await other.getByRole("button", { name: new RegExp(`^Switch to .*${person.email}`) }).click();
-  };
   await switchTo(member);
   await expect(page.getByText(`You are signed in as ${member.email} in another tab.`)).toBeVisible();
   await page.getByRole("button", { name: "Save", exact: true }).click();
@@ -72,19 +73,12 @@ test("a form that was refused is not sent by itself once its account is back", a
 });
 
 test("a page that was brought for the other account takes the word away, and follows when that one is left", async ({
-  context,
   page,
   member,
   colleague,
 }) => {
   await enter(page, member);
-  await signIn(page, colleague, { at: "/add-account" });
-  const other = await context.newPage();
-  await other.goto("/");
-  const switchTo = async (person: Person) => {
-    await other.getByRole("button", { name: "Account menu" }).click();
-    await other.getByRole("button", { name: new RegExp(`^Switch to .*${person.email}`) }).click();
-  };
+  const switchTo = await addAndSwitch(page, colleague);
   await page.goto("/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Settings", exact: true }).click();

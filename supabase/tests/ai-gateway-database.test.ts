@@ -69,6 +69,28 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
+  test("is asked once more where a pooler's next connection knows no name of ours, and then without names", async () => {
+    await beginRun();
+    const flights = line.flights();
+    for (const expected of [2, 3]) {
+      await line.say("deallocate all");
+      await beginRun();
+      expect(line.flights() - flights).toBe(expected);
+    }
+    expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
+  });
+
+  test("is asked once more where a pooler's next connection has one of our names from somebody else", async () => {
+    const run = await beginRun();
+    await line.say('prepare "ai.settle_runs" as select 1');
+    const flights = line.flights();
+    for (const expected of [2, 3]) {
+      await database.settleRuns([outcome(run)]);
+      expect(line.flights() - flights).toBe(expected);
+    }
+    expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", open: 0 });
+  });
+
   test("that is away is service_unavailable, and is used again once it is back", async () => {
     await database.beginRun(request());
     line.cut();

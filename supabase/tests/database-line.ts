@@ -13,13 +13,20 @@ export type DatabaseLine = {
   /** Cuts the line at the next answer to a function: before anybody learns it, or once it is told. */
   cutAt: (name: string, moment: "before its answer" | "after its answer") => void;
   mend: () => void;
+  /** Says a statement on every connection, unheard by who has it; as poolers do between transactions. */
+  say: (sql: string) => Promise<void>;
   close: () => void;
 };
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: what ends a string there.
+const called = /\bai\.(\w+)(?:\(|\u0000)/;
 
 /** Opens a line to the database of the stack under test. */
 export async function openLine(): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
+  /** Those to the database, and who waits for the answer to what we said ourselves. */
+  const toDatabase = new Map<Socket, (() => void) | undefined>();
   let flights = 0;
   const calls: string[] = [];
   let isCut = false;
@@ -33,6 +40,7 @@ export async function openLine(): Promise<DatabaseLine> {
   const server = createServer((ours) => {
     if (isCut) return void ours.destroy();
     const theirs = connect(Number(port), hostname);
+    toDatabase.set(theirs, undefined);
     let weSpoke = false;
     let asked: string | undefined;
     for (const socket of [ours, theirs]) {
@@ -40,6 +48,7 @@ export async function openLine(): Promise<DatabaseLine> {
       socket.on("error", () => {});
       socket.on("close", () => {
         sockets.delete(socket);
+        toDatabase.delete(theirs);
         ours.destroy();
         theirs.destroy();
       });
@@ -48,12 +57,18 @@ export async function openLine(): Promise<DatabaseLine> {
       // Whatever we say before they answer is one flight.
       if (!weSpoke) flights += 1;
       weSpoke = true;
-      const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
+      // Parsed by its text, or bound by its name, which ends with a zero (PostgreSQL, Message Formats).
+      const name = bytes.toString("latin1").match(called)?.[1];
       if (name) calls.push(name);
       asked = name ?? asked;
       theirs.write(bytes);
     });
     theirs.on("data", (bytes) => {
+      const heard = toDatabase.get(theirs);
+      if (heard) {
+        if (isReady(bytes)) heard();
+        return;
+      }
       weSpoke = false;
       const isCutting = asked !== undefined && asked === cutting?.name;
       if (isCutting && cutting?.moment === "before its answer") return cut();
@@ -81,11 +96,32 @@ export async function openLine(): Promise<DatabaseLine> {
       isCut = false;
       cutting = undefined;
     },
+    say: async (sql) => {
+      const said = [...toDatabase.keys()].map((socket) => {
+        return new Promise<void>((resolve) => {
+          toDatabase.set(socket, () => {
+            toDatabase.set(socket, undefined);
+            resolve();
+          });
+          socket.write(queryOf(sql));
+        });
+      });
+      await Promise.all(said);
+    },
     close: () => {
       cut();
       server.close();
     },
   };
+}
+
+/** A simple query (PostgreSQL, Message Formats). */
+function queryOf(sql: string): Buffer {
+  const text = Buffer.from(`${sql}\0`);
+  const head = Buffer.alloc(5);
+  head.write("Q");
+  head.writeInt32BE(4 + text.length, 1);
+  return Buffer.concat([head, text]);
 }
 
 /** Whether an answer is whole: it ends with ReadyForQuery (PostgreSQL, Message Formats). */

@@ -4,6 +4,7 @@ import type { PriceTier } from "../_shared/money.ts";
 import { createAdmissions } from "./admission/admissions.ts";
 import type { Credential } from "./admission/credentials.ts";
 import { admitted, isRefusal, rateLimits, refusalError } from "./admission/refusals.ts";
+import { createFunctionCaller } from "./function-call.ts";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
@@ -150,8 +151,8 @@ const longestRefusal = 4_096;
 const answerTimeoutMs = 12_000;
 
 /**
- * Connects as role `gateway`, when first asked something. Unnamed statements alone, so that any pooler can be in
- * between; parse, bind and execute travel together.
+ * Connects as role `gateway`, when first asked something. Any pooler can be in between; what a statement takes travels
+ * together.
  * @throws GatewayError `service_unavailable` from every method while the database cannot be had
  */
 export function createDatabase({ url, connections = 8 }: { url: string; connections?: number }): GatewayDatabase {
@@ -166,18 +167,20 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   pool.on("error", () => {});
   pool.on("connect", (client) => client.on("error", () => {}));
 
-  async function call(text: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
+  const callFunction = createFunctionCaller();
+
+  async function call(name: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
     if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
-    const values = [JSON.stringify(argument)];
+    const json = JSON.stringify(argument);
     try {
       const client = await pool.connect();
       // What fails or is silent is closed, and another takes its place.
       const release = releaseOnce(client);
       const limit = startTimeLimit(limitMs, () => release(true));
       try {
-        const { rows } = await client.query<{ answer: string }>(text, values);
+        const answer = await callFunction(client, name, json);
         release();
-        return rows[0]?.answer ?? "";
+        return answer;
       } catch (error) {
         release(true);
         throw error;
@@ -189,10 +192,10 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     }
   }
 
-  const begin = async (text: string, argument: object) => JSON.parse(await call(text, argument, beginTimeoutMs));
+  const begin = async (name: string, argument: object) => JSON.parse(await call(name, argument, beginTimeoutMs));
   const admit = createAdmissions<RunRequest, unknown>({
-    askAlone: (request) => begin("select ai.begin_run($1)::text as answer", request),
-    askTogether: (requests) => begin("select ai.begin_runs($1)::text as answer", requests),
+    askAlone: (request) => begin("ai.begin_run", request),
+    askTogether: (requests) => begin("ai.begin_runs", requests),
     wasUndone,
     isApart: ({ idempotency_key }) => idempotency_key !== undefined,
   });
@@ -206,48 +209,48 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
       throw refusalError(answer);
     },
     async giveBackRuns(tails) {
-      return undecided.parse(JSON.parse(await call("select ai.give_back_runs($1)::text as answer", tails)));
+      return undecided.parse(JSON.parse(await call("ai.give_back_runs", tails)));
     },
     async extendRun(step) {
-      return extendedRun.parse(admitted(JSON.parse(await call("select ai.extend_run($1)::text as answer", step))));
+      return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step))));
     },
     async keepContent(content) {
-      await call("select ai.keep_content($1)::text as answer", content);
+      await call("ai.keep_content", content);
     },
     async settleRuns(outcomes) {
-      await call("select ai.settle_runs($1)::text as answer", outcomes);
+      await call("ai.settle_runs", outcomes);
     },
     async touchRuns(counts) {
-      await call("select ai.touch_runs($1)::text as answer", counts);
+      await call("ai.touch_runs", counts);
     },
     async checkCredential(request) {
-      const answer = admitted(JSON.parse(await call("select ai.check_credential($1)::text as answer", request)));
+      const answer = admitted(JSON.parse(await call("ai.check_credential", request)));
       return checkedCredential.parse(answer).workspace_id;
     },
     async listModels(request) {
-      const text = await call("select ai.list_models($1)::text as answer", request);
+      const text = await call("ai.list_models", request);
       admitted(JSON.parse(text));
       return text;
     },
     async describeCredential(request) {
-      const text = await call("select ai.describe_credential($1)::text as answer", request);
+      const text = await call("ai.describe_credential", request);
       admitted(JSON.parse(text));
       return text;
     },
     async checkAppCaller(caller) {
-      const answer = admitted(JSON.parse(await call("select ai.check_app_caller($1)::text as answer", caller)));
+      const answer = admitted(JSON.parse(await call("ai.check_app_caller", caller)));
       return checkedCredential.parse(answer).workspace_id;
     },
     async importCosts(costs) {
-      const answer = admitted(JSON.parse(await call("select ai.import_provider_costs($1)::text as answer", costs)));
+      const answer = admitted(JSON.parse(await call("ai.import_provider_costs", costs)));
       return storedRecords.parse(answer).results;
     },
     async importInvoice(invoice) {
-      const text = await call("select ai.import_provider_invoice($1)::text as answer", invoice);
+      const text = await call("ai.import_provider_invoice", invoice);
       return storedRecord.parse(admitted(JSON.parse(text)));
     },
     async reportUsage(window) {
-      const text = await call("select ai.report_usage($1)::text as answer", window);
+      const text = await call("ai.report_usage", window);
       // A refusal is short; a year of rows would take as long to parse as to write.
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;

@@ -16,7 +16,7 @@ const misnamed: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 
 /**
  * Calls functions of the database that take JSON and return one value. A connection prepares each of them once, under its
- * name: to parse and plan the statement anew takes a tenth of what a call alone takes. Where a pooler hands every
+ * name: to parse and plan the statement anew is a tenth of what Postgres does for a call that comes alone. Where a pooler hands every
  * transaction another connection, which knows none of the names or some of them, it goes on without names for good.
  * @returns calls a function: its name with its schema, and its argument as JSON. It takes one flight, and rejects as `pg`
  * does

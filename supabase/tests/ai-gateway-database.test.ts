@@ -82,7 +82,7 @@ describe("the gateway's database", () => {
 
   test("is asked once more where a pooler's next connection has one of our names from somebody else", async () => {
     const run = await beginRun();
-    await line.say('prepare "ai.settle_runs" as select 1');
+    await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
     for (const expected of [2, 3]) {
       await database.settleRuns([outcome(run)]);

@@ -18,9 +18,6 @@ export type DatabaseLine = {
   close: () => void;
 };
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: what ends a string there.
-const called = /\bai\.(\w+)(?:\(|\u0000)/;
-
 /** Opens a line to the database of the stack under test. */
 export async function openLine(): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
@@ -57,8 +54,8 @@ export async function openLine(): Promise<DatabaseLine> {
       // Whatever we say before they answer is one flight.
       if (!weSpoke) flights += 1;
       weSpoke = true;
-      // Parsed by its text, or bound by its name, which ends with a zero (PostgreSQL, Message Formats).
-      const name = bytes.toString("latin1").match(called)?.[1];
+      // What is prepared has its text for a name.
+      const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
       if (name) calls.push(name);
       asked = name ?? asked;
       theirs.write(bytes);

@@ -15,9 +15,9 @@ type Wire = {
 const misnamed: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 
 /**
- * Calls functions of the database that take JSON and return one value. A connection prepares each of them once, under its
- * name: to parse and plan the statement anew is a tenth of what Postgres does for a call that comes alone. Where a pooler hands every
- * transaction another connection, which knows none of the names or some of them, it goes on without names for good.
+ * Calls functions of the database that take JSON and return one value. A connection prepares each of them once, by name:
+ * to parse and plan the statement anew is a tenth of what Postgres does for a call that comes alone. Where a pooler hands
+ * every transaction another connection, which knows none of the names or some of them, it goes on without names for good.
  * @returns calls a function: its name with its schema, and its argument as JSON. It takes one flight, and rejects as `pg`
  * does
  */
@@ -53,8 +53,9 @@ class FunctionCall implements pg.Submittable {
     { name, argument, named }: { name: string; argument: string; named: boolean },
     told: { resolve: (answer: string) => void; reject: (error: unknown) => void },
   ) {
-    this.name = named ? name : "";
     this.text = `select ${name}($1)::text`;
+    // So that whoever else has it under this name has the same.
+    this.name = named ? this.text : "";
     this.#argument = argument;
     this.#told = told;
   }

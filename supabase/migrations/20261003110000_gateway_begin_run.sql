@@ -111,6 +111,8 @@ begin
     perform pg_advisory_xact_lock(
       hashtextextended(concat_ws(' ', caller.workspace_id, principal, call ->> 'idempotency_key'), 0)
     );
+    -- Which the key will refer to: whose account is being deleted has it before their keys.
+    perform from public.workspaces s where s.id = caller.workspace_id for key share;
   end if;
 
   if caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute' then

@@ -111,7 +111,7 @@ begin
     perform pg_advisory_xact_lock(
       hashtextextended(concat_ws(' ', caller.workspace_id, principal, call ->> 'idempotency_key'), 0)
     );
-    -- Which the key will refer to: whose account is being deleted has it before their keys.
+    -- The row of the idempotency key will refer to the workspace, and an account's deletion locks that before its keys.
     perform from public.workspaces s where s.id = caller.workspace_id for key share;
   end if;
 

@@ -202,7 +202,7 @@ begin
   if verdict <> 'allowed' then
     return jsonb_build_object('outcome', verdict);
   end if;
-  -- The workspace first, which its new key refers to: whose account is being deleted has it before their keys.
+  -- The new key will refer to the workspace, and an account's deletion locks that before its keys.
   perform from public.workspaces w where w.id = workspace for key share;
   -- One rotation of a key at a time; the second finds it replaced.
   select * into old from ai.keys k where k.id = rotate_key.key_id and k.workspace_id = workspace for update;

@@ -86,6 +86,8 @@ create function private.end_workspaces_of_profile() returns trigger
   set search_path = ''
 as $$
 begin
+  -- As private.delete_account does, which not every account's end goes through: two may be named in each other's rows.
+  perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
   -- One departure at a time, or the last two would each leave the workspace to the other. Memberships before workspaces,
   -- as who leaves has them locked.
   perform from public.workspace_members m where m.user_id = old.id order by m.workspace_id for update;

@@ -41,6 +41,8 @@ as $$
 declare
   blockers jsonb;
 begin
+  -- One account ends at a time: two may be named in each other's rows, in workspaces that one of them has left, too.
+  perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
   -- Memberships and invitations before their workspaces, as who leaves, is given another role or accepts has them locked.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
   perform

@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createBegin } from "../functions/_gateway/admission/begin-runs.ts";
 import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "../functions/_gateway/database.ts";
 import { createSettlements, type Outcome } from "../functions/_gateway/runs/settlements.ts";
 import { books, createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
+import { openLine as openRaceLine } from "./race-fixtures.ts";
 
 let line: DatabaseLine;
 let database: GatewayDatabase;
@@ -22,14 +25,14 @@ afterEach(async () => {
   line.close();
 });
 
-function request(): RunRequest {
+function request(of: Pick<Tenant, "keyHash" | "model"> = tenant): RunRequest {
   return {
-    credential: { source: "key", hash: tenant.keyHash },
+    credential: { source: "key", hash: of.keyHash },
     request_id: randomUUID(),
     feature: "chat",
     kind: "chat",
     streamed: false,
-    model: tenant.model,
+    model: of.model,
     providers: ["demo"],
     input_bytes: 300,
     images: 0,
@@ -167,5 +170,98 @@ describe("the gateway's database", () => {
       code: "workspace_mismatch",
     });
     await expect(database.beginRun({ ...request(), model: "none" })).rejects.toMatchObject({ code: "model_not_found" });
+  });
+});
+
+describe("a batch of calls behind another", () => {
+  let other: Tenant;
+  let holder: Awaited<ReturnType<typeof openHolder>>;
+
+  /** Holds a tenant's balance, for which a batch waits for a tenth of a second. */
+  async function openHolder() {
+    const { client } = await openRaceLine("postgres");
+    return {
+      hold: async ({ workspaceId }: Tenant) => {
+        await client.query("begin");
+        await client.query("select from ai.credit_accounts a where a.workspace_id = $1 for update", [workspaceId]);
+      },
+      letGo: () => client.query("rollback"),
+      close: () => client.end(),
+    };
+  }
+
+  /** So many calls of one turn, sent when it is over. */
+  async function beginTogether(of: Tenant, calls: number) {
+    const begun = Promise.allSettled(Array.from({ length: calls }, () => database.beginRun(request(of))));
+    await setImmediate();
+    return begun.then((answers) => answers.map(({ status }) => status));
+  }
+
+  /** A batch that waits, and one of another tenant that comes meanwhile. */
+  async function beginBoth() {
+    // The connection has prepared it by then.
+    await beginTogether(other, 4);
+    await holder.hold(tenant);
+    const waiting = beginTogether(tenant, 2);
+    await setImmediate();
+    const behind = beginTogether(other, 4);
+    await setImmediate();
+    return { waiting, behind };
+  }
+  const batches = () => line.calls().filter((name) => name === "begin_runs").length;
+  /** What is said now has arrived. */
+  const arrived = () => new Promise((resolve) => setTimeout(resolve, 30));
+
+  beforeEach(async () => {
+    other = await createTenant(owner.db, { credits: "100" });
+    holder = await openHolder();
+  });
+  afterEach(() => holder.close());
+
+  test("is on its way before that is answered, over the same connection", async () => {
+    const { waiting, behind } = await beginBoth();
+    await arrived();
+    expect(batches()).toBe(3);
+    await holder.letGo();
+    expect(await waiting).toEqual(["fulfilled", "fulfilled"]);
+    expect(await behind).toEqual(Array.from({ length: 4 }, () => "fulfilled"));
+    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
+  });
+
+  test("waits for that one's answer where somebody else than the server greets: a pooler may lose answers", async () => {
+    await database.close();
+    const pooled = await openLine({ greetsAs: 1 });
+    line.close();
+    line = pooled;
+    database = createDatabase({ url: line.url, connections: 1 });
+    const { waiting, behind } = await beginBoth();
+    await arrived();
+    expect(batches()).toBe(2);
+    await holder.letGo();
+    expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "fulfilled"));
+    expect(batches()).toBe(3);
+  });
+
+  test("begins where that one is undone, whose calls are asked about again", async () => {
+    const { waiting, behind } = await beginBoth();
+    expect(await behind).toEqual(Array.from({ length: 4 }, () => "fulfilled"));
+    await holder.letGo();
+    expect(await waiting).toEqual(["fulfilled", "fulfilled"]);
+    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
+  });
+
+  test("holds nothing for calls that were turned away, where the line breaks before either is answered", async () => {
+    const kept: Promise<unknown>[] = [];
+    const begin = createBegin({ database, waitUntil: (work) => kept.push(work) });
+    database = { ...database, beginRun: begin };
+    const { waiting, behind } = await beginBoth();
+    await arrived();
+    line.cut();
+    expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "rejected"));
+    await holder.letGo();
+    line.mend();
+    await Promise.all(kept);
+    // The four that made the connection know the statement.
+    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 0 }, { open: 4 }]);
   });
 });

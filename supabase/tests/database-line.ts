@@ -18,8 +18,11 @@ export type DatabaseLine = {
   close: () => void;
 };
 
-/** Opens a line to the database of the stack under test. */
-export async function openLine(): Promise<DatabaseLine> {
+/**
+ * Opens a line to the database of the stack under test.
+ * @param options.greetsAs the process that connections are told they speak to, as a pooler makes one up
+ */
+export async function openLine({ greetsAs }: { greetsAs?: number } = {}): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
   /** Those to the database, and who waits for the answer to what we said ourselves. */
@@ -69,7 +72,7 @@ export async function openLine(): Promise<DatabaseLine> {
       weSpoke = false;
       const isCutting = asked !== undefined && asked === cutting?.name;
       if (isCutting && cutting?.moment === "before its answer") return cut();
-      ours.write(bytes);
+      ours.write(greetsAs === undefined ? bytes : greeting(bytes, greetsAs));
       if (!isReady(bytes)) return;
       asked = undefined;
       if (!isCutting) return;
@@ -119,6 +122,13 @@ function queryOf(sql: string): Buffer {
   head.write("Q");
   head.writeInt32BE(4 + text.length, 1);
   return Buffer.concat([head, text]);
+}
+
+/** What the server says, with another process in its BackendKeyData where that is there (PostgreSQL, Message Formats). */
+function greeting(bytes: Buffer, process: number): Buffer {
+  const at = bytes.indexOf(Buffer.from([0x4b, 0, 0, 0, 12]));
+  if (at >= 0) bytes.writeInt32BE(process, at + 5);
+  return bytes;
 }
 
 /** Whether an answer is whole: it ends with ReadyForQuery (PostgreSQL, Message Formats). */

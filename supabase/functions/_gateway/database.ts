@@ -5,8 +5,8 @@ import { createAdmissions } from "./admission/admissions.ts";
 import type { Credential } from "./admission/credentials.ts";
 import { admitted, isRefusal, rateLimits, refusalError } from "./admission/refusals.ts";
 import { createFunctionCaller } from "./function-call.ts";
+import { HeldConnection, learnWhoAnswers } from "./held-connection.ts";
 import { GatewayError } from "./http/errors.ts";
-import { startTimeLimit } from "./time-limit.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
@@ -105,7 +105,7 @@ export type RunContent = { created_at: string; id: string; prompt?: string; tool
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
-   * Ends at nothing the runs that began though nobody was told, by the tails of their ids.
+   * Ends at nothing the runs that have begun though nobody was told, by the tails of their ids.
    * @returns the tails about which nothing is decided yet
    */
   giveBackRuns: (tails: readonly string[]) => Promise<string[]>;
@@ -145,6 +145,7 @@ const idleConnectionMs = 60_000;
  * undoes a little earlier what took so long.
  */
 const beginTimeoutMs = 1_500;
+const beginBatch = "ai.begin_runs";
 /** Characters. */
 const longestRefusal = 4_096;
 /** Beyond what the role's own limits let a statement take. */
@@ -165,37 +166,47 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   });
   // A connection that breaks is replaced when next needed; the statement that is under way on it fails by itself.
   pool.on("error", () => {});
-  pool.on("connect", (client) => client.on("error", () => {}));
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    // One that ends meanwhile fails what it was connected for.
+    learnWhoAnswers(client).catch(() => {});
+  });
 
-  const callFunction = createFunctionCaller();
+  const functions = createFunctionCaller();
 
-  async function call(name: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
+  async function call(
+    name: string,
+    argument: object,
+    { limitMs = answerTimeoutMs, on }: { limitMs?: number; on?: (connection: HeldConnection) => void } = {},
+  ): Promise<string> {
     if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
     const json = JSON.stringify(argument);
-    try {
-      const client = await pool.connect();
-      // What fails or is silent is closed, and another takes its place.
-      const release = releaseOnce(client);
-      const limit = startTimeLimit(limitMs, () => release(true));
-      try {
-        const answer = await callFunction(client, name, json);
-        release();
-        return answer;
-      } catch (error) {
-        release(true);
-        throw error;
-      } finally {
-        limit.end();
-      }
-    } catch (cause) {
-      throw new GatewayError("service_unavailable", { cause });
-    }
+    return orUnavailable(async () => {
+      const connection = new HeldConnection(await pool.connect(), functions);
+      on?.(connection);
+      return connection.ask(name, json, limitMs);
+    });
   }
 
-  const begin = async (name: string, argument: object) => JSON.parse(await call(name, argument, beginTimeoutMs));
+  /** Where the last batch was sent, and another may be behind it. */
+  let line: HeldConnection | undefined;
+  const toBegin = { limitMs: beginTimeoutMs };
+  const toBeginBatch = {
+    limitMs: beginTimeoutMs,
+    on: (connection: HeldConnection) => {
+      line = connection;
+    },
+  };
   const admit = createAdmissions<RunRequest, unknown>({
-    askAlone: (request) => begin("ai.begin_run", request),
-    askTogether: (requests) => begin("ai.begin_runs", requests),
+    askAlone: async (request) => JSON.parse(await call("ai.begin_run", request, toBegin)),
+    askTogether: async (requests) => JSON.parse(await call(beginBatch, requests, toBeginBatch)),
+    mayFollow: () => line?.mayFollow(beginBatch) === true,
+    async askBehind(requests) {
+      const connection = line;
+      if (!connection) throw new Error("There is no batch to follow.");
+      const json = JSON.stringify(requests);
+      return JSON.parse(await orUnavailable(() => connection.ask(beginBatch, json, beginTimeoutMs)));
+    },
     wasUndone,
     isApart: ({ idempotency_key }) => idempotency_key !== undefined,
   });
@@ -259,13 +270,12 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   };
 }
 
-/** Gives a connection back to its pool, or closes it; the first word stands. */
-function releaseOnce(client: pg.PoolClient): (close?: boolean) => void {
-  let released = false;
-  return (close = false) => {
-    if (!released) client.release(close);
-    released = true;
-  };
+async function orUnavailable(work: () => Promise<string>): Promise<string> {
+  try {
+    return await work();
+  } catch (cause) {
+    throw new GatewayError("service_unavailable", { cause });
+  }
 }
 
 /** Whether a statement surely did nothing: what Postgres says about one, it says of one that it has rolled back. */

@@ -11,33 +11,61 @@ type Wire = {
   sync: () => void;
 };
 
+/** What `pg` keeps of a client and `@types/pg` does not tell. */
+type Wired = pg.PoolClient & { connection: Wire };
+
 /** Of the class that says a name means nothing, or something already (PostgreSQL, Appendix A): before anything was done. */
 const misnamed: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 
+/** Calls functions of the database that take JSON and return one value. */
+export type FunctionCaller = {
+  /**
+   * Takes one flight, and rejects as `pg` does.
+   * @param call.name the function, with its schema
+   * @param call.argument JSON
+   * @param call.isBehind whether it is sent at once behind what is under way, by a connection that knows it
+   */
+  call: (client: pg.PoolClient, call: { name: string; argument: string; isBehind?: boolean }) => Promise<string>;
+  /** Whether a connection has prepared the call of a function, so that it goes out whole whatever is under way. */
+  knows: (client: pg.PoolClient, name: string) => boolean;
+};
+
 /**
- * Calls functions of the database that take JSON and return one value. A connection prepares each of them once, by name:
- * to parse and plan the statement anew is a tenth of what Postgres does for a call that comes alone. Where a pooler hands
- * every transaction another connection, which knows none of the names or some of them, it goes on without names for good.
- * @returns calls a function: its name with its schema, and its argument as JSON. It takes one flight, and rejects as `pg`
- * does
+ * Each connection prepares a call once, by name: to parse and plan the statement anew is a tenth of what Postgres does
+ * for a call that comes alone. Where a pooler hands every transaction another connection, which knows none of the names
+ * or some of them, it goes on without names for good.
  */
-export function createFunctionCaller(): (client: pg.PoolClient, name: string, argument: string) => Promise<string> {
-  let naming = true;
-  return async (client, name, argument) => {
-    const named = naming;
-    try {
-      return await ask(client, { name, argument, named });
-    } catch (error) {
-      if (!named || !misnamed.has((error as { code?: unknown }).code)) throw error;
-      naming = false;
-      return await ask(client, { name, argument, named: false });
-    }
+export function createFunctionCaller(): FunctionCaller {
+  let isNaming = true;
+  return {
+    async call(client, { name, argument, isBehind = false }) {
+      const isNamed = isNaming;
+      try {
+        return await ask(client, { name, argument, isNamed, isBehind });
+      } catch (error) {
+        if (!isNamed || !misnamed.has((error as { code?: unknown }).code)) throw error;
+        isNaming = false;
+        return await ask(client, { name, argument, isNamed: false, isBehind: false });
+      }
+    },
+    knows(client, name) {
+      return isNaming && (client as Wired).connection.parsedStatements[textOf(name)] !== undefined;
+    },
   };
 }
 
-function ask(client: pg.PoolClient, call: { name: string; argument: string; named: boolean }): Promise<string> {
+function textOf(name: string): string {
+  return `select ${name}($1)::text`;
+}
+
+function ask(
+  client: pg.PoolClient,
+  { isBehind, ...call }: { name: string; argument: string; isNamed: boolean; isBehind: boolean },
+): Promise<string> {
   return new Promise((resolve, reject) => {
-    client.query(new FunctionCall(call, { resolve, reject }));
+    const statement = new FunctionCall(call, { resolve, reject });
+    if (isBehind) statement.send((client as Wired).connection);
+    client.query(statement);
   });
 }
 
@@ -48,21 +76,28 @@ class FunctionCall implements pg.Submittable {
   readonly #argument: string;
   readonly #told: { resolve: (answer: string) => void; reject: (error: unknown) => void };
   #answer = "";
+  #isSent = false;
 
   constructor(
-    { name, argument, named }: { name: string; argument: string; named: boolean },
+    { name, argument, isNamed }: { name: string; argument: string; isNamed: boolean },
     told: { resolve: (answer: string) => void; reject: (error: unknown) => void },
   ) {
-    this.text = `select ${name}($1)::text`;
+    this.text = textOf(name);
     // So that whoever else has it under this name has the same.
-    this.name = named ? this.text : "";
+    this.name = isNamed ? this.text : "";
     this.#argument = argument;
     this.#told = told;
   }
 
+  /** When its turn is, unless it is there already. */
   submit(connection: pg.Connection): void {
-    const wire = connection as unknown as Wire;
+    if (!this.#isSent) this.send(connection as unknown as Wire);
+  }
+
+  /** Whatever is before it: answers come in the order of statements, and each of ours is a transaction of its own. */
+  send(wire: Wire): void {
     const { name, text } = this;
+    this.#isSent = true;
     wire.stream.cork();
     if (!wire.parsedStatements[name]) wire.parse({ name, text });
     wire.bind({ statement: name, values: [this.#argument], valueMapper: asItIs });

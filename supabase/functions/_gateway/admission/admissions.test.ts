@@ -5,8 +5,12 @@ import { createAdmissions } from "./admissions.ts";
 class Undone extends Error {}
 
 /** Admissions whose answers come when told to; each answer is its request, doubled. */
-function open(fails: (requests: readonly number[]) => Error | undefined = () => undefined) {
+function open(
+  fails: (requests: readonly number[]) => Error | undefined = () => undefined,
+  { mayFollow = () => true }: { mayFollow?: () => boolean } = {},
+) {
   const asked: (readonly number[])[] = [];
+  const behind: (readonly number[])[] = [];
   const answering: (() => void)[] = [];
   const clock = { now: 0 };
   const answer = async (requests: readonly number[]) => {
@@ -19,12 +23,18 @@ function open(fails: (requests: readonly number[]) => Error | undefined = () => 
   const admit = createAdmissions<number, number>({
     askAlone: async (request) => (await answer([request]))[0] ?? 0,
     askTogether: answer,
+    mayFollow,
+    askBehind: (requests) => {
+      behind.push(requests);
+      return answer(requests);
+    },
     wasUndone: (error) => error instanceof Undone,
     isApart: (request) => request < 0,
     now: () => clock.now,
   });
-  const go = async () => {
-    for (const each of answering.splice(0)) each();
+  /** Lets so many that were asked first be answered. */
+  const go = async (most = answering.length) => {
+    for (const each of answering.splice(0, most)) each();
     await sleep(0);
     // A timer may come before the turn's end, at which the next batch is asked about.
     await setImmediate();
@@ -38,7 +48,13 @@ function open(fails: (requests: readonly number[]) => Error | undefined = () => 
     }
     return admitted;
   };
-  return { admit, admitInTurn, asked, go, clock };
+  /** As many as given, of one turn. */
+  const admitTogether = async (requests: readonly number[]) => {
+    const admitted = requests.map(admit);
+    await setImmediate();
+    return admitted;
+  };
+  return { admit, admitInTurn, admitTogether, asked, behind, go, clock };
 }
 
 describe("admissions", () => {
@@ -192,5 +208,95 @@ describe("admissions", () => {
     await go();
     expect((await answers).at(-1)).toMatchObject({ status });
     expect(asked).toHaveLength(status === "fulfilled" ? 5 : 4);
+  });
+});
+
+describe("a batch that is sent behind another", () => {
+  test.for([
+    { underWay: [1, 2], come: [3, 4, 5], behind: [] },
+    { underWay: [1, 2], come: [3, 4, 5, 6], behind: [[3, 4, 5, 6]] },
+    { underWay: [1, 2, 3, 4, 5, 6], come: [11, 12, 13, 14, 15], behind: [] },
+    { underWay: [1, 2, 3, 4, 5, 6], come: [11, 12, 13, 14, 15, 16], behind: [[11, 12, 13, 14, 15, 16]] },
+    { underWay: [1], come: [11, 12, 13, 14, 15, 16], behind: [] },
+  ])("is of four and more, and no fewer than are under way: $come.length behind $underWay.length", async (given) => {
+    const { admitTogether, behind, go } = open();
+    const answers = [...(await admitTogether(given.underWay)), ...(await admitTogether(given.come))];
+    expect(behind).toEqual(given.behind);
+    await go();
+    await go();
+    expect(await Promise.all(answers)).toEqual([...given.underWay, ...given.come].map((request) => request * 2));
+  });
+
+  test("has none behind itself until it is the first, and then one", async () => {
+    const { admitTogether, asked, behind, go } = open();
+    const answers = await admitTogether([1, 2]);
+    answers.push(...(await admitTogether([11, 12, 13, 14])), ...(await admitTogether([21, 22, 23, 24])));
+    expect(behind).toEqual([[11, 12, 13, 14]]);
+    await go(1);
+    expect(behind).toEqual([
+      [11, 12, 13, 14],
+      [21, 22, 23, 24],
+    ]);
+    expect(asked).toHaveLength(3);
+    await go();
+    expect(await Promise.all(answers)).toEqual([2, 4, 22, 24, 26, 28, 42, 44, 46, 48]);
+  });
+
+  test("is not sent where the database's connection does not allow it", async () => {
+    const { admitTogether, asked, behind, go } = open(() => undefined, { mayFollow: () => false });
+    const answers = [...(await admitTogether([1, 2])), ...(await admitTogether([3, 4, 5, 6]))];
+    expect(asked).toEqual([[1, 2]]);
+    await go();
+    await go();
+    expect([asked, behind]).toEqual([
+      [
+        [1, 2],
+        [3, 4, 5, 6],
+      ],
+      [],
+    ]);
+    await Promise.all(answers);
+  });
+
+  test("is not sent behind one that is late, but beside it, and has one behind itself only once that is answered", async () => {
+    const { admitTogether, asked, behind, go } = open();
+    const answers = await admitTogether([1, 2]);
+    await sleep(100);
+    answers.push(...(await admitTogether([3, 4, 5, 6])));
+    answers.push(...(await admitTogether([11, 12, 13, 14])));
+    expect([asked, behind]).toEqual([
+      [
+        [1, 2],
+        [3, 4, 5, 6],
+      ],
+      [],
+    ]);
+    await go(1);
+    expect(behind).toEqual([[11, 12, 13, 14]]);
+    await go();
+    await Promise.all(answers);
+  });
+
+  test("that is sent before the first one is late holds up nobody who comes after it", async () => {
+    const { admitTogether, asked, go } = open();
+    const answers = [...(await admitTogether([1, 2])), ...(await admitTogether([3, 4, 5, 6]))];
+    await sleep(100);
+    answers.push(...(await admitTogether([7])));
+    expect(asked).toEqual([[1, 2], [3, 4, 5, 6], [7]]);
+    await go();
+    await Promise.all(answers);
+  });
+
+  test("is answered where the first was undone, whose calls are asked about alone", async () => {
+    const { admitTogether, asked, go } = open((requests) => (requests.includes(2) ? new Undone() : undefined));
+    const answers = Promise.allSettled([...(await admitTogether([1, 2])), ...(await admitTogether([3, 4, 5, 6]))]);
+    await go(1);
+    expect(asked.slice(2)).toEqual([[1], [2]]);
+    await go();
+    expect((await answers).map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "rejected",
+      ...Array.from({ length: 4 }, () => "fulfilled"),
+    ]);
   });
 });

@@ -2,6 +2,8 @@ import { type GatewayDatabase, isUnanswered, type KeptAnswer, type Run, type Run
 
 /** Before each look for runs that may have begun unheard. After the last the sweeper has them. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
+/** Also of one that is not there: what was sent behind a statement that hung may begin a little after it. */
+const leastLooks = 3;
 /** In one look. */
 const maxLooked = 100;
 
@@ -27,7 +29,8 @@ export function createBegin(options: {
         const looks = (unheard.get(tail) ?? 0) + 1;
         // Those that wait longer go to the end, so that none keeps another from being looked for.
         unheard.delete(tail);
-        if (undecided.has(tail) && looks < lookDelaysMs.length) unheard.set(tail, looks);
+        const isOver = looks >= (undecided.has(tail) ? lookDelaysMs.length : leastLooks);
+        if (!isOver) unheard.set(tail, looks);
       }
     }
     looking = false;

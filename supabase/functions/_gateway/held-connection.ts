@@ -1,0 +1,69 @@
+import type pg from "pg";
+import type { FunctionCaller } from "./function-call.ts";
+import { startTimeLimit } from "./time-limit.ts";
+
+/** Connections whose server process answers them itself. */
+const direct = new WeakSet<pg.PoolClient>();
+
+/**
+ * Finds out who answers a new connection. A pooler greets in a name of its own, and some (Supavisor in transaction mode)
+ * lose the answers to statements that are sent before the last one's answer; none of them is sent any.
+ */
+export async function learnWhoAnswers(client: pg.PoolClient): Promise<void> {
+  const { rows } = await client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid");
+  const { processID } = client as unknown as { processID?: number };
+  if (processID !== undefined && rows[0]?.pid === processID) direct.add(client);
+}
+
+/**
+ * A connection of the pool while statements are under way on it. One that failed a statement is asked nothing further
+ * and then closed, one that is silent is closed at once; another takes its place.
+ */
+export class HeldConnection {
+  readonly #client: pg.PoolClient;
+  readonly #functions: FunctionCaller;
+  #underWay = 0;
+  #hasFailed = false;
+  #isReleased = false;
+
+  constructor(client: pg.PoolClient, functions: FunctionCaller) {
+    this.#client = client;
+    this.#functions = functions;
+  }
+
+  /** Whether the call of a function may be sent behind the one statement that is under way. */
+  mayFollow(name: string): boolean {
+    return (
+      this.#underWay === 1 &&
+      !this.#hasFailed &&
+      !this.#isReleased &&
+      direct.has(this.#client) &&
+      this.#functions.knows(this.#client, name)
+    );
+  }
+
+  /**
+   * Calls a function, behind what is under way, and gives the connection back with the last answer.
+   * @throws what `pg` does, also where there is no answer within the limit
+   */
+  async ask(name: string, argument: string, limitMs: number): Promise<string> {
+    const isBehind = this.#underWay > 0;
+    this.#underWay += 1;
+    const limit = startTimeLimit(limitMs, () => this.#release(true));
+    try {
+      return await this.#functions.call(this.#client, { name, argument, isBehind });
+    } catch (error) {
+      this.#hasFailed = true;
+      throw error;
+    } finally {
+      limit.end();
+      this.#underWay -= 1;
+      if (this.#underWay === 0) this.#release(this.#hasFailed);
+    }
+  }
+
+  #release(isClosed: boolean): void {
+    if (!this.#isReleased) this.#client.release(isClosed);
+    this.#isReleased = true;
+  }
+}

@@ -86,8 +86,6 @@ create function private.end_workspaces_of_profile() returns trigger
   set search_path = ''
 as $$
 begin
-  -- As private.delete_account does, which not every account's end goes through: two may be named in each other's rows.
-  perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
   -- One departure at a time, or the last two would each leave the workspace to the other. Memberships before workspaces,
   -- as who leaves has them locked.
   perform from public.workspace_members m where m.user_id = old.id order by m.workspace_id for update;
@@ -175,3 +173,22 @@ revoke execute on function private.welcome_new_user() from public, anon, authent
 -- Every way in ends here: sign-up, invitation, OAuth, the console. (Only the table's owner may comment on a trigger.)
 create trigger welcome_new_user after insert on auth.users
   for each row execute function private.welcome_new_user();
+
+create function private.end_one_account_at_a_time() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
+  return null;
+end
+$$;
+comment on function private.end_one_account_at_a_time() is
+  'Two accounts may be named in each other''s rows, in workspaces that one of them has left, too: the second''s end waits '
+  'for the first''s, before it holds any row that somebody else could wait for.';
+revoke execute on function private.end_one_account_at_a_time() from public, anon, authenticated;
+
+create trigger end_one_account_at_a_time before delete on auth.users
+  for each statement execute function private.end_one_account_at_a_time();

@@ -41,8 +41,10 @@ as $$
 declare
   blockers jsonb;
 begin
-  -- One account ends at a time: two may be named in each other's rows, in workspaces that one of them has left, too.
+  -- As the deletion itself will, by private.end_one_account_at_a_time: before any row.
   perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
+  -- The account before all that hangs on it, as whoever changes its sessions, or what apps hold of it.
+  perform from auth.users u where u.id = subject_id for update;
   -- Memberships and invitations before their workspaces, as who leaves, is given another role or accepts has them locked.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
   perform

@@ -1,6 +1,22 @@
 -- What our server does with a browser's accounts. Each step is one statement that can be sent again after a crash; calls
 -- to the identity backend lie between them, never within.
 
+-- Definer: the identity backend's tables are not the service role's to lock.
+create function private.hold_accounts(user_ids uuid[]) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform from auth.users u where u.id = any (user_ids) order by u.id for key share;
+end
+$$;
+comment on function private.hold_accounts(uuid[]) is
+  'Before a browser''s row, by whoever goes on to the sessions of its accounts: an account''s end has both after it.';
+revoke execute on function private.hold_accounts(uuid[]) from public, anon, authenticated;
+grant execute on function private.hold_accounts(uuid[]) to service_role;
+
 create function private.open_account_device(device_id uuid, secret text) returns jsonb
   language sql
   stable
@@ -99,6 +115,7 @@ as $$
 declare
   ended_id uuid;
 begin
+  perform private.hold_accounts(array[lose_account_session.user_id]);
   if listed then
     update private.account_vault_entries e
     set sealed = null, key_id = null, token_tag = null
@@ -139,6 +156,7 @@ declare
   successor smallint := 1;
   stays_active boolean;
 begin
+  perform private.hold_accounts(array[subject_id]);
   if sign_in ->> 'secret' is null then
     insert into private.account_devices (id, secret_hash)
     values ((sign_in ->> 'deviceId')::uuid, decode(sign_in ->> 'nextHash', 'hex'))

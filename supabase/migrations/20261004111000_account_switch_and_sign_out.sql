@@ -60,6 +60,7 @@ declare
   standing text;
   rotates boolean;
 begin
+  perform private.hold_accounts(array[(switch ->> 'userId')::uuid]);
   select d.* into device from private.account_devices d where d.id = (switch ->> 'deviceId')::uuid for update;
   if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
     return jsonb_build_object('status', 'lost');
@@ -123,6 +124,7 @@ declare
   device private.account_devices;
   ended_id uuid;
 begin
+  perform private.hold_accounts(array[target_id]);
   select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
   if not found or private.device_standing(device, secret) not in ('current', 'previous') then
     return jsonb_build_object('status', 'unknown');
@@ -165,6 +167,9 @@ declare
   device private.account_devices;
   ended jsonb;
 begin
+  perform private.hold_accounts(array(
+    select e.user_id from private.account_vault_entries e where e.device_id = sign_out_device.device_id
+  ));
   select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
   -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
   if not found or private.device_standing(device, secret) = 'unknown' then

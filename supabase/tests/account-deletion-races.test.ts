@@ -1,7 +1,9 @@
-import { randomUUID } from "node:crypto";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openPool } from "./ai-fixtures.ts";
-import { createUser, type Database, join, one } from "./database.ts";
+import { openPools } from "./app-fixtures.ts";
+import { beginExchange, exchange, newPair, refresh } from "./app-token-fixtures.ts";
+import { type Claims, createUser, type Database, join, one, signIn } from "./database.ts";
 import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 type Line = Awaited<ReturnType<typeof openLine>>;
@@ -74,4 +76,185 @@ test.each(ways)("accounts of a founder who left and of who took over end at the 
   expect(await remaining(owner.db, [founder.id, heir.id])).toEqual([]);
   const workspaces = "select w.id from public.workspaces w where w.id = any ($1::uuid[]) and w.deleted_at is null";
   expect(await owner.db.query(workspaces, [[left, common]])).toEqual([{ id: common }]);
+});
+
+test("an account that ends both ways at once ends once", async () => {
+  const user = await createUser(owner.db);
+  const [holder, own, backend] = [await open("postgres"), await open("service_role"), await open("postgres")];
+  await holder.client.query("begin");
+  await holder.client.query("select from public.workspaces w where w.id = $1 for update", [user.personalWorkspaceId]);
+  const ownEnd = own.client.query(ways[0].sql, [user.id]);
+  await untilItWaits(owner.db, { work: ownEnd, blocker: holder.pid });
+  const backendEnd = backend.client.query(ways[1].sql, [user.id]);
+  await untilItWaits(owner.db, { work: backendEnd, blocker: own.pid });
+  await holder.client.query("rollback");
+  expect((await Promise.all([ownEnd, backendEnd])).map(({ rowCount }) => rowCount)).toEqual([1, 0]);
+});
+
+test("accounts of two members end, one each way, while one of them invites: nobody ends anybody's work", async () => {
+  const [founder, inviter, leaver] = [
+    await createUser(owner.db),
+    await createUser(owner.db),
+    await createUser(owner.db),
+  ];
+  const workspaceId = await found(randomUUID(), { founderId: founder.id });
+  await join(owner.db, { workspaceId, userId: inviter.id, role: "admin" });
+  await join(owner.db, { workspaceId, userId: leaver.id, role: "viewer" });
+  const [holder, own, backend] = [await open("postgres"), await open("service_role"), await open("postgres")];
+  const inviting = await open("postgres");
+  await holder.client.query("begin");
+  await holder.client.query("select from public.workspace_members m where m.user_id = $1 for update", [leaver.id]);
+  const leaverEnds = own.client.query(ways[0].sql, [leaver.id]);
+  await untilItWaits(owner.db, { work: leaverEnds, blocker: holder.pid });
+  const inviterEnds = backend.client.query(ways[1].sql, [inviter.id]);
+  await untilItWaits(owner.db, { work: inviterEnds, blocker: own.pid });
+  const invited = inviting.client.query(
+    `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by)
+     select $1, 'somebody@example.test', r.id, $2, $3
+     from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'`,
+    [workspaceId, randomBytes(32), inviter.id],
+  );
+  // It waits for neither, or for who waits itself.
+  await Promise.race([
+    untilItWaits(owner.db, { work: invited, blocker: backend.pid }),
+    new Promise((resolve) => setTimeout(resolve, 300)),
+  ]);
+  await holder.client.query("rollback");
+  await Promise.all([leaverEnds, inviterEnds, invited]);
+  expect(await remaining(owner.db, [inviter.id, leaver.id])).toEqual([]);
+});
+
+test("an app refreshes its token while the account ends: neither ends the other", async () => {
+  const { db, service, close } = openPools(1);
+  try {
+    const setting = await beginExchange(db, { service });
+    const [pair, next] = [newPair(), newPair()];
+    await exchange(service, { ...setting, pair });
+    const [holder, deletion, working] = [
+      await open("postgres"),
+      await open("service_role"),
+      await open("service_role"),
+    ];
+    await holder.client.query("begin");
+    await holder.client.query("select from ai.app_tokens t where t.refresh_hash = $1 for update", [pair.refresh]);
+    const refreshed = refresh(
+      { ...working.db, asRole: (_, work) => work() },
+      { ...setting, from: pair.refresh, to: next },
+    );
+    await untilItWaits(owner.db, { work: refreshed, blocker: holder.pid });
+    const ended = deletion.client.query(ways[0].sql, [setting.claims.sub]);
+    await untilItWaits(owner.db, { work: ended, blocker: working.pid });
+    await holder.client.query("rollback");
+    expect(await refreshed).toMatchObject({ user: setting.claims.sub });
+    await ended;
+    expect(await remaining(owner.db, [setting.claims.sub])).toEqual([]);
+    expect(await refresh(service, { ...setting, from: next.refresh, to: newPair() })).toEqual({ refused: "token" });
+  } finally {
+    await close();
+  }
+});
+
+describe("an account of a browser ends", () => {
+  const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
+  const newTag = () => randomBytes(16).toString("hex");
+
+  /** A browser's account, with what each of its functions takes. */
+  async function enter() {
+    const user = await createUser(owner.db);
+    const claims = await signIn(owner.db, { userId: user.id });
+    const [deviceId, secret, tag] = [randomUUID(), randomUUID(), newTag()];
+    const entry = (of: Claims, shown: { secret: string | null; next: string; tag: string }) =>
+      JSON.stringify({
+        deviceId,
+        secret: shown.secret,
+        nextHash: hash(shown.next),
+        secondNextHash: hash(`second ${shown.next}`),
+        userId: of.sub,
+        sessionId: of.session_id,
+        sealed: "s".repeat(40),
+        keyId: "k1",
+        tag: shown.tag,
+      });
+    const signInTo = "select private.sign_in_account($1)";
+    await owner.db.query(signInTo, [entry(claims, { secret: null, next: secret, tag })]);
+    return { user, claims, deviceId, secret, tag, entry, signInTo };
+  }
+  type Entered = Awaited<ReturnType<typeof enter>>;
+
+  const steps: { step: string; prepare: (entered: Entered) => Promise<{ sql: string; values: unknown[] }> }[] = [
+    {
+      step: "signs out of it",
+      prepare: async ({ deviceId, secret, user }) => ({
+        sql: "select private.sign_out_account($1, $2, $3)",
+        values: [deviceId, secret, user.id],
+      }),
+    },
+    {
+      step: "signs out of all",
+      prepare: async ({ deviceId, secret }) => ({
+        sql: "select private.sign_out_device($1, $2)",
+        values: [deviceId, secret],
+      }),
+    },
+    {
+      step: "finds its session over",
+      prepare: async ({ deviceId, user, tag }) => ({
+        sql: "select private.lose_account_session($1, $2, $3, true)",
+        values: [deviceId, user.id, tag],
+      }),
+    },
+    {
+      step: "signs in to it again",
+      prepare: async ({ user, secret, entry, signInTo }) => ({
+        sql: signInTo,
+        values: [entry(await signIn(owner.db, { userId: user.id }), { secret, next: randomUUID(), tag: newTag() })],
+      }),
+    },
+    {
+      step: "switches to it",
+      prepare: async ({ user, claims, deviceId, secret, tag, entry, signInTo }) => {
+        const second = await signIn(owner.db, { userId: (await createUser(owner.db)).id });
+        const [next, leaseId] = [randomUUID(), randomUUID()];
+        await owner.db.query(signInTo, [entry(second, { secret, next, tag: newTag() })]);
+        await owner.db.query("select private.begin_account_switch($1, $2, $3, $4)", [deviceId, next, user.id, leaseId]);
+        const target = JSON.parse(entry(claims, { secret: next, next: randomUUID(), tag: newTag() }));
+        return {
+          sql: "select private.activate_account($1)",
+          values: [JSON.stringify({ ...target, leaseId, expectedTag: tag })],
+        };
+      },
+    },
+  ];
+
+  test.each(steps)("while it $step: neither ends the other's work", async ({ prepare }) => {
+    const entered = await enter();
+    const { sql, values } = await prepare(entered);
+    // What lies between the sessions and the browsers, of all that an end goes through.
+    await owner.db.query(
+      `insert into private.login_challenges (kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at)
+       values ('mfa_mobile', 'created', $1, gen_random_uuid(), $2, $2, now() + interval '5 minutes')`,
+      [entered.user.id, randomBytes(32)],
+    );
+    const [holder, deletion, working] = [
+      await open("postgres"),
+      await open("service_role"),
+      await open("service_role"),
+    ];
+    await holder.client.query("begin");
+    await holder.client.query("select from private.login_challenges c where c.user_id = $1 for update", [
+      entered.user.id,
+    ]);
+    const ended = deletion.client.query(ways[0].sql, [entered.user.id]);
+    await untilItWaits(owner.db, { work: ended, blocker: holder.pid });
+    const worked = working.client.query(sql, values).then(
+      () => "done",
+      ({ code }: { code: string }) => code,
+    );
+    await untilItWaits(owner.db, { work: worked, blocker: deletion.pid });
+    await holder.client.query("rollback");
+    await ended;
+    // Whoever signs in again finds no account to do so.
+    expect(["done", "23503"]).toContain(await worked);
+    expect(await remaining(owner.db, [entered.user.id])).toEqual([]);
+  });
 });

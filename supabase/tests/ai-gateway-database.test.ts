@@ -179,8 +179,9 @@ describe("a batch of calls behind another", () => {
 
   /** Holds a tenant's balance, for which a batch waits for a tenth of a second. */
   async function openHolder() {
-    const { client } = await openRaceLine("postgres");
+    const { client, pid } = await openRaceLine("postgres");
     return {
+      pid,
       hold: async ({ workspaceId }: Tenant) => {
         await client.query("begin");
         await client.query("select from ai.credit_accounts a where a.workspace_id = $1 for update", [workspaceId]);
@@ -228,11 +229,13 @@ describe("a batch of calls behind another", () => {
     expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
   });
 
-  test("waits for that one's answer where somebody else than the server greets: a pooler may lose answers", async () => {
+  test.each([
+    { what: "somebody else than the server greets", pooler: { greetsAs: 1 } },
+    { what: "somebody else asks the server", pooler: { asks: "Supavisor" } },
+  ])("waits for that one's answer where $what: a pooler may lose answers", async ({ pooler }) => {
     await database.close();
-    const pooled = await openLine({ greetsAs: 1 });
     line.close();
-    line = pooled;
+    line = await openLine(pooler);
     database = createDatabase({ url: line.url, connections: 1 });
     const { waiting, behind } = await beginBoth();
     await arrived();
@@ -252,8 +255,7 @@ describe("a batch of calls behind another", () => {
 
   test("holds nothing for calls that were turned away, where the line breaks before either is answered", async () => {
     const kept: Promise<unknown>[] = [];
-    const begin = createBegin({ database, waitUntil: (work) => kept.push(work) });
-    database = { ...database, beginRun: begin };
+    database = { ...database, beginRun: createBegin({ database, waitUntil: (work) => kept.push(work) }) };
     const { waiting, behind } = await beginBoth();
     await arrived();
     line.cut();
@@ -262,6 +264,42 @@ describe("a batch of calls behind another", () => {
     line.mend();
     await Promise.all(kept);
     // The four that made the connection know the statement.
+    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 0 }, { open: 4 }]);
+  });
+
+  /** The server process that the first batch waits in. */
+  async function waitingProcess(): Promise<number> {
+    const sql = `select a.pid from pg_stat_activity a
+       where a.usename = 'gateway' and a.wait_event_type = 'Lock' and $1::integer = any (pg_blocking_pids(a.pid))`;
+    const [process] = await owner.db.query<{ pid: number }>(sql, [holder.pid]);
+    return process?.pid ?? 0;
+  }
+
+  test("is asked about again with it where the server ends their connection", async () => {
+    const { waiting, behind } = await beginBoth();
+    await arrived();
+    await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
+    await holder.letGo();
+    expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "fulfilled"));
+    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
+  });
+
+  test("holds nothing for calls that were turned away, where the server stood still and then went on", async () => {
+    const kept: Promise<unknown>[] = [];
+    database = { ...database, beginRun: createBegin({ database, waitUntil: (work) => kept.push(work) }) };
+    const { waiting, behind } = await beginBoth();
+    await arrived();
+    const server = await waitingProcess();
+    process.kill(server, "SIGSTOP");
+    try {
+      await holder.letGo();
+      expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "rejected"));
+      // The first look has found nothing by then.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    } finally {
+      process.kill(server, "SIGCONT");
+    }
+    await Promise.all(kept);
     expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 0 }, { open: 4 }]);
   });
 });

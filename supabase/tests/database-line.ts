@@ -21,8 +21,9 @@ export type DatabaseLine = {
 /**
  * Opens a line to the database of the stack under test.
  * @param options.greetsAs the process that connections are told they speak to, as a pooler makes one up
+ * @param options.asks the application that Postgres is told of in place of the gateway, as a pooler tells of itself
  */
-export async function openLine({ greetsAs }: { greetsAs?: number } = {}): Promise<DatabaseLine> {
+export async function openLine({ greetsAs, asks }: { greetsAs?: number; asks?: string } = {}): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
   /** Those to the database, and who waits for the answer to what we said ourselves. */
@@ -61,7 +62,7 @@ export async function openLine({ greetsAs }: { greetsAs?: number } = {}): Promis
       const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
       if (name) calls.push(name);
       asked = name ?? asked;
-      theirs.write(bytes);
+      theirs.write(asks === undefined ? bytes : renamed(bytes, asks));
     });
     theirs.on("data", (bytes) => {
       const heard = toDatabase.get(theirs);
@@ -122,6 +123,11 @@ function queryOf(sql: string): Buffer {
   head.write("Q");
   head.writeInt32BE(4 + text.length, 1);
   return Buffer.concat([head, text]);
+}
+
+/** What we say, with another application of as many characters. */
+function renamed(bytes: Buffer, application: string): Buffer {
+  return Buffer.from(bytes.toString("latin1").replace("gatehouse-gateway", application.padEnd(17)), "latin1");
 }
 
 /** What the server says, with another process in its BackendKeyData where that is there (PostgreSQL, Message Formats). */

@@ -145,6 +145,7 @@ const idleConnectionMs = 60_000;
  * undoes a little earlier what took so long.
  */
 const beginTimeoutMs = 1_500;
+const applicationName = "gatehouse-gateway";
 const beginBatch = "ai.begin_runs";
 /** Characters. */
 const longestRefusal = 4_096;
@@ -162,14 +163,14 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
     idleTimeoutMillis: idleConnectionMs,
-    application_name: "gatehouse-gateway",
+    application_name: applicationName,
   });
   // A connection that breaks is replaced when next needed; the statement that is under way on it fails by itself.
   pool.on("error", () => {});
   pool.on("connect", (client) => {
     client.on("error", () => {});
     // One that ends meanwhile fails what it was connected for.
-    learnWhoAnswers(client).catch(() => {});
+    learnWhoAnswers(client, applicationName).catch(() => {});
   });
 
   const functions = createFunctionCaller();

@@ -1,4 +1,4 @@
-import type pg from "pg";
+import pg from "pg";
 import type { FunctionCaller } from "./function-call.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
@@ -7,12 +7,16 @@ const direct = new WeakSet<pg.PoolClient>();
 
 /**
  * Finds out who answers a new connection. A pooler greets in a name of its own, and some (Supavisor in transaction mode)
- * lose the answers to statements that are sent before the last one's answer; none of them is sent any.
+ * lose the answers to statements that are sent before the last one's answer; none of them is sent any. The name of the
+ * application is looked at, too, since a number that a pooler makes up may happen to be a process.
  */
-export async function learnWhoAnswers(client: pg.PoolClient): Promise<void> {
-  const { rows } = await client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid");
+export async function learnWhoAnswers(client: pg.PoolClient, applicationName: string): Promise<void> {
+  const { rows } = await client.query<{ pid: number; name: string }>(
+    "select pg_catalog.pg_backend_pid() as pid, pg_catalog.current_setting('application_name') as name",
+  );
   const { processID } = client as unknown as { processID?: number };
-  if (processID !== undefined && rows[0]?.pid === processID) direct.add(client);
+  const [answers] = rows;
+  if (answers && answers.pid === processID && answers.name === applicationName) direct.add(client);
 }
 
 /**
@@ -24,6 +28,8 @@ export class HeldConnection {
   readonly #functions: FunctionCaller;
   #underWay = 0;
   #hasFailed = false;
+  /** What the server ended the connection with. */
+  #lastWord: pg.DatabaseError | undefined;
   #isReleased = false;
 
   constructor(client: pg.PoolClient, functions: FunctionCaller) {
@@ -54,6 +60,9 @@ export class HeldConnection {
       return await this.#functions.call(this.#client, { name, argument, isBehind });
     } catch (error) {
       this.#hasFailed = true;
+      // With it the server has ended what it was at, and never came to what was behind that.
+      if (this.#lastWord) throw this.#lastWord;
+      if (error instanceof pg.DatabaseError && isLastWord(error)) this.#lastWord = error;
       throw error;
     } finally {
       limit.end();
@@ -66,4 +75,9 @@ export class HeldConnection {
     if (!this.#isReleased) this.#client.release(isClosed);
     this.#isReleased = true;
   }
+}
+
+/** By the class of an operator's intervention, too, since a severity is told in the server's language. */
+function isLastWord({ severity, code }: pg.DatabaseError): boolean {
+  return severity === "FATAL" || severity === "PANIC" || (code?.startsWith("57P") ?? false);
 }

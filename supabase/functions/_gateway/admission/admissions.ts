@@ -39,8 +39,8 @@ type Flight = {
  * Asks about calls: those that come in one turn of the event loop together, and those that come while others are asked
  * about. To start a batch takes longer than what it does, so that there is one at a time, and each call waits for at most
  * one other's answer; unless a batch is late, for a lock or the disk, which holds up those after it no further. Once as
- * many wait as a batch has, they are sent behind it, so that the database goes on without waiting for this process. One
- * that cannot be asked about takes none of the others with it.
+ * many wait as a batch has, they are sent behind it, so that the database goes on without waiting for this process; they
+ * alone wait on should it be late after all. One that cannot be asked about takes none of the others with it.
  * @param options.mayFollow whether a batch may be sent behind the last one, which is under way
  * @param options.askBehind does
  * @param options.wasUndone whether an error of `askTogether` says that nothing was done: then each is asked about alone

@@ -3,30 +3,46 @@ import { GatewayError } from "../http/errors.ts";
 import { createBegin } from "./begin-runs.ts";
 
 const call = {
-  credential: { source: "key", hash: "00".repeat(32) },
+  credential: { source: "key" as const, hash: "00".repeat(32) },
   request_id: "1",
   feature: "chat",
-  kind: "chat",
+  kind: "chat" as const,
   providers: ["demo"],
   input_bytes: 3,
   output_limit: 1,
-} as const;
+};
 
-/** Calls whose answers never come, of which so many looks find nothing decided. */
-function open({ undecidedLooks = 0, cause = new Error("gone") }: { undecidedLooks?: number; cause?: Error } = {}) {
-  const looks: { at: number; tails: number }[] = [];
-  const startedAt = Date.now();
+/**
+ * Calls whose answers never come, and the looks for them.
+ * @param options.undecidedLooks so many find nothing decided
+ * @param options.unansweredLooks so many, before these, get no answer themselves
+ */
+function open({ undecidedLooks = 0, unansweredLooks = 0 } = {}) {
+  const looks: { at: number; tails: readonly string[] }[] = [];
+  const startedAt = performance.now();
+  let last = "";
   const begin = createBegin({
     database: {
-      beginRun: () => Promise.reject(new GatewayError("service_unavailable", { cause })),
+      beginRun: ({ run_tail = "" }) => {
+        last = run_tail;
+        return Promise.reject(new GatewayError("service_unavailable", { cause: new Error("gone") }));
+      },
       async giveBackRuns(tails) {
-        looks.push({ at: Date.now() - startedAt, tails: tails.length });
-        return looks.length <= undecidedLooks ? [...tails] : [];
+        looks.push({ at: performance.now() - startedAt, tails });
+        if (looks.length <= unansweredLooks) throw new GatewayError("service_unavailable");
+        return looks.length <= unansweredLooks + undecidedLooks ? [...tails] : [];
       },
     },
     waitUntil: () => {},
   });
-  return { looks, begin: () => begin({ ...call, providers: [...call.providers] }).catch(() => {}) };
+  return {
+    looks,
+    /** @returns the tail of its id */
+    begin: async () => {
+      await begin(call).catch(() => {});
+      return last;
+    },
+  };
 }
 
 describe("a run that may have begun unheard", () => {
@@ -34,20 +50,48 @@ describe("a run that may have begun unheard", () => {
   afterEach(() => void vi.useRealTimers());
 
   test.each([
-    { undecidedLooks: 0, times: [250, 750, 1_750] },
+    { undecidedLooks: 0, times: [250, 750, 1_750, 4_750] },
     { undecidedLooks: 3, times: [250, 750, 1_750, 4_750] },
+    { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
     { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
   ])("is looked for at $times ms, where $undecidedLooks looks find it undecided", async ({ undecidedLooks, times }) => {
     const { begin, looks } = open({ undecidedLooks });
     await begin();
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(looks.map(({ at }) => at)).toEqual(times);
+    await vi.advanceTimersByTimeAsync(100_000);
+    expect(looks.map(({ at }) => Math.round(at))).toEqual(times);
   });
 
-  test("is looked for with others of the same moment", async () => {
+  test("is looked for with others of the same moment, a hundred in a statement", async () => {
     const { begin, looks } = open();
-    await Promise.all([begin(), begin(), begin()]);
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(looks.map(({ tails }) => tails)).toEqual([3, 3, 3]);
+    await Promise.all(Array.from({ length: 250 }, begin));
+    await vi.advanceTimersByTimeAsync(300);
+    expect(looks.map(({ tails }) => tails.length)).toEqual([100, 100, 50]);
+  });
+
+  test("is looked for soon, however many are known to be nowhere", async () => {
+    const { begin, looks } = open();
+    await Promise.all(Array.from({ length: 3_000 }, begin));
+    await vi.advanceTimersByTimeAsync(2_000);
+    const at = looks.length;
+    const tail = await begin();
+    await vi.advanceTimersByTimeAsync(300);
+    expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
+  });
+
+  test("is looked for each second while the database does not answer, and as often as any once it does", async () => {
+    const { begin, looks } = open({ unansweredLooks: 3 });
+    await begin();
+    await vi.advanceTimersByTimeAsync(100_000);
+    expect(looks.map(({ at }) => Math.round(at))).toEqual([250, 1_250, 2_250, 3_250, 3_750, 4_750, 7_750]);
+  });
+
+  test("is left to the sweeper after a minute without an answer", async () => {
+    const { begin, looks } = open({ unansweredLooks: 1_000 });
+    await begin();
+    await vi.advanceTimersByTimeAsync(200_000);
+    expect(looks).toHaveLength(60);
+    await begin();
+    await vi.advanceTimersByTimeAsync(300);
+    expect(looks).toHaveLength(61);
   });
 });

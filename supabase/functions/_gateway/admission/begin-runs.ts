@@ -1,11 +1,18 @@
 import { type GatewayDatabase, isUnanswered, type KeptAnswer, type Run, type RunRequest } from "../database.ts";
 
-/** Before each look for runs that may have begun unheard. After the last the sweeper has them. */
+/** Before each look for a run that may have begun unheard. After the last the sweeper has it. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
-/** Also of one that is not there: what was sent behind a statement that hung may begin a little after it. */
-const leastLooks = 3;
-/** In one look. */
+/** Also for one that is not there: a server that stands still may begin it once it goes on, or once it has one before it. */
+const leastLooks = 4;
+/** Until the next look, after one that the database did not answer, which is none. */
+const againMs = 1_000;
+/** While the database does not answer. */
+const longestMs = 60_000;
+/** In one statement. */
 const maxLooked = 100;
+
+/** A run that may have begun. */
+type Unheard = { tail: string; since: number; looks: number; dueAt: number };
 
 /**
  * Begins runs. One whose answer never came is looked for behind the caller, who was turned away, and ended at nothing:
@@ -15,25 +22,32 @@ export function createBegin(options: {
   database: Pick<GatewayDatabase, "beginRun" | "giveBackRuns">;
   waitUntil: (work: Promise<unknown>) => void;
 }): (request: Omit<RunRequest, "run_tail">) => Promise<Run | KeptAnswer> {
-  /** Tails of run ids, each with the looks that it has had. */
-  const unheard = new Map<string, number>();
-  let looking = false;
+  let unheard: Unheard[] = [];
+  let isLooking = false;
 
-  /** Looks for all of them, one statement at a time. */
+  /** Looks for all of them, each in its time, one statement at a time. */
   async function look(): Promise<void> {
-    for (let [next] = unheard; next; [next] = unheard) {
-      await new Promise((resolve) => setTimeout(resolve, lookDelaysMs[next[1]]));
-      const tails = [...unheard.keys()].slice(0, maxLooked);
-      const undecided = new Set(await options.database.giveBackRuns(tails).catch(() => tails));
-      for (const tail of tails) {
-        const looks = (unheard.get(tail) ?? 0) + 1;
-        // Those that wait longer go to the end, so that none keeps another from being looked for.
-        unheard.delete(tail);
-        const isOver = looks >= (undecided.has(tail) ? lookDelaysMs.length : leastLooks);
-        if (!isOver) unheard.set(tail, looks);
+    while (unheard.length > 0) {
+      // No longer than that: whoever comes meanwhile may be due before these.
+      await new Promise((resolve) => setTimeout(resolve, lookDelaysMs[0]));
+      const due = unheard.filter(({ dueAt }) => dueAt <= performance.now());
+      for (let from = 0; from < due.length; from += maxLooked) {
+        const some = due.slice(from, from + maxLooked);
+        const undecided = await options.database.giveBackRuns(some.map(({ tail }) => tail)).catch(() => undefined);
+        if (!undecided) {
+          for (const one of due.slice(from)) one.dueAt = performance.now() + againMs;
+          break;
+        }
+        const known = new Set(undecided);
+        for (const one of some) {
+          one.looks += 1;
+          const isOver = one.looks >= (known.has(one.tail) ? lookDelaysMs.length : leastLooks);
+          one.dueAt = isOver ? Number.POSITIVE_INFINITY : performance.now() + (lookDelaysMs[one.looks] ?? 0);
+        }
       }
+      unheard = unheard.filter(({ since, dueAt }) => dueAt < since + longestMs);
     }
-    looking = false;
+    isLooking = false;
   }
 
   return async (request) => {
@@ -42,9 +56,10 @@ export function createBegin(options: {
       return await options.database.beginRun({ ...request, run_tail: tail });
     } catch (error) {
       if (isUnanswered(error)) {
-        unheard.set(tail, 0);
-        if (!looking) options.waitUntil(look());
-        looking = true;
+        const since = performance.now();
+        unheard.push({ tail, since, looks: 0, dueAt: since + (lookDelaysMs[0] ?? 0) });
+        if (!isLooking) options.waitUntil(look());
+        isLooking = true;
       }
       throw error;
     }

@@ -208,6 +208,9 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
     return 0;
   end if;
+  perform private.hold_accounts(array(
+    select e.user_id from private.account_vault_entries e where e.last_active_at <= now() - interval '30 days'
+  ));
   with idle as (
     update private.account_vault_entries e
     set sealed = null, key_id = null, token_tag = null

@@ -204,6 +204,15 @@ describe("an account of a browser ends", () => {
       }),
     },
     {
+      step: "is swept",
+      prepare: async ({ deviceId }) => {
+        const age =
+          "update private.account_vault_entries e set last_active_at = now() - interval '31 days' where e.device_id = $1";
+        await owner.db.query(age, [deviceId]);
+        return { sql: "select private.sweep_account_devices()", values: [] };
+      },
+    },
+    {
       step: "signs in to it again",
       prepare: async ({ user, secret, entry, signInTo }) => ({
         sql: signInTo,

@@ -137,6 +137,10 @@ declare
   approver jsonb;
   signed_in_at timestamptz;
 begin
+  -- Before the challenge: an account's end has its sessions before its challenges.
+  perform private.hold_accounts(array(
+    select c.user_id from private.login_challenges c where c.id = (completion ->> 'id')::uuid
+  ));
   select c.* into challenge
   from private.login_challenges c
   where c.id = (completion ->> 'id')::uuid and c.kind = 'qr' and c.status = 'consuming' and c.lease_expires_at > now()

@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openPool } from "./ai-fixtures.ts";
 import { openPools } from "./app-fixtures.ts";
 import { beginExchange, exchange, newPair, refresh } from "./app-token-fixtures.ts";
-import { type Claims, createUser, type Database, join, one, signIn } from "./database.ts";
+import { type Claims, createUser, type Database, enrollFactor, join, one, signIn } from "./database.ts";
+import { beginChallenge, decideQr, poll } from "./login-challenge-fixtures.ts";
 import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 type Line = Awaited<ReturnType<typeof openLine>>;
@@ -149,6 +150,45 @@ test("an app refreshes its token while the account ends: neither ends the other"
     await ended;
     expect(await remaining(owner.db, [setting.claims.sub])).toEqual([]);
     expect(await refresh(service, { ...setting, from: next.refresh, to: newPair() })).toEqual({ refused: "token" });
+  } finally {
+    await close();
+  }
+});
+
+test("a phone's session is handed over while the account ends: neither ends the other", async () => {
+  const { db, service, close } = openPools(1);
+  try {
+    const user = await createUser(db);
+    const factorId = await enrollFactor(db, { userId: user.id });
+    const [browser, phone, minted] = [
+      await signIn(db, { userId: user.id, factorId }),
+      await signIn(db, { userId: user.id, factorId }),
+      await signIn(db, { userId: user.id }),
+    ];
+    const begun = await beginChallenge(service, { kind: "qr", claims: browser });
+    expect(await decideQr(service, { begun, claims: phone })).toBe("approved");
+    expect(await poll<string>(service, "claim_qr_challenge", { begun, claims: browser })).toBe("claimed");
+    // What lies between the sessions and the challenges, of all that an end goes through.
+    await owner.db.query("insert into public.security_events (user_id, kind) values ($1, 'sign_in')", [user.id]);
+    const [holder, deletion, working] = [
+      await open("postgres"),
+      await open("service_role"),
+      await open("service_role"),
+    ];
+    await holder.client.query("begin");
+    await holder.client.query("select from public.security_events e where e.user_id = $1 for update", [user.id]);
+    const ended = deletion.client.query(ways[0].sql, [user.id]);
+    await untilItWaits(owner.db, { work: ended, blocker: holder.pid });
+    const completion = JSON.stringify({ id: begun.id, claims: browser, mintedSessionId: minted.session_id });
+    const completed = one<{ state: string }>(working.db, {
+      sql: "select private.complete_qr_challenge($1) as state",
+      values: [completion],
+    });
+    await untilItWaits(owner.db, { work: completed, blocker: deletion.pid });
+    await holder.client.query("rollback");
+    await ended;
+    expect(await completed).toEqual({ state: "expired" });
+    expect(await remaining(owner.db, [user.id])).toEqual([]);
   } finally {
     await close();
   }

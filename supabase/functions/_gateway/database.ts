@@ -105,7 +105,7 @@ export type RunContent = { created_at: string; id: string; prompt?: string; tool
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
-   * Ends at nothing the runs that have begun though nobody was told, by the tails of their ids.
+   * Ends at nothing the runs that began though nobody was told, by the tails of their ids.
    * @returns the tails about which nothing is decided yet
    */
   giveBackRuns: (tails: readonly string[]) => Promise<string[]>;
@@ -178,13 +178,13 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   async function call(
     name: string,
     argument: object,
-    { limitMs = answerTimeoutMs, on }: { limitMs?: number; on?: (connection: HeldConnection) => void } = {},
+    { limitMs = answerTimeoutMs, onTaken }: { limitMs?: number; onTaken?: (connection: HeldConnection) => void } = {},
   ): Promise<string> {
     if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
     const json = JSON.stringify(argument);
     return orUnavailable(async () => {
       const connection = new HeldConnection(await pool.connect(), functions);
-      on?.(connection);
+      onTaken?.(connection);
       return connection.ask(name, json, limitMs);
     });
   }
@@ -194,7 +194,7 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   const toBegin = { limitMs: beginTimeoutMs };
   const toBeginBatch = {
     limitMs: beginTimeoutMs,
-    on: (connection: HeldConnection) => {
+    onTaken: (connection: HeldConnection) => {
       line = connection;
     },
   };

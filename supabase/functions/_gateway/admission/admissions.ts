@@ -32,7 +32,7 @@ type Flight = {
   /** What hands its answers on. Never rejects. */
   answered: Promise<() => void>;
   /** The one that was sent behind it. */
-  next?: Flight;
+  behind?: Flight;
 };
 
 /**
@@ -42,7 +42,7 @@ type Flight = {
  * many wait as a batch has, they are sent behind it, so that the database goes on without waiting for this process; they
  * alone wait on should it be late after all. One that cannot be asked about takes none of the others with it.
  * @param options.mayFollow whether a batch may be sent behind the last one, which is under way
- * @param options.askBehind does
+ * @param options.askBehind sends it there
  * @param options.wasUndone whether an error of `askTogether` says that nothing was done: then each is asked about alone
  * @param options.isApart whether a request is asked about alone, since it may wait for its like and nobody else shall
  * @throws GatewayError `service_unavailable` where too many wait, or one waited too long
@@ -71,7 +71,7 @@ export function createAdmissions<Request, Answer>(options: {
   /** One alone may wait for a lock much longer than a batch, and has none behind it. */
   const mayFollow = () =>
     last !== undefined &&
-    last.next === undefined &&
+    last.behind === undefined &&
     last.size > 1 &&
     underWay === 1 &&
     late === 0 &&
@@ -90,7 +90,7 @@ export function createAdmissions<Request, Answer>(options: {
 
   function start(): void {
     if (mayStart()) watch(take(askTogether));
-    else if (last && mayFollow()) last.next = take(askBehind);
+    else if (last && mayFollow()) last.behind = take(askBehind);
   }
 
   function take(askMany: typeof askTogether): Flight {
@@ -112,7 +112,7 @@ export function createAdmissions<Request, Answer>(options: {
       underWay -= 1;
       if (isLate) late -= 1;
       if (last === flight) last = undefined;
-      if (flight.next) watch(flight.next);
+      if (flight.behind) watch(flight.behind);
       // What answered calls do next takes this process for as long as the database takes for a batch.
       if (waiting.length >= several && !isStarting) start();
       next();

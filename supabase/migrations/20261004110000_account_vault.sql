@@ -13,7 +13,8 @@ begin
 end
 $$;
 comment on function private.hold_accounts(uuid[]) is
-  'Before a browser''s row, by whoever goes on to the sessions of its accounts: an account''s end has both after it.';
+  'Before a browser''s row or a challenge, by whoever goes on to the sessions of its accounts: an account''s end has the '
+  'account first.';
 revoke execute on function private.hold_accounts(uuid[]) from public, anon, authenticated;
 grant execute on function private.hold_accounts(uuid[]) to service_role;
 

@@ -137,7 +137,6 @@ declare
   approver jsonb;
   signed_in_at timestamptz;
 begin
-  -- Before the challenge: an account's end has its sessions before its challenges.
   perform private.hold_accounts(array(
     select c.user_id from private.login_challenges c where c.id = (completion ->> 'id')::uuid
   ));

@@ -52,7 +52,7 @@ function countSteps(): number {
   const { peers, parts } = options;
   const targets = peers ? 3 : 2;
   const rounds = parts.has("gateway")
-    ? 1 + (peers ? 1 : 0) + targets + plan.rounds * (1 + stepsOfRound(plan, targets))
+    ? 2 + (peers ? 1 : 0) + targets + plan.rounds * (1 + stepsOfRound(plan, targets))
     : 0;
   return 1 + rounds + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }

@@ -1,9 +1,7 @@
 import { spawn } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
-import pg from "pg";
-import { z } from "zod";
-import { readStackFile } from "./stack.ts";
+import { connectAsSuperuser } from "./superuser.ts";
 
 const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
@@ -28,6 +26,7 @@ export async function startStack(
 ): Promise<StartedStack> {
   await mkdir(".local", { recursive: true });
   const dataDir = await mkdtemp(path.resolve(".local/test-"));
+  const file = path.join(dataDir, "stack.json");
   const child = spawn(
     process.execPath,
     [
@@ -72,28 +71,17 @@ export async function startStack(
   signal?.addEventListener("abort", () => child.kill("SIGTERM"), { once: true });
   try {
     await ready;
-    if (!durable) await trustTheMachine(dataDir);
+    if (!durable) await trustTheMachine(file);
   } catch (error) {
     await stop();
     throw error;
   }
-  return { file: path.join(dataDir, "stack.json"), stop };
+  return { file, stop };
 }
 
 /** Lets a commit be one without waiting for the disk: no test pulls the machine's plug. */
-async function trustTheMachine(dataDir: string): Promise<void> {
-  const secrets = z.object({ passwords: z.object({ supabase_admin: z.string() }) });
-  const { passwords } = secrets.parse(JSON.parse(await readFile(path.join(dataDir, "secrets.json"), "utf8")));
-  const { dbUrl } = readStackFile(path.join(dataDir, "stack.json")).supabase;
-  const { hostname, port, pathname } = new URL(dbUrl);
-  const client = new pg.Client({
-    host: hostname,
-    port: Number(port),
-    database: pathname.slice(1),
-    user: "supabase_admin",
-    password: passwords.supabase_admin,
-  });
-  await client.connect();
+async function trustTheMachine(stackFile: string): Promise<void> {
+  const client = await connectAsSuperuser(stackFile);
   try {
     await client.query("alter system set fsync to off");
     await client.query("select pg_reload_conf()");

@@ -1,10 +1,12 @@
 import { setInterval } from "node:timers";
 import type pg from "pg";
 import { readStackFile, type Stack } from "../../test/stack.ts";
+import { connectAsSuperuser } from "../../test/superuser.ts";
 import type { Plan } from "../options.ts";
 import { readTree } from "../process-tree.ts";
 import { OutOfTime, type Progress } from "../progress.ts";
 import { startUpstream } from "../upstream/upstream.ts";
+import { makeLogFiles } from "./database-state.ts";
 import type { GatewayMeasurements } from "./measurements.ts";
 import { portkeyVersion, startPortkey } from "./portkey.ts";
 import { auditBooks, emptyMeasurements, runRound, warmUpTargets } from "./rounds.ts";
@@ -14,12 +16,7 @@ import { createTenants } from "./tenants.ts";
 
 const memoryEveryMs = 500;
 
-/**
- * Measures the gateway in rounds, on a stack whose provider is left out: the upstream takes its place.
- * @param options.complain is told what is left out, and why
- * @throws Error where commits are not durable, or the functions end under the load
- */
-export async function measureGateway(options: {
+type GatewayOptions = {
   stack: Stack;
   stackFile: string;
   client: pg.Client;
@@ -28,9 +25,30 @@ export async function measureGateway(options: {
   progress: Progress;
   signal: AbortSignal;
   complain: (text: string) => void;
-}): Promise<GatewayMeasurements> {
-  const { stack, stackFile, client, plan, progress, signal, complain } = options;
+};
+
+/**
+ * Measures the gateway in rounds, on a stack whose provider is left out: the upstream takes its place.
+ * @param options.complain is told what is left out, and why
+ * @throws Error where commits are not durable, or the functions end under the load
+ */
+export async function measureGateway(options: GatewayOptions): Promise<GatewayMeasurements> {
+  const { stackFile, client, progress } = options;
   await requireDurability(client);
+  progress.begin("a database as one in use");
+  const superuser = await connectAsSuperuser(stackFile);
+  // Where it breaks, whoever asks next hears of it.
+  superuser.on("error", () => undefined);
+  try {
+    await makeLogFiles(superuser);
+    return await measureInRounds(options, superuser);
+  } finally {
+    await superuser.end().catch(() => undefined);
+  }
+}
+
+async function measureInRounds(options: GatewayOptions, superuser: pg.Client): Promise<GatewayMeasurements> {
+  const { stack, stackFile, client, plan, progress, signal, complain } = options;
   progress.begin(`${plan.workspaces} workspaces with policies, limits and keys`);
   const tenants = await createTenants(client, { stack, count: plan.workspaces });
   const upstream = await startUpstream(Number(new URL(stack.provider).port));
@@ -53,7 +71,8 @@ export async function measureGateway(options: {
     const stopWatching = watchMemory(ours.pid, measured);
     const postgresPid = stack.services.find(({ name }) => name === "postgres")?.pid ?? 0;
     const { begin } = progress;
-    const context = { plan, targets, upstream, client, ownerId: tenants.ownerId, postgresPid, signal, begin, complain };
+    const { ownerId } = tenants;
+    const context = { plan, targets, upstream, client, superuser, ownerId, postgresPid, signal, begin, complain };
     try {
       await warmUpTargets(context);
       for (let round = 1; round <= plan.rounds && progress.leftMs() > 0; round += 1) {

@@ -5,6 +5,7 @@ import type { Progress } from "../progress.ts";
 import { quantile, quantilesOf } from "../statistics.ts";
 import { readUpstream } from "../upstream/upstream.ts";
 import { countCancelled, readBooks, untilSettled } from "./books.ts";
+import { clearBacklog } from "./database-state.ts";
 import { closedLoopBy, runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
 import {
   addSample,
@@ -23,6 +24,7 @@ export type RoundContext = {
   targets: readonly Target[];
   upstream: { url: string };
   client: pg.Client;
+  superuser: pg.Client;
   ownerId: string;
   postgresPid: number;
   signal: AbortSignal;
@@ -97,8 +99,9 @@ export async function auditBooks({ client, ownerId }: RoundContext, into: Gatewa
 }
 
 async function measureLatency(context: RoundContext, target: Target): Promise<LatencySample> {
-  const { plan, signal } = context;
+  const { plan, superuser, signal } = context;
   const { warmUpMs, openLoop } = plan;
+  await clearBacklog(superuser);
   const load = await runOpenLoop({ call: target.spread, warmUpMs, ...openLoop }, signal);
   const { latenciesMs, sentLateMs, failed, firstFailure: first } = load;
   const what = `${openLoop.perSecond} requests a second`;

@@ -99,9 +99,14 @@ export async function auditBooks({ client, ownerId }: RoundContext, into: Gatewa
 }
 
 async function measureLatency(context: RoundContext, target: Target): Promise<LatencySample> {
-  const { plan, superuser, signal } = context;
+  const { plan, client, superuser, signal } = context;
   const { warmUpMs, openLoop } = plan;
   await clearBacklog(superuser);
+  // After a checkpoint Postgres logs whole each page that is changed for the first time, which this rate would do only
+  // for its first minute.
+  const connections = Math.min(...plan.closedLoop.connections);
+  await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: warmUpMs }, signal);
+  await untilSettled(client);
   const load = await runOpenLoop({ call: target.spread, warmUpMs, ...openLoop }, signal);
   const { latenciesMs, sentLateMs, failed, firstFailure: first } = load;
   const what = `${openLoop.perSecond} requests a second`;

@@ -98,15 +98,21 @@ export async function auditBooks({ client, ownerId }: RoundContext, into: Gatewa
   into.books.push(await readBooks(client, ownerId));
 }
 
-async function measureLatency(context: RoundContext, target: Target): Promise<LatencySample> {
-  const { plan, client, superuser, signal } = context;
-  const { warmUpMs, openLoop } = plan;
+/**
+ * Has latencies measured of a database that owes nothing to the load before. Then with load, since after a checkpoint
+ * Postgres logs whole each page that is changed for the first time, of which a few calls a second have far more.
+ */
+async function settleDown({ plan, client, superuser, signal }: RoundContext, target: Target): Promise<void> {
   await clearBacklog(superuser);
-  // After a checkpoint Postgres logs whole each page that is changed for the first time, which this rate would do only
-  // for its first minute.
   const connections = Math.min(...plan.closedLoop.connections);
-  await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: warmUpMs }, signal);
+  await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.warmUpMs }, signal);
   await untilSettled(client);
+}
+
+async function measureLatency(context: RoundContext, target: Target): Promise<LatencySample> {
+  const { plan, signal } = context;
+  const { warmUpMs, openLoop } = plan;
+  await settleDown(context, target);
   const load = await runOpenLoop({ call: target.spread, warmUpMs, ...openLoop }, signal);
   const { latenciesMs, sentLateMs, failed, firstFailure: first } = load;
   const what = `${openLoop.perSecond} requests a second`;
@@ -142,9 +148,11 @@ async function measureThroughput(
 }
 
 async function measureStreams(
-  { plan, upstream, signal }: RoundContext,
+  context: RoundContext,
   { target, round }: { target: Target; round: number },
 ): Promise<StreamSample> {
+  const { plan, upstream, signal } = context;
+  await settleDown(context, target);
   const { count, staggerMs, warmUp } = plan.streams;
   const named = (what: string, length: number) =>
     Array.from({ length }, (_, index) => `${target.name}-${round}-${what}${index}`);

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 
-export type Command = { command: string; args: string[] };
+type Command = { command: string; args: string[] };
 
 /**
  * The same command, as a process that takes no processor from another one the moment it has something to do: it waits

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
-import { connectAsSuperuser } from "./superuser.ts";
+import { withDatabase } from "../local-stack/database.ts";
+import { superuserUrl } from "./superuser.ts";
 
 const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
@@ -81,11 +82,8 @@ export async function startStack(
 
 /** Lets a commit be one without waiting for the disk: no test pulls the machine's plug. */
 async function trustTheMachine(stackFile: string): Promise<void> {
-  const client = await connectAsSuperuser(stackFile);
-  try {
+  await withDatabase(await superuserUrl(stackFile), async (client) => {
     await client.query("alter system set fsync to off");
     await client.query("select pg_reload_conf()");
-  } finally {
-    await client.end();
-  }
+  });
 }

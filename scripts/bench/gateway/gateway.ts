@@ -1,7 +1,8 @@
 import { setInterval } from "node:timers";
 import type pg from "pg";
+import { withDatabase } from "../../local-stack/database.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";
-import { connectAsSuperuser } from "../../test/superuser.ts";
+import { superuserUrl } from "../../test/superuser.ts";
 import type { Plan } from "../options.ts";
 import { readTree } from "../process-tree.ts";
 import { OutOfTime, type Progress } from "../progress.ts";
@@ -36,15 +37,10 @@ export async function measureGateway(options: GatewayOptions): Promise<GatewayMe
   const { stackFile, client, progress } = options;
   await requireDurability(client);
   progress.begin("a database as one in use");
-  const superuser = await connectAsSuperuser(stackFile);
-  // Where it breaks, whoever asks next hears of it.
-  superuser.on("error", () => undefined);
-  try {
+  return withDatabase(await superuserUrl(stackFile), async (superuser) => {
     await makeLogFiles(superuser);
-    return await measureInRounds(options, superuser);
-  } finally {
-    await superuser.end().catch(() => undefined);
-  }
+    return measureInRounds(options, superuser);
+  });
 }
 
 async function measureInRounds(options: GatewayOptions, superuser: pg.Client): Promise<GatewayMeasurements> {

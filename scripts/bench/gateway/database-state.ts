@@ -7,8 +7,8 @@ const vacuumLimitMs = 10_000;
 const pollMs = 100;
 
 /**
- * Gives a new database what one in use has: files of its log that were written before. To write a commit into one of
- * these takes the disk half to two thirds of what it takes for a file that it has to find room for.
+ * Gives a new database what one in use has: files of its log that were written before. A commit into one of these takes
+ * the disk about two thirds of what it takes where there is room to be found first.
  * @param superuser may switch to the next file
  */
 export async function makeLogFiles(superuser: pg.Client): Promise<void> {

@@ -99,10 +99,10 @@ export async function auditBooks({ client, ownerId }: RoundContext, into: Gatewa
 }
 
 /**
- * Has latencies measured of a database that owes nothing to the load before. Then with load, since after a checkpoint
- * Postgres logs whole each page that is changed for the first time, of which a few calls a second have far more.
+ * Leaves nothing of the load before for latencies to pay for. A little load of the target's own follows the checkpoint,
+ * after which Postgres logs whole each page that is changed for the first time: three a call at a low rate.
  */
-async function settleDown({ plan, client, superuser, signal }: RoundContext, target: Target): Promise<void> {
+async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, target: Target): Promise<void> {
   await clearBacklog(superuser);
   const connections = Math.min(...plan.closedLoop.connections);
   await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.warmUpMs }, signal);
@@ -112,7 +112,7 @@ async function settleDown({ plan, client, superuser, signal }: RoundContext, tar
 async function measureLatency(context: RoundContext, target: Target): Promise<LatencySample> {
   const { plan, signal } = context;
   const { warmUpMs, openLoop } = plan;
-  await settleDown(context, target);
+  await prepareForLatency(context, target);
   const load = await runOpenLoop({ call: target.spread, warmUpMs, ...openLoop }, signal);
   const { latenciesMs, sentLateMs, failed, firstFailure: first } = load;
   const what = `${openLoop.perSecond} requests a second`;
@@ -152,7 +152,7 @@ async function measureStreams(
   { target, round }: { target: Target; round: number },
 ): Promise<StreamSample> {
   const { plan, upstream, signal } = context;
-  await settleDown(context, target);
+  await prepareForLatency(context, target);
   const { count, staggerMs, warmUp } = plan.streams;
   const named = (what: string, length: number) =>
     Array.from({ length }, (_, index) => `${target.name}-${round}-${what}${index}`);

@@ -119,7 +119,18 @@ describe("ai.offer_for", () => {
         examples: [
           [
             { changes: [], workspaceModels: null, deniedModels: null, keyModels: null },
-            [plainCall, { ...plainCall, model: null }, { ...plainCall, model: "none" }],
+            [
+              plainCall,
+              { ...plainCall, model: null },
+              { ...plainCall, model: "none" },
+              { ...plainCall, audio: true },
+              { ...plainCall, providers: [] },
+              { ...plainCall, voice: "Nobody" },
+            ],
+          ],
+          [
+            { changes: ["with audio"], workspaceModels: null, deniedModels: null, keyModels: null },
+            [{ ...plainCall, audio: true }],
           ],
         ],
       },

@@ -16,15 +16,17 @@ export type Books = {
   unbalanced: number;
 };
 
-/** Waits until no run is open. @throws Error where some stay so */
+/** Waits until nothing is held for a run, as each of the bench's holds something. @throws Error where some stay open */
 export async function untilSettled(client: pg.Client): Promise<void> {
   const deadline = performance.now() + settleTimeoutMs;
   for (;;) {
     const { rows } = await client.query<{ open: string }>(
-      "select count(*) as open from ai.runs where status = 'running'",
+      "select count(*) as open from ai.credit_accounts where reserved <> 0",
     );
     if (rows[0]?.open === "0") return;
-    if (performance.now() > deadline) throw new Error(`${rows[0]?.open} runs were not settled in a minute.`);
+    if (performance.now() > deadline) {
+      throw new Error(`Runs of ${rows[0]?.open} accounts were not settled in a minute.`);
+    }
     await sleep(pollMs);
   }
 }

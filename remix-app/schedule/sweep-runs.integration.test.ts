@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { begin, books, chatCall, createTenant, openPool, runRow } from "../../supabase/tests/ai-fixtures.ts";
+import { abandon, begin, books, chatCall, createTenant, openPool, runRow } from "../../supabase/tests/ai-fixtures.ts";
 import { upkeepTask } from "./upkeep.ts";
 
 const { supabase } = readStack();
@@ -12,7 +12,7 @@ test("a run that its function left behind is closed, and its reservation given b
   try {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
-    await db.query("update ai.runs set touched_at = now() - interval '46 seconds' where id = $1", [run.run_id]);
+    await abandon(db, run);
     expect((await books(db, tenant)).reserved).not.toBe("0.00000000");
 
     await expect

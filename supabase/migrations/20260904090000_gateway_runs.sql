@@ -100,7 +100,6 @@ create trigger is_whole after update of status on ai.runs
 comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
 
 create index runs_workspace_id_created_at_idx on ai.runs (workspace_id, created_at desc);
-create index runs_open_idx on ai.runs (touched_at) where status = 'running';
 
 create table ai.idempotency_keys (
   workspace_id uuid not null references public.workspaces (id) on delete cascade,
@@ -182,7 +181,12 @@ begin
       raise warning 'the default partition of ai.runs already holds runs of %, which stay there', to_char(first_day, 'YYYY-MM');
       continue;
     end if;
-    execute format('create table %s partition of ai.runs for values from (%L) to (%L)', partition, first_day, first_day + interval '1 month');
+    execute format(
+      -- A run is written twice, when it begins and when it ends: with room for that beside it, and as long as no index has
+      -- what its end changes, its index entries stay as they are.
+      'create table %s partition of ai.runs for values from (%L) to (%L) with (fillfactor = 45)',
+      partition, first_day, first_day + interval '1 month'
+    );
     perform ai.protect_partition(partition::regclass);
     created := created + 1;
   end loop;
@@ -213,7 +217,7 @@ comment on function ai.protect_partition(regclass) is
   'A partition inherits neither row-level security nor policies nor grants: it gets them here.';
 revoke execute on function ai.protect_partition(regclass) from public, anon, authenticated;
 
-create table ai.runs_default partition of ai.runs default;
+create table ai.runs_default partition of ai.runs default with (fillfactor = 45);
 comment on table ai.runs_default is 'Catches runs of months without a partition, so that none is ever refused for it.';
 select ai.protect_partition('ai.runs_default');
 select ai.create_run_partitions();

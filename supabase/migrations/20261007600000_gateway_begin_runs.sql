@@ -130,11 +130,13 @@ revoke execute on function ai.begin_runs(jsonb) from public, anon, authenticated
 grant execute on function ai.begin_runs(jsonb) to gateway;
 
 -- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
-create function ai.give_back_runs(tails jsonb) returns jsonb
+create function ai.give_back_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
   set search_path = ''
+  -- Runs are found by when they began, however few there were when the plan was made.
+  set enable_seqscan = off
 as $$
 declare
   tail text;
@@ -142,14 +144,13 @@ declare
   under_way text[] := '{}';
   outcomes jsonb;
 begin
-  for tail in select t.value from jsonb_array_elements_text(tails) as t order by t.value loop
+  for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
     if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
       decided := array_append(decided, tail);
     else
       under_way := array_append(under_way, tail);
     end if;
   end loop;
-  -- Nobody has touched them since they began.
   select jsonb_agg(jsonb_build_object(
     'created_at', r.created_at,
     'id', r.id,
@@ -164,8 +165,8 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    and r.touched_at > now() - interval '2 minutes'
-    and r.created_at > now() - interval '2 minutes'
+    -- A second more, should the database's clock have gone faster than the gateway's.
+    and r.created_at > now() - interval '1 second' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then
     perform ai.end_bookable_runs(outcomes);
@@ -175,6 +176,7 @@ end
 $$;
 comment on function ai.give_back_runs(jsonb) is
   'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
-  'begin ends at nothing, and its idempotency key is free. Returns those about which nothing is decided yet.';
+  'begin ends at nothing, and its idempotency key is free. {"tails": [text], "asked_ms_ago": integer}, by the one that was '
+  'asked first: all runs since then are looked through. Returns those about which nothing is decided yet.';
 revoke execute on function ai.give_back_runs(jsonb) from public, anon, authenticated;
 grant execute on function ai.give_back_runs(jsonb) to gateway;

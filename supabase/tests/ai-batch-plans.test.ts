@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { chatCall, createTenant } from "./ai-fixtures.ts";
+import { admitAll, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
 
 /** Of the minutes of others, as many as a platform has that is not small. */
@@ -34,5 +34,31 @@ describe("a batch of calls", () => {
     const before = await minutesRead(db);
     await begin();
     expect((await minutesRead(db)) - before).toBeLessThan(100);
+  });
+});
+
+describe("the end of runs", () => {
+  test("leaves the index entries of nearly all of them as they are", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });
+    const written = async () => {
+      const [row] = await db.query<{ updated: string; inPlace: string }>(
+        `select sum(n_tup_upd) as updated, sum(n_tup_hot_upd) as "inPlace"
+         from pg_catalog.pg_stat_xact_user_tables where schemaname = 'ai' and relname like 'runs\\_%'`,
+      );
+      return { updated: Number(row?.updated), inPlace: Number(row?.inPlace) };
+    };
+    const runs = await admitAll(
+      db,
+      Array.from({ length: 30 }, () => chatCall(tenant)),
+    );
+    expect(runs.filter(({ run_id }) => run_id)).toHaveLength(30);
+    await settle(
+      db,
+      runs.slice(0, 20).map((run) => outcome(run)),
+    );
+    for (const run of runs.slice(20)) await settle(db, [outcome(run)]);
+    const { updated, inPlace } = await written();
+    expect(updated).toBe(30);
+    expect(inPlace).toBeGreaterThanOrEqual(25);
   });
 });

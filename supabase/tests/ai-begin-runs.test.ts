@@ -278,8 +278,11 @@ describe("ai.begin_runs", () => {
 
 describe("ai.give_back_runs", () => {
   const tailOf = () => randomUUID().slice(-17);
-  const giveBack = async (tails: string[]) =>
-    (await db.query<{ left: string[] }>("select ai.give_back_runs($1) as left", [JSON.stringify(tails)]))[0]?.left;
+  async function giveBack(tails: string[], asked_ms_ago = 10_000): Promise<string[] | undefined> {
+    const lost = JSON.stringify({ tails, asked_ms_ago });
+    const [row] = await db.query<{ left: string[] }>("select ai.give_back_runs($1) as left", [lost]);
+    return row?.left;
+  }
 
   test("ends at nothing what began unheard, once, and frees its idempotency key", async () => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
@@ -297,6 +300,17 @@ describe("ai.give_back_runs", () => {
     const ended = { status: "failed", http_status: 503, billed_credits: "0.00000000" };
     expect(await db.query(sql, [[alone, together]])).toEqual([ended, ended]);
     expect((await begin(db, chatCall(tenant, key))).refused).toBeUndefined();
+  });
+
+  test("looks through the runs that began since the first was asked for, and a second more", async () => {
+    const tenant = await createTenant(db, { credits: "10" });
+    const tail = tailOf();
+    await begin(db, chatCall(tenant, { run_tail: tail }));
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    expect(await giveBack([tail], 0)).toEqual([]);
+    expect(await books(db, tenant)).toMatchObject({ open: 1 });
+    expect(await giveBack([tail], 1_500)).toEqual([]);
+    expect(await books(db, tenant)).toMatchObject({ open: 0, reserved: "0.00000000" });
   });
 
   test("says which are not decided about yet", async () => {

@@ -224,6 +224,24 @@ export async function books(
   return row as Awaited<ReturnType<typeof books>>;
 }
 
+/** As if a run, or several, had been open for long, and silent for so many seconds: the sweeper is to look at it. */
+export async function abandon(
+  db: Database,
+  runs: { created_at: string; run_id: string } | readonly { created_at: string; run_id: string }[],
+  seconds = 46,
+): Promise<void> {
+  await db.query(
+    `with silent as (
+       update ai.runs r set touched_at = now() - $2 * interval '1 second'
+       from jsonb_to_recordset($1) as a (created_at timestamptz, run_id uuid)
+       where r.created_at = a.created_at and r.id = a.run_id
+       returning r.created_at, r.id
+     )
+     insert into ai.lasting_runs (run_created_at, run_id) select created_at, id from silent on conflict do nothing`,
+    [JSON.stringify([runs].flat()), seconds],
+  );
+}
+
 /** Breaks the tenant's account: what its runs would give back is not there, so that none of them can be booked. */
 export async function forgetReservation(db: Database, { workspaceId }: Pick<Tenant, "workspaceId">): Promise<void> {
   await db.query("update ai.credit_accounts set reserved = 0 where workspace_id = $1", [workspaceId]);

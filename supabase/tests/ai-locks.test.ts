@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
+  abandon,
   addKey,
   admitAll,
   admitAlone,
@@ -45,9 +46,7 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
   expect(first.filter(({ refused }) => refused)).toEqual([]);
 
   const [left, swept, lost, ended] = [first.slice(0, 30), first.slice(30, 60), first.slice(60, 80), first.slice(80)];
-  await db.query("update ai.runs set touched_at = now() - interval '1 minute' where id = any ($1)", [
-    swept.map(({ run_id }) => run_id),
-  ]);
+  await abandon(db, swept);
   const settleAll = (runs: readonly Begun[]) =>
     settle(
       db,
@@ -64,7 +63,7 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
     ...Array.from({ length: 6 }, () => () => db.query("select ai.sweep_runs()")),
     ...Array.from({ length: 10 }, (_, part) => () => {
       const tails = lost.slice(part * 2, part * 2 + 2).map(({ run_id }) => run_id.slice(-17));
-      return db.query("select ai.give_back_runs($1)", [JSON.stringify(tails)]);
+      return db.query("select ai.give_back_runs($1)", [JSON.stringify({ tails, asked_ms_ago: 60_000 })]);
     }),
     ...tenants.flatMap(({ workspaceId, keyId }) => [
       () => db.query("select ai.set_budget('workspace', $1, $1, 500)", [workspaceId]),

@@ -1,5 +1,6 @@
 import { describe, expect } from "vitest";
 import {
+  abandon,
   type Begun,
   begin,
   books,
@@ -20,13 +21,6 @@ async function sweep(db: Database): Promise<void> {
 }
 
 describe("the sweeper", () => {
-  async function abandon(db: Database, run: Begun, seconds: number): Promise<void> {
-    await db.query(
-      "update ai.runs set touched_at = now() - $3 * interval '1 second' where created_at = $1 and id = $2",
-      [run.created_at, run.run_id, seconds],
-    );
-  }
-
   test("leaves a run of 45 seconds, and closes one beyond", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -156,5 +150,131 @@ describe("the sweeper", () => {
     await abandon(db, run, 60);
     await sweep(db);
     expect(await begin(db, call)).toMatchObject({ refused: "idempotency_key_used" });
+  });
+});
+
+describe("open runs that the sweeper looks at", () => {
+  const secondsAgo = (column: string) => `extract(epoch from now() - ${column})::int`;
+
+  /** As if it had begun so many seconds ago. */
+  async function backdate(db: Database, run: Begun, seconds: number): Promise<Begun> {
+    const row = await one<{ created_at: string }>(db, {
+      sql: `update ai.runs set created_at = created_at - $3 * interval '1 second'
+            where created_at = $1 and id = $2 returning created_at::text`,
+      values: [run.created_at, run.run_id, seconds],
+    });
+    return { ...run, ...row };
+  }
+
+  /** As if it had looked through the runs until so many seconds ago, and had been sure of those until `sure` ago. */
+  async function lookedUntil(db: Database, { seen, sure = seen }: { seen: number; sure?: number }): Promise<void> {
+    await db.query(
+      `update ai.sweep_progress set
+         seen_until = now() - $1 * interval '1 second', next_until = now() - $2 * interval '1 second',
+         next_xid = pg_current_xact_id()`,
+      [sure, seen],
+    );
+  }
+
+  async function isListed(db: Database, run: Begun): Promise<boolean> {
+    return (await db.query("select from ai.lasting_runs where run_id = $1", [run.run_id])).length > 0;
+  }
+
+  const progress = (db: Database) =>
+    one<{ seen: number; next: number }>(db, {
+      sql: `select ${secondsAgo("seen_until")} as seen, ${secondsAgo("next_until")} as next from ai.sweep_progress`,
+    });
+
+  test("are those that it found open 45 seconds after they began, until they have ended", async ({ db }) => {
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    const tenant = await createTenant(db, { credits: "100" });
+    const [young, long, quick] = [
+      await backdate(db, await begin(db, chatCall(tenant)), 44),
+      await backdate(db, await begin(db, chatCall(tenant)), 60),
+      await backdate(db, await begin(db, chatCall(tenant)), 60),
+    ];
+    await settle(db, [outcome(quick)]);
+    await lookedUntil(db, { seen: 90 });
+    await sweep(db);
+    // Touched, as a long stream is.
+    expect(await runRow(db, long)).toMatchObject({ status: "running" });
+    expect(await Promise.all([young, long, quick].map((run) => isListed(db, run)))).toEqual([false, true, false]);
+
+    await settle(db, [outcome(long)]);
+    await sweep(db);
+    expect(await isListed(db, long)).toBe(false);
+  });
+
+  test("need nobody's word to be closed", async ({ db }) => {
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    const tenant = await createTenant(db, { credits: "100" });
+    const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
+    await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
+    await lookedUntil(db, { seen: 90 });
+    await sweep(db);
+    expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+  });
+
+  test("are read no more than twice", async ({ db }) => {
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    await lookedUntil(db, { seen: 60, sure: 75 });
+    await db.query("update ai.sweep_progress set next_xid = '3'");
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 60, next: 45 });
+  });
+
+  test("include one whose begin commits late", async () => {
+    const [sweeping, late] = [openPool(1), openPool(1)];
+    const lock = "hashtextextended('ai.sweep_runs', 0)";
+    try {
+      const tenant = await createTenant(late.db, { credits: "100" });
+      // Nobody else looks meanwhile.
+      await sweeping.db.query(`select pg_advisory_lock(${lock})`);
+      await late.db.query("begin");
+      const run = await backdate(late.db, await begin(late.db, chatCall(tenant)), 60);
+      await late.db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
+      await lookedUntil(sweeping.db, { seen: 50, sure: 75 });
+      for (let sweeps = 0; sweeps < 3; sweeps += 1) await sweeping.db.query("select ai.sweep_runs()");
+      await late.db.query("commit");
+      await sweeping.db.query("select ai.sweep_runs()");
+      expect(await books(late.db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+    } finally {
+      await sweeping.db.query(`select pg_advisory_unlock(${lock})`);
+      await Promise.all([sweeping.close(), late.close()]);
+    }
+  });
+
+  test("are found again after the clock was set back", async ({ db }) => {
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    await lookedUntil(db, { seen: -3_600 });
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 45, next: 45 });
+  });
+
+  test("are not read again and again for a transaction that never ends", async ({ db }) => {
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    const other = openPool(1);
+    await db.query("select pg_current_xact_id()");
+    await other.db.query("select pg_current_xact_id()");
+    await other.close();
+    // This one is under way, and a later one has ended.
+    const next = "(pg_current_xact_id()::text::bigint + 1)::text::xid8";
+    for (const [seen, expected] of [
+      [600, { seen: 900, next: 600 }],
+      [700, { seen: 700, next: 45 }],
+    ] as const) {
+      await lookedUntil(db, { seen, sure: 900 });
+      await db.query(`update ai.sweep_progress set next_xid = ${next}`);
+      await sweep(db);
+      expect(await progress(db)).toEqual(expected);
+    }
+  });
+
+  test("are not read again and again for a transaction of the cluster that this one is a copy of", async ({ db }) => {
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    await lookedUntil(db, { seen: 60, sure: 900 });
+    await db.query("update ai.sweep_progress set next_xid = '9000000000000000000'");
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 60, next: 45 });
   });
 });

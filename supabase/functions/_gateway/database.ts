@@ -106,9 +106,10 @@ export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
    * Ends at nothing the runs that began though nobody was told, by the tails of their ids.
+   * @param askedMsAgo since the first of them was asked for
    * @returns the tails about which nothing is decided yet
    */
-  giveBackRuns: (tails: readonly string[]) => Promise<string[]>;
+  giveBackRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
   /** Reserves a further provider call of a run. @throws GatewayError where it is refused */
   extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
   /** Keeps what was said in a run, where its workspace captures content. */
@@ -220,8 +221,9 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
       if (earlier.success) return { kept: earlier.data.answer };
       throw refusalError(answer);
     },
-    async giveBackRuns(tails) {
-      return undecided.parse(JSON.parse(await call("ai.give_back_runs", tails)));
+    async giveBackRuns(tails, askedMsAgo) {
+      const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
+      return undecided.parse(JSON.parse(await call("ai.give_back_runs", lost)));
     },
     async extendRun(step) {
       return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step))));

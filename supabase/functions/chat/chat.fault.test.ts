@@ -3,6 +3,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { type StartedStack, startStack } from "../../../scripts/test/start-stack.ts";
+import { abandon } from "../../tests/ai-fixtures.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 
 let stack: StartedStack;
@@ -66,10 +67,8 @@ describe("a crash", () => {
     await expect(stream.rest()).rejects.toThrow();
 
     // As if 45 seconds had gone by without a sign of life. Nobody calls, and the web server sweeps all the same.
-    await tenant.db.query(
-      "update ai.runs set touched_at = touched_at - interval '46 seconds' where workspace_id = $1 and request_id = $2",
-      [tenant.workspaceId, requestId],
-    );
+    const ofRequest = "select created_at::text, id as run_id from ai.runs where workspace_id = $1 and request_id = $2";
+    await abandon(tenant.db, await tenant.db.query(ofRequest, [tenant.workspaceId, requestId]));
     const ended = "select id from ai.runs where request_id = $1 and status <> 'running'";
     await expect.poll(() => tenant.db.query(ended, [requestId]), recovery).toHaveLength(1);
     const { run, charged, truth } = await tenant.accountOf(requestId);

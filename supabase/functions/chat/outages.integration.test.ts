@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
+import { abandon } from "../../tests/ai-fixtures.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { createMember } from "../../tests/gateway-callers.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
@@ -48,15 +49,13 @@ async function providerCalls(requestId: string): Promise<number> {
 
 /** As if 45 seconds had gone by without a sign of life, and the sweeper had come by. */
 async function sweep(requestId: string): Promise<void> {
-  const ofRun = "workspace_id = $1 and request_id = $2 and status = 'running'";
+  const sql = `select created_at::text, id as run_id from ai.runs
+    where workspace_id = $1 and request_id = $2 and status = 'running'`;
   await expect
     .poll(async () => {
-      await tenant.db.query(`update ai.runs set touched_at = now() - interval '46 seconds' where ${ofRun}`, [
-        tenant.workspaceId,
-        requestId,
-      ]);
+      await abandon(tenant.db, await tenant.db.query(sql, [tenant.workspaceId, requestId]));
       await tenant.db.query("select ai.sweep_runs()");
-      return tenant.db.query(`select id from ai.runs where ${ofRun}`, [tenant.workspaceId, requestId]);
+      return tenant.db.query(sql, [tenant.workspaceId, requestId]);
     })
     .toEqual([]);
 }

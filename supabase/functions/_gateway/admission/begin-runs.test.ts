@@ -16,19 +16,22 @@ const call = {
  * Calls whose answers never come, and the looks for them.
  * @param options.undecidedLooks so many find nothing decided
  * @param options.unansweredLooks so many, before these, get no answer themselves
+ * @param options.givenUpAtMs when calls are told so
  */
-function open({ undecidedLooks = 0, unansweredLooks = 0 } = {}) {
-  const looks: { at: number; tails: readonly string[] }[] = [];
+function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {}) {
+  const looks: { at: number; tails: readonly string[]; askedMsAgo: number }[] = [];
   const startedAt = performance.now();
   let last = "";
   const begin = createBegin({
     database: {
-      beginRun: ({ run_tail = "" }) => {
+      beginRun: async ({ run_tail = "" }) => {
         last = run_tail;
-        return Promise.reject(new GatewayError("service_unavailable", { cause: new Error("gone") }));
+        const leftMs = givenUpAtMs - (performance.now() - startedAt);
+        if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs));
+        throw new GatewayError("service_unavailable", { cause: new Error("gone") });
       },
-      async giveBackRuns(tails) {
-        looks.push({ at: performance.now() - startedAt, tails });
+      async giveBackRuns(tails, askedMsAgo) {
+        looks.push({ at: performance.now() - startedAt, tails, askedMsAgo });
         if (looks.length <= unansweredLooks) throw new GatewayError("service_unavailable");
         return looks.length <= unansweredLooks + undecidedLooks ? [...tails] : [];
       },
@@ -66,6 +69,16 @@ describe("a run that may have begun unheard", () => {
     await Promise.all(Array.from({ length: 250 }, begin));
     await vi.advanceTimersByTimeAsync(300);
     expect(looks.map(({ tails }) => tails.length)).toEqual([100, 100, 50]);
+  });
+
+  test("is looked for among all that began since the first of them was asked for", async () => {
+    const { begin, looks } = open({ givenUpAtMs: 1_500 });
+    const first = begin();
+    await vi.advanceTimersByTimeAsync(100);
+    const second = begin();
+    await vi.advanceTimersByTimeAsync(1_700);
+    await Promise.all([first, second]);
+    expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
   test("is looked for soon, however many are known to be nowhere", async () => {

@@ -11,8 +11,8 @@ const longestMs = 60_000;
 /** In one statement. */
 const maxLooked = 100;
 
-/** A run that may have begun. */
-type Unheard = { tail: string; since: number; looks: number; dueAt: number };
+/** A run that may have begun since it was asked for. */
+type Unheard = { tail: string; askedAt: number; since: number; looks: number; dueAt: number };
 
 /**
  * Begins runs. One whose answer never came is looked for behind the caller, who was turned away, and ended at nothing:
@@ -33,7 +33,11 @@ export function createBegin(options: {
       const due = unheard.filter(({ dueAt }) => dueAt <= performance.now());
       for (let from = 0; from < due.length; from += maxLooked) {
         const some = due.slice(from, from + maxLooked);
-        const undecided = await options.database.giveBackRuns(some.map(({ tail }) => tail)).catch(() => undefined);
+        const tails = some.map(({ tail }) => tail);
+        const firstAskedAt = Math.min(...some.map(({ askedAt }) => askedAt));
+        const undecided = await options.database
+          .giveBackRuns(tails, performance.now() - firstAskedAt)
+          .catch(() => undefined);
         if (!undecided) {
           for (const one of due.slice(from)) one.dueAt = performance.now() + againMs;
           break;
@@ -52,12 +56,13 @@ export function createBegin(options: {
 
   return async (request) => {
     const tail = crypto.randomUUID().slice(-17);
+    const askedAt = performance.now();
     try {
       return await options.database.beginRun({ ...request, run_tail: tail });
     } catch (error) {
       if (isUnanswered(error)) {
         const since = performance.now();
-        unheard.push({ tail, since, looks: 0, dueAt: since + (lookDelaysMs[0] ?? 0) });
+        unheard.push({ tail, askedAt, since, looks: 0, dueAt: since + (lookDelaysMs[0] ?? 0) });
         if (!isLooking) options.waitUntil(look());
         isLooking = true;
       }

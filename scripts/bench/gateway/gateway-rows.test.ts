@@ -113,6 +113,15 @@ test("what failed is in the tail: of ours it misses the goal, and beside an upst
   expect(rowOf(beside(latency(1.5, 6), failed), "added-p99").verdict).toBe("not measured");
 });
 
+test("a round in which the upstream alone was held up says nothing of us", () => {
+  const rounds = (...bare: number[]) => ({
+    ...measured,
+    latency: { gatehouse: bare.map(() => latency(1.5, 6)), bare: bare.map((p99) => latency(1, p99)) },
+  });
+  expect(rowOf(rounds(8), "added-p99").verdict).toBe("not measured");
+  expect(rowOf(rounds(8, 5, 5), "added-p99").figure).toBe("1.00 ms");
+});
+
 test("a chunk's delay is judged by its tail", () => {
   const stream = (p50: number, p99: number) => ({
     firstMs: [1],

@@ -31,11 +31,14 @@ const known = (samples: readonly number[]) => samples.filter((sample) => !Number
 const texts = (samples: readonly number[], digits = 1) =>
   known(samples).length ? median(known(samples)).toFixed(digits) : "—";
 
-/** A figure of ours, less that of the upstream alone in the same round, where that one has not failed. */
+/**
+ * A figure of ours, less that of the upstream alone in the same round, where that one has not failed, nor taken longer
+ * by itself: then something else held it up, and the difference says nothing of us.
+ */
 function added(ours: readonly number[] = [], bare: readonly number[] = []): number[] {
   return ours.flatMap((figure, round) => {
     const beside = bare[round] ?? Number.NaN;
-    return Number.isNaN(figure) || !Number.isFinite(beside) ? [] : figure - beside;
+    return Number.isNaN(figure) || !Number.isFinite(beside) || figure < beside ? [] : figure - beside;
   });
 }
 

@@ -43,17 +43,22 @@ comment on table ai.lasting_runs is
 
 create table ai.sweep_progress (
   only_one boolean primary key default true check (only_one),
-  seen_until timestamptz not null default now(),
-  next_until timestamptz not null default now(),
-  next_xid xid8 not null default pg_current_xact_id(),
-  check (seen_until <= next_until)
+  seen_until timestamptz not null default '-infinity',
+  sure_until timestamptz not null default '-infinity',
+  marked_at timestamptz not null default '-infinity',
+  marked_xid xid8 not null default '0',
+  check (sure_until <= seen_until)
 );
-comment on table ai.sweep_progress is 'How far the sweeper has looked through the runs in the order in which they began.';
+comment on table ai.sweep_progress is
+  'How far the sweeper has looked through the runs in the order in which they began. To have all of them looked through '
+  'again, set both moments back.';
 comment on column ai.sweep_progress.seen_until is
-  'Of runs that began by then, those that are open are in ai.lasting_runs. To have all looked through again, set it back.';
-comment on column ai.sweep_progress.next_until is
-  'What seen_until becomes once no transaction before next_xid is under way: by then the last run of that time has '
-  'committed, however long the disk or a replica kept it waiting.';
+  'Of runs that began by then, those that were there and open are in ai.lasting_runs.';
+comment on column ai.sweep_progress.sure_until is
+  'By then all runs were there. What lies between is looked through once more: a begin may have been waiting for its '
+  'commit, for the disk or a replica.';
+comment on column ai.sweep_progress.marked_xid is
+  'All begins of before marked_at are of transactions before this one, and over once none of these is under way.';
 insert into ai.sweep_progress default values;
 
 alter table ai.lasting_runs enable row level security;
@@ -63,45 +68,87 @@ revoke insert, update, delete, truncate on ai.lasting_runs, ai.sweep_progress fr
 select private.protect_table('ai.lasting_runs');
 select private.protect_table('ai.sweep_progress');
 
-create function ai.list_lasting_runs(cutoff timestamptz) returns void
+create function ai.note_open_runs(seen_until timestamptz, cutoff timestamptz, most integer default 50000)
+returns timestamptz
   language plpgsql
   volatile
   security invoker
-  set search_path = ''
-  -- Runs are found by when they began, however few there were when the plan was made.
-  set enable_seqscan = off
 as $$
 declare
-  progress ai.sweep_progress;
-  snapshot pg_snapshot := pg_current_snapshot();
+  looked record;
 begin
-  -- Unless the clock was set back, nothing changes: what began since then is later than the cutoff.
-  update ai.sweep_progress p
-  set seen_until = least(p.seen_until, cutoff), next_until = least(p.next_until, cutoff)
-  returning * into strict progress;
-  delete from ai.lasting_runs l
-  where not exists (
-    select from ai.runs r where r.created_at = l.run_created_at and r.id = l.run_id and r.status = 'running'
-  );
-  insert into ai.lasting_runs (run_created_at, run_id)
-  select r.created_at, r.id
-  from ai.runs r
-  where r.created_at > progress.seen_until and r.created_at <= cutoff and r.status = 'running'
-  on conflict do nothing;
-  -- Of a transaction that never ends, as one that is prepared and forgotten, none of these runs is a part; and one of
-  -- another cluster, out of whose copy this one was made, has ended.
-  if pg_snapshot_xmin(snapshot) >= progress.next_xid or pg_snapshot_xmax(snapshot) < progress.next_xid
-    or progress.next_until < cutoff - interval '10 minutes'
-  then
-    update ai.sweep_progress
-    set seen_until = progress.next_until, next_until = cutoff, next_xid = pg_current_xact_id();
-  end if;
+  with looked_at as materialized (
+    select r.created_at, r.id, r.status
+    from ai.runs r
+    where r.created_at > seen_until and r.created_at <= cutoff
+    order by r.created_at
+    -- Those that began together are a batch of calls.
+    fetch first (most) rows with ties
+  ), noted as (
+    insert into ai.lasting_runs (run_created_at, run_id)
+    select l.created_at, l.id from looked_at l where l.status = 'running'
+    on conflict do nothing
+  )
+  select count(*) as count, max(l.created_at) as last into looked from looked_at l;
+  return case when looked.count < most then cutoff else looked.last end;
 end
 $$;
-comment on function ai.list_lasting_runs(timestamptz) is
-  'Adds to ai.lasting_runs the open ones of the runs that began since it last looked and until the cutoff, and takes out '
-  'those that have ended. Each run is read twice at most, at two visits, unless a transaction older than its is under way.';
-revoke execute on function ai.list_lasting_runs(timestamptz) from public, anon, authenticated;
+comment on function ai.note_open_runs(timestamptz, timestamptz, integer) is
+  'Notes the open ones of the runs that began between two moments, or of so many of the first of these. Returns the moment '
+  'that it came to.';
+revoke execute on function ai.note_open_runs(timestamptz, timestamptz, integer) from public, anon, authenticated;
+
+create function ai.look_for_open_runs(cutoff timestamptz) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  stop_at timestamptz := clock_timestamp() + interval '2 seconds';
+  snapshot pg_snapshot := pg_current_snapshot();
+  progress ai.sweep_progress;
+  seen_before timestamptz;
+  whole_until timestamptz := '-infinity';
+begin
+  select * into strict progress from ai.sweep_progress;
+  -- Where the clock was set back, what began since then is later than the cutoff.
+  progress.seen_until := least(progress.seen_until, cutoff);
+  progress.sure_until := least(progress.sure_until, cutoff);
+  -- Or that transaction is of another cluster, out of whose copy this one was made.
+  if pg_snapshot_xmin(snapshot) >= progress.marked_xid or pg_snapshot_xmax(snapshot) < progress.marked_xid then
+    if progress.marked_at <= now() then
+      -- A begin that takes 1.2 seconds undoes itself; one that does not has had its transaction's number by then.
+      whole_until := progress.marked_at - interval '5 seconds';
+    end if;
+    progress.marked_at := now();
+    progress.marked_xid := pg_current_xact_id();
+  end if;
+
+  seen_before := progress.seen_until;
+  while progress.seen_until < cutoff and clock_timestamp() < stop_at loop
+    progress.seen_until := ai.note_open_runs(progress.seen_until, cutoff);
+  end loop;
+  whole_until := least(whole_until, progress.seen_until);
+  if progress.sure_until = seen_before then
+    progress.sure_until := greatest(progress.sure_until, whole_until);
+  end if;
+  while progress.sure_until < whole_until and clock_timestamp() < stop_at loop
+    progress.sure_until := ai.note_open_runs(progress.sure_until, whole_until);
+  end loop;
+
+  update ai.sweep_progress p
+  set
+    seen_until = progress.seen_until,
+    sure_until = progress.sure_until,
+    marked_at = progress.marked_at,
+    marked_xid = progress.marked_xid;
+end
+$$;
+comment on function ai.look_for_open_runs(timestamptz) is
+  'Notes in ai.lasting_runs the open ones of the runs that began since it last looked and until the cutoff: each run is '
+  'read once, and once more where a transaction of its time was still under way. What would take longer than two seconds '
+  'is left to the next visits, so that no time limit can undo all of it, and all again.';
+revoke execute on function ai.look_for_open_runs(timestamptz) from public, anon, authenticated;
 
 -- Definer: the server's service role holds no grant to write runs or balances.
 create function ai.sweep_runs() returns integer
@@ -109,18 +156,27 @@ create function ai.sweep_runs() returns integer
   volatile
   security definer
   set search_path = ''
+  -- A month's runs may be none when a plan is made, and thousands a second when it is used: it is made each time, and of
+  -- statements that have a parameter, as those without are planned once. Runs are found by their key, one by one.
+  set plan_cache_mode = force_custom_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set jit = off
 as $$
 declare
   cutoff timestamptz := now() - interval '45 seconds';
   abandoned jsonb;
+  ended integer := 0;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0)) then
     return 0;
   end if;
-  if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
-    perform ai.create_run_partitions();
-  end if;
-  perform ai.list_lasting_runs(cutoff);
+  delete from ai.lasting_runs l
+  where l.run_created_at <= cutoff and not exists (
+    select from ai.runs r where r.created_at = l.run_created_at and r.id = l.run_id and r.status = 'running'
+  );
+  perform ai.look_for_open_runs(cutoff);
 
   select jsonb_agg(jsonb_build_object(
     'created_at', r.created_at,
@@ -145,10 +201,14 @@ begin
     order by random()
     limit 500
   ) as r;
-  if abandoned is null then
-    return 0;
+  if abandoned is not null then
+    ended := jsonb_array_length(ai.end_bookable_runs(abandoned, cutoff));
   end if;
-  return jsonb_array_length(ai.end_bookable_runs(abandoned, cutoff));
+  -- Last, since it keeps calls waiting until it is committed.
+  if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
+    perform ai.create_run_partitions();
+  end if;
+  return ended;
 end
 $$;
 comment on function ai.sweep_runs() is

@@ -144,6 +144,9 @@ declare
   under_way text[] := '{}';
   outcomes jsonb;
 begin
+  if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
+    raise exception 'lost begins are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
+  end if;
   for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
     if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
       decided := array_append(decided, tail);
@@ -165,8 +168,8 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    -- A second more, should the database's clock have gone faster than the gateway's.
-    and r.created_at > now() - interval '1 second' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
+    -- As long again as this call may have been on its way.
+    and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then
     perform ai.end_bookable_runs(outcomes);

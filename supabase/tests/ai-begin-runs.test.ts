@@ -302,16 +302,24 @@ describe("ai.give_back_runs", () => {
     expect((await begin(db, chatCall(tenant, key))).refused).toBeUndefined();
   });
 
-  test("looks through the runs that began since the first was asked for, and a second more", async () => {
+  test("looks through the runs that began since the first was asked for, and 15 seconds more", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
-    await begin(db, chatCall(tenant, { run_tail: tail }));
-    await new Promise((resolve) => setTimeout(resolve, 1_200));
-    expect(await giveBack([tail], 0)).toEqual([]);
+    const run = await begin(db, chatCall(tenant, { run_tail: tail }));
+    await db.query("update ai.runs set created_at = created_at - interval '20 seconds' where id = $1", [run.run_id]);
+    expect(await giveBack([tail], 1_000)).toEqual([]);
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
-    expect(await giveBack([tail], 1_500)).toEqual([]);
+    expect(await giveBack([tail], 10_000)).toEqual([]);
     expect(await books(db, tenant)).toMatchObject({ open: 0, reserved: "0.00000000" });
   });
+
+  test.for([[], {}, { tails: ["a"] }, { tails: ["a"], asked_ms_ago: null }, { asked_ms_ago: 1 }, "a"])(
+    "does not take %j for lost begins",
+    async (lost) => {
+      const asked = db.query("select ai.give_back_runs($1)", [JSON.stringify(lost)]);
+      await expect(asked).rejects.toMatchObject({ code: "22023" });
+    },
+  );
 
   test("says which are not decided about yet", async () => {
     const tenant = await createTenant(db, { credits: "10" });

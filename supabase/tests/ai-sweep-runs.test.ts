@@ -166,13 +166,19 @@ describe("open runs that the sweeper looks at", () => {
     return { ...run, ...row };
   }
 
-  /** As if it had looked through the runs until so many seconds ago, and had been sure of those until `sure` ago. */
-  async function lookedUntil(db: Database, { seen, sure = seen }: { seen: number; sure?: number }): Promise<void> {
+  /**
+   * As if it had looked through the runs until so many seconds ago, been sure of those until `sure` ago, and made its mark
+   * `marked` ago, after the transactions before `xid`: by itself none that is under way.
+   */
+  async function lookedUntil(
+    db: Database,
+    { seen, sure = seen, marked = 15, xid = "'3'" }: { seen: number; sure?: number; marked?: number; xid?: string },
+  ): Promise<void> {
     await db.query(
       `update ai.sweep_progress set
-         seen_until = now() - $1 * interval '1 second', next_until = now() - $2 * interval '1 second',
-         next_xid = pg_current_xact_id()`,
-      [sure, seen],
+         seen_until = now() - $1 * interval '1 second', sure_until = now() - $2 * interval '1 second',
+         marked_at = now() - $3 * interval '1 second', marked_xid = ${xid}`,
+      [seen, sure, marked],
     );
   }
 
@@ -181,12 +187,15 @@ describe("open runs that the sweeper looks at", () => {
   }
 
   const progress = (db: Database) =>
-    one<{ seen: number; next: number }>(db, {
-      sql: `select ${secondsAgo("seen_until")} as seen, ${secondsAgo("next_until")} as next from ai.sweep_progress`,
+    one<{ seen: number; sure: number; marked: number }>(db, {
+      sql: `select ${secondsAgo("seen_until")} as seen, ${secondsAgo("sure_until")} as sure,
+              ${secondsAgo("marked_at")} as marked
+            from ai.sweep_progress`,
     });
+  const lock = "hashtextextended('ai.sweep_runs', 0)";
 
   test("are those that it found open 45 seconds after they began, until they have ended", async ({ db }) => {
-    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
     const tenant = await createTenant(db, { credits: "100" });
     const [young, long, quick] = [
       await backdate(db, await begin(db, chatCall(tenant)), 44),
@@ -206,7 +215,7 @@ describe("open runs that the sweeper looks at", () => {
   });
 
   test("need nobody's word to be closed", async ({ db }) => {
-    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
     const tenant = await createTenant(db, { credits: "100" });
     const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
     await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
@@ -215,17 +224,25 @@ describe("open runs that the sweeper looks at", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("are read no more than twice", async ({ db }) => {
-    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
-    await lookedUntil(db, { seen: 60, sure: 75 });
-    await db.query("update ai.sweep_progress set next_xid = '3'");
+  test("are read once, where no transaction of their time is under way", async ({ db }) => {
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
+    await lookedUntil(db, { seen: 60 });
     await sweep(db);
-    expect(await progress(db)).toEqual({ seen: 60, next: 45 });
+    expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
+  });
+
+  test("are read once more, where the last visit was too long ago to be sure of them all", async ({ db }) => {
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
+    await lookedUntil(db, { seen: 900, marked: 800 });
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });
+    await lookedUntil(db, { seen: 60, sure: 805 });
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
   test("include one whose begin commits late", async () => {
     const [sweeping, late] = [openPool(1), openPool(1)];
-    const lock = "hashtextextended('ai.sweep_runs', 0)";
     try {
       const tenant = await createTenant(late.db, { credits: "100" });
       // Nobody else looks meanwhile.
@@ -233,48 +250,66 @@ describe("open runs that the sweeper looks at", () => {
       await late.db.query("begin");
       const run = await backdate(late.db, await begin(late.db, chatCall(tenant)), 60);
       await late.db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
-      await lookedUntil(sweeping.db, { seen: 50, sure: 75 });
+      await lookedUntil(sweeping.db, { seen: 75, marked: 0, xid: "pg_current_xact_id()" });
       for (let sweeps = 0; sweeps < 3; sweeps += 1) await sweeping.db.query("select ai.sweep_runs()");
+      expect(await progress(sweeping.db)).toMatchObject({ seen: 45, sure: 75 });
       await late.db.query("commit");
-      await sweeping.db.query("select ai.sweep_runs()");
-      expect(await books(late.db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+      // Other tests' transactions may be under way, too.
+      await expect
+        .poll(
+          async () => {
+            await sweeping.db.query("select ai.sweep_runs()");
+            return books(late.db, tenant);
+          },
+          { timeout: 20_000 },
+        )
+        .toMatchObject({ reserved: "0.00000000", open: 0 });
     } finally {
       await sweeping.db.query(`select pg_advisory_unlock(${lock})`);
       await Promise.all([sweeping.close(), late.close()]);
     }
   });
 
-  test("are found again after the clock was set back", async ({ db }) => {
-    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
-    await lookedUntil(db, { seen: -3_600 });
-    await sweep(db);
-    expect(await progress(db)).toEqual({ seen: 45, next: 45 });
-  });
-
-  test("are not read again and again for a transaction that never ends", async ({ db }) => {
-    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+  test("are read no more than that for a transaction that never ends", async ({ db }) => {
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
     await other.close();
     // This one is under way, and a later one has ended.
-    const next = "(pg_current_xact_id()::text::bigint + 1)::text::xid8";
-    for (const [seen, expected] of [
-      [600, { seen: 900, next: 600 }],
-      [700, { seen: 700, next: 45 }],
-    ] as const) {
-      await lookedUntil(db, { seen, sure: 900 });
-      await db.query(`update ai.sweep_progress set next_xid = ${next}`);
-      await sweep(db);
-      expect(await progress(db)).toEqual(expected);
-    }
+    await lookedUntil(db, { seen: 900, xid: "(pg_current_xact_id()::text::bigint + 1)::text::xid8" });
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
   });
 
-  test("are not read again and again for a transaction of the cluster that this one is a copy of", async ({ db }) => {
-    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
-    await lookedUntil(db, { seen: 60, sure: 900 });
-    await db.query("update ai.sweep_progress set next_xid = '9000000000000000000'");
+  test("are found again after the clock was set back", async ({ db }) => {
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
+    await lookedUntil(db, { seen: -3_600, marked: -3_645 });
     await sweep(db);
-    expect(await progress(db)).toEqual({ seen: 60, next: 45 });
+    expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
+  });
+
+  test("are not waited for by a transaction of the cluster that this one is a copy of", async ({ db }) => {
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
+    await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });
+    await sweep(db);
+    expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
+  });
+
+  test("are noted piece by piece, those that began together in one", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    // Years ago, where there are no others.
+    const [ages, unit] = [[9, 8, 8, 8, 7, 6], 10_000_000];
+    const runs: Begun[] = [];
+    for (const age of ages) runs.push(await backdate(db, await begin(db, chatCall(tenant)), age * unit));
+    async function note(after: number): Promise<number> {
+      const ago = (age: string) => `now() - make_interval(secs => ${age} * ${unit})`;
+      const sql = `select ${secondsAgo(`ai.note_open_runs(${ago("$1")}, ${ago("5")}, 2)`)} as at`;
+      return (await one<{ at: number }>(db, { sql, values: [after] })).at / unit;
+    }
+    const noted = async () => (await Promise.all(runs.map((run) => isListed(db, run)))).filter(Boolean).length;
+    expect([await note(10), await noted()]).toEqual([8, 4]);
+    expect([await note(8), await noted()]).toEqual([6, 6]);
+    expect([await note(6), await noted()]).toEqual([5, 6]);
   });
 });

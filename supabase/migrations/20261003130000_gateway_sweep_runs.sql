@@ -68,35 +68,33 @@ revoke insert, update, delete, truncate on ai.lasting_runs, ai.sweep_progress fr
 select private.protect_table('ai.lasting_runs');
 select private.protect_table('ai.sweep_progress');
 
-create function ai.note_open_runs(seen_until timestamptz, cutoff timestamptz, most integer default 50000)
-returns timestamptz
+create function ai.note_open_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  looked record;
+  next_begun timestamptz;
+  until timestamptz;
 begin
-  with looked_at as materialized (
-    select r.created_at, r.id, r.status
-    from ai.runs r
-    where r.created_at > seen_until and r.created_at <= cutoff
-    order by r.created_at
-    -- Those that began together are a batch of calls.
-    fetch first (most) rows with ties
-  ), noted as (
-    insert into ai.lasting_runs (run_created_at, run_id)
-    select l.created_at, l.id from looked_at l where l.status = 'running'
-    on conflict do nothing
-  )
-  select count(*) as count, max(l.created_at) as last into looked from looked_at l;
-  return case when looked.count < most then cutoff else looked.last end;
+  select r.created_at into next_begun
+  from ai.runs r
+  where r.created_at > seen_until and r.created_at <= cutoff
+  order by r.created_at
+  limit 1;
+  until := least(next_begun + interval '1 minute', cutoff);
+  insert into ai.lasting_runs (run_created_at, run_id)
+  select r.created_at, r.id
+  from ai.runs r
+  where r.created_at > seen_until and r.created_at <= until and r.status = 'running'
+  on conflict do nothing;
+  return until;
 end
 $$;
-comment on function ai.note_open_runs(timestamptz, timestamptz, integer) is
-  'Notes the open ones of the runs that began between two moments, or of so many of the first of these. Returns the moment '
-  'that it came to.';
-revoke execute on function ai.note_open_runs(timestamptz, timestamptz, integer) from public, anon, authenticated;
+comment on function ai.note_open_runs(timestamptz, timestamptz) is
+  'Notes the open ones of the runs that began between two moments, or in the first minute of these in which there are any. '
+  'Returns the moment that it came to.';
+revoke execute on function ai.note_open_runs(timestamptz, timestamptz) from public, anon, authenticated;
 
 create function ai.look_for_open_runs(cutoff timestamptz) returns void
   language plpgsql

@@ -296,20 +296,22 @@ describe("open runs that the sweeper looks at", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are noted piece by piece, those that began together in one", async ({ db }) => {
+  test("are noted minute by minute, of those in which any began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     // Years ago, where there are no others.
-    const [ages, unit] = [[9, 8, 8, 8, 7, 6], 10_000_000];
+    const long = 90_000_000;
     const runs: Begun[] = [];
-    for (const age of ages) runs.push(await backdate(db, await begin(db, chatCall(tenant)), age * unit));
-    async function note(after: number): Promise<number> {
-      const ago = (age: string) => `now() - make_interval(secs => ${age} * ${unit})`;
-      const sql = `select ${secondsAgo(`ai.note_open_runs(${ago("$1")}, ${ago("5")}, 2)`)} as at`;
-      return (await one<{ at: number }>(db, { sql, values: [after] })).at / unit;
+    for (const age of [500, 470, 441, 300, 300]) {
+      runs.push(await backdate(db, await begin(db, chatCall(tenant)), long + age));
     }
-    const noted = async () => (await Promise.all(runs.map((run) => isListed(db, run)))).filter(Boolean).length;
-    expect([await note(10), await noted()]).toEqual([8, 4]);
-    expect([await note(8), await noted()]).toEqual([6, 6]);
-    expect([await note(6), await noted()]).toEqual([5, 6]);
+    const ago = (age: string) => `now() - make_interval(secs => ${long} + ${age})`;
+    async function note(after: number): Promise<number> {
+      const sql = `select ${secondsAgo(`ai.note_open_runs(${ago("$1")}, ${ago("200")})`)} as at`;
+      return (await one<{ at: number }>(db, { sql, values: [after] })).at - long;
+    }
+    const noted = async () => (await Promise.all(runs.map((run) => isListed(db, run)))).map(Number).join("");
+    expect([await note(1_000), await noted()]).toEqual([440, "11100"]);
+    expect([await note(440), await noted()]).toEqual([240, "11111"]);
+    expect([await note(240), await noted()]).toEqual([200, "11111"]);
   });
 });

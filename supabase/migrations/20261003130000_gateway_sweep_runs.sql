@@ -42,7 +42,7 @@ comment on table ai.lasting_runs is
   'looks at again. Those that have ended since go when it comes again.';
 
 create table ai.sweep_progress (
-  only_one boolean primary key default true check (only_one),
+  singleton boolean primary key default true check (singleton),
   seen_until timestamptz not null default '-infinity',
   sure_until timestamptz not null default '-infinity',
   marked_at timestamptz not null default '-infinity',
@@ -127,6 +127,7 @@ begin
     progress.seen_until := ai.note_open_runs(progress.seen_until, cutoff);
   end loop;
   whole_until := least(whole_until, progress.seen_until);
+  -- None from before are left to be looked through once more.
   if progress.sure_until = seen_before then
     progress.sure_until := greatest(progress.sure_until, whole_until);
   end if;

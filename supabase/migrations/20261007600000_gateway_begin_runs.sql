@@ -168,7 +168,7 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    -- As long again as this call may have been on its way.
+    -- And more, for as long as this call may have been on its way.
     and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then

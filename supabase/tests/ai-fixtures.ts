@@ -227,7 +227,7 @@ export async function books(
 /** As if a run, or several, had been open for long, and silent for so many seconds: the sweeper is to look at it. */
 export async function abandon(
   db: Database,
-  runs: { created_at: string; run_id: string } | readonly { created_at: string; run_id: string }[],
+  runs: Pick<Begun, "created_at" | "run_id"> | readonly Pick<Begun, "created_at" | "run_id">[],
   seconds = 46,
 ): Promise<void> {
   await db.query(

@@ -14,9 +14,11 @@ import {
 } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
+const lock = "hashtextextended('ai.sweep_runs', 0)";
+
 /** Sweeps, once nobody else does: the stack's own server and other tests do, too, and then this would close nothing. */
 async function sweep(db: Database): Promise<void> {
-  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+  await db.query(`select pg_advisory_xact_lock(${lock})`);
   await db.query("select ai.sweep_runs()");
 }
 
@@ -49,7 +51,7 @@ describe("the sweeper", () => {
       const { pid } = await one<{ pid: number }>(sweeping.db, { sql: "select pg_backend_pid() as pid" });
       await sweeping.db.query("begin");
       // Before it looks abandoned, so that nobody else closes it.
-      await sweeping.db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
+      await sweeping.db.query(`select pg_advisory_xact_lock(${lock})`);
       await abandon(living.db, run, 60);
       await living.db.query("begin");
       const counts = { created_at: run.created_at, id: run.run_id, input_tokens: 1, output_tokens: 1 };
@@ -168,12 +170,13 @@ describe("open runs that the sweeper looks at", () => {
 
   /**
    * As if it had looked through the runs until so many seconds ago, been sure of those until `sure` ago, and made its mark
-   * `marked` ago, after the transactions before `xid`: by itself none that is under way.
+   * `marked` ago, after the transactions before `xid`: by itself none that is under way. Nobody else sweeps from then on.
    */
   async function lookedUntil(
     db: Database,
     { seen, sure = seen, marked = 15, xid = "'3'" }: { seen: number; sure?: number; marked?: number; xid?: string },
   ): Promise<void> {
+    await db.query(`select pg_advisory_xact_lock(${lock})`);
     await db.query(
       `update ai.sweep_progress set
          seen_until = now() - $1 * interval '1 second', sure_until = now() - $2 * interval '1 second',
@@ -192,10 +195,8 @@ describe("open runs that the sweeper looks at", () => {
               ${secondsAgo("marked_at")} as marked
             from ai.sweep_progress`,
     });
-  const lock = "hashtextextended('ai.sweep_runs', 0)";
 
   test("are those that it found open 45 seconds after they began, until they have ended", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     const tenant = await createTenant(db, { credits: "100" });
     const [young, long, quick] = [
       await backdate(db, await begin(db, chatCall(tenant)), 44),
@@ -215,7 +216,6 @@ describe("open runs that the sweeper looks at", () => {
   });
 
   test("need nobody's word to be closed", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     const tenant = await createTenant(db, { credits: "100" });
     const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
     await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
@@ -225,14 +225,12 @@ describe("open runs that the sweeper looks at", () => {
   });
 
   test("are read once, where no transaction of their time is under way", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     await lookedUntil(db, { seen: 60 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
   test("are read once more, where the last visit was too long ago to be sure of them all", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     await lookedUntil(db, { seen: 900, marked: 800 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });
@@ -273,7 +271,6 @@ describe("open runs that the sweeper looks at", () => {
   });
 
   test("are read no more than that for a transaction that never ends", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
@@ -285,14 +282,12 @@ describe("open runs that the sweeper looks at", () => {
   });
 
   test("are found again after the clock was set back", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     await lookedUntil(db, { seen: -3_600, marked: -3_645 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
   test("are not waited for by a transaction of the cluster that this one is a copy of", async ({ db }) => {
-    await db.query(`select pg_advisory_xact_lock(${lock})`);
     await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });

@@ -49,13 +49,20 @@ type Outcome = {
   error?: { status: number; code: string; message: string };
 };
 
+/** @throws what a stream ends with */
+async function readToEnd(value: unknown): Promise<unknown> {
+  const isStream = typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+  if (isStream) for await (const _ of value as AsyncIterable<unknown>);
+  return value;
+}
+
 async function ask(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
   const call = gateway
     .clientOf(tenant.key)
     .chat.completions.create(body as never, { headers: { "x-request-id": requestId } });
-  const outcome = await (call as Promise<unknown>).then(
+  const outcome = await (call as Promise<unknown>).then(readToEnd).then(
     (value): Outcome => ({ value: value as Outcome["value"] }),
     (error): Outcome => ({ error }),
   );
@@ -158,6 +165,42 @@ describe("a provider that misbehaves", () => {
     expect(account.run.status).toBe("succeeded");
     expect(Number(account.charged)).toBeGreaterThanOrEqual(0);
     expect(Number(account.charged)).toBeLessThanOrEqual(Number(account.run.reserved_credits));
+  });
+
+  describe("by a whole answer where a stream was asked for", () => {
+    const calculate = {
+      id: "t",
+      type: "function",
+      function: { name: "calculator", arguments: '{"expression":"1+1"}' },
+    };
+
+    test.for<[string, object, object, string]>([
+      ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
+      ["that states none is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
+      ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
+    ])("%s, and a 502 all the same", async ([, fields, counted, source]) => {
+      answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
+      const { error, account } = await ask({ stream: true });
+      expect(error).toMatchObject({ status: 502, code: "provider_error" });
+      expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+      expect(Number(account.charged) > 0).toBe(source === "provider");
+      expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+    });
+
+    test("is charged for after the steps before it, which were streams", async () => {
+      const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
+      const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
+      const events = [{ choices: [choice] }, { choices: [], usage }].map(
+        (rest) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`,
+      );
+      answer = ({ messages }, response) => {
+        if (messages.some(({ role }) => role === "tool")) return void json(response, completion({ content: "x" }));
+        response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
+      };
+      const { account } = await ask({ stream: true, platform: { tools: ["calculator"] } });
+      expect(account.run).toMatchObject({ status: "failed", input_tokens: 6, output_tokens: 4 });
+      expect(account.steps.map(({ status }) => status)).toEqual(["succeeded", "succeeded", "failed"]);
+    });
   });
 
   test.for<[string, (response: ServerResponse) => void]>([

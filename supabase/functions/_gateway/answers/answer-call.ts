@@ -5,7 +5,7 @@ import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "
 import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { relayStream, type StreamStep } from "./relay.ts";
-import { type ReadAnswer, readWholeAnswer, withPlatform } from "./whole-answer.ts";
+import { type ReadAnswer, readWholeAnswer, unusable, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
 export async function answerCall<Request extends Asked>(
@@ -14,9 +14,12 @@ export async function answerCall<Request extends Asked>(
   format: AnswerFormat<Request>,
 ): Promise<Response> {
   try {
-    const answer = await askProvider(gateway, call);
     const reader = call.asked.stream ? format.createReader?.(call) : undefined;
-    if (reader) return streamed(gateway, call, { answer, reader, guessedInputTokens: call.guessedInputTokens });
+    if (reader) {
+      const answer = await askForStream(gateway, call, format);
+      return streamed(gateway, call, { answer, reader, guessedInputTokens: call.guessedInputTokens });
+    }
+    const answer = await askProvider(gateway, call);
     const read = await readAnswer(call, answer, format);
     const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
     return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
@@ -31,7 +34,7 @@ export async function askProvider<Request extends Asked>(
   call: AdmittedCall<Request>,
 ): Promise<ProviderAnswer> {
   const { surface, asked, model, open, request } = call;
-  const answer = await callProvider(
+  return callProvider(
     {
       routes: open.run.routes,
       providers: gateway.providers,
@@ -58,12 +61,30 @@ export async function askProvider<Request extends Asked>(
     },
     open.addStep,
   );
-  if (asked.stream && !answer.contentType.toLowerCase().startsWith("text/event-stream")) {
-    answer.cancel();
-    open.addStep({ type: "model", name: model, status: "failed" }, answer.startedAt);
-    throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
+}
+
+/**
+ * Asks the run's routes for a stream. A whole answer in its place is read for what it says that it used, which the
+ * provider will charge for, and reaches nobody.
+ * @throws ProviderFailure or ClientLeft
+ */
+export async function askForStream<Request extends Asked>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+  format: Pick<AnswerFormat<Request>, "readAnswer">,
+): Promise<ProviderAnswer> {
+  const answer = await askProvider(gateway, call);
+  if (answer.contentType.toLowerCase().startsWith("text/event-stream")) return answer;
+  const { model, open, usageBound, guessedInputTokens } = call;
+  const { readAnswer } = format;
+  try {
+    const { use } = await readWholeAnswer(answer, { readAnswer, guessedInputTokens, usageBound });
+    throw unusable(use.basis === "final" ? use : undefined);
+  } catch (error) {
+    const status = error instanceof ClientLeft ? "aborted" : "failed";
+    open.addStep({ type: "model", name: model, status }, answer.startedAt);
+    throw error;
   }
-  return answer;
 }
 
 function streamed<Request extends Asked>(

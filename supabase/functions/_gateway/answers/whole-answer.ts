@@ -75,6 +75,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-function unusable(use?: CallUse): ProviderFailure {
+/** @param use what the provider says that it used for the answer */
+export function unusable(use?: CallUse): ProviderFailure {
   return new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false, use });
 }

@@ -1,5 +1,6 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import {
+  askForStream,
   askProvider,
   endWhole,
   guessedUse,
@@ -168,7 +169,7 @@ async function streamed<Request extends Asked>(
 
   async function ask(): Promise<StreamStep> {
     const { usageBound, guessedInputTokens, ...stepCall } = loop.current();
-    const answer = await askProvider(gateway, { ...stepCall, usageBound, guessedInputTokens });
+    const answer = await askForStream(gateway, { ...stepCall, usageBound, guessedInputTokens }, dialect.format);
     reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.usedSoFar(), usageBound });
     return { answer, reader, guessedInputTokens };
   }

@@ -203,6 +203,25 @@ describe("a provider that misbehaves", () => {
     });
   });
 
+  test.for<[string, object, object, string, object]>([
+    ["that counts is charged for that", {}, { input_tokens: 3, output_tokens: 2 }, "provider", {}],
+    ["the same with tools", {}, { input_tokens: 3 }, "provider", { platform: { tools: ["calculator"] } }],
+    ["that counts nothing is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
+  ])("by a stream where a whole answer was asked for, %s, and a 502 all the same", async (row) => {
+    const [, fields, counted, source, asked] = row;
+    const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
+    const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(
+      (rest) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`,
+    );
+    answer = (_, response) =>
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
+    const { error, account } = await ask(asked);
+    expect(error).toMatchObject({ status: 502, code: "provider_error" });
+    expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+    expect(Number(account.charged) > 0).toBe(source === "provider");
+    expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+  });
+
   test.for<[string, (response: ServerResponse) => void]>([
     ["an answer of another kind", (response) => json(response, { object: "list", data: [] })],
     ["a page", (response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>secret</html>")],

@@ -123,6 +123,26 @@ describe("a provider that misbehaves", () => {
     expect([said, run.status, run.usage_source]).toEqual(["x", "succeeded", "provider"]);
   });
 
+  test("by calling a whole answer a stream is understood all the same", async () => {
+    answer = (_, response) =>
+      response
+        .writeHead(200, { "content-type": "text/event-stream" })
+        .end(JSON.stringify(completion({ content: "x" })));
+    const { account } = await ask();
+    expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
+  });
+
+  test("by calling a stream JSON, where a stream was asked for, is charged for what it says it used", async () => {
+    const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [], usage };
+    answer = (_, response) =>
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`);
+    const { error, account } = await ask({ stream: true });
+    expect(error?.status).toBe(502);
+    expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
+  });
+
   test("by names, ids and arguments that are anything has its run traced in our words alone", async () => {
     answer = ({ messages }, response) => {
       const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({

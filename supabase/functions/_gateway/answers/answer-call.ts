@@ -2,10 +2,9 @@ import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import type { CallUse, RunEnd } from "../runs/run.ts";
+import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { relayStream, type StreamStep } from "./relay.ts";
-import type { StreamReader } from "./stream-reader.ts";
 import { type ReadAnswer, readWholeAnswer, unusable, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
@@ -65,21 +64,20 @@ export async function askProvider<Request extends Asked>(
 }
 
 /**
- * Asks the run's routes for a stream. A whole answer in its place is read for what it says that it used, which the
- * provider will charge for, and reaches nobody.
+ * Asks the run's routes for a stream. What comes in its place is read for what it says that it used, which the provider
+ * will charge for, and reaches nobody.
  * @throws ProviderFailure or ClientLeft
  */
 export async function askForStream<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
-  format: Pick<AnswerFormat<Request>, "readAnswer">,
+  format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<ProviderAnswer> {
   const answer = await askProvider(gateway, call);
-  if (isEventStream(answer)) return answer;
-  const { model, open, usageBound, guessedInputTokens } = call;
-  const { readAnswer } = format;
+  if (answer.contentType.toLowerCase().startsWith("text/event-stream")) return answer;
+  const { model, open } = call;
   try {
-    const { use } = await readWholeAnswer(answer, { readAnswer, guessedInputTokens, usageBound });
+    const { use } = await readWholeAnswer(answer, call, format);
     throw unusable(use.basis === "final" ? use : undefined);
   } catch (error) {
     const status = error instanceof ClientLeft ? "aborted" : "failed";
@@ -100,46 +98,22 @@ function streamed<Request extends Asked>(
   );
 }
 
-/**
- * Reads a whole answer and adds the call to the step trace. A stream in its place is read as far as its count, and
- * reaches nobody.
- * @throws ProviderFailure or ClientLeft
- */
+/** Reads a whole answer and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
 export async function readAnswer<Request extends Asked>(
   call: AdmittedCall<Request>,
   answer: ProviderAnswer,
-  { readAnswer: read, createReader }: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
+  format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<ReadAnswer> {
-  const { model, open, usageBound, guessedInputTokens } = call;
+  const { model, open } = call;
   const step = { type: "model", name: model } as const;
   try {
-    if (createReader && isEventStream(answer)) throw unusable(await readStatedUse(answer, createReader(call)));
-    const whole = await readWholeAnswer(answer, { readAnswer: read, guessedInputTokens, usageBound });
+    const whole = await readWholeAnswer(answer, call, format);
     open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
     return whole;
   } catch (error) {
     open.addStep({ ...step, status: error instanceof ClientLeft ? "aborted" : "failed" }, answer.startedAt);
     throw error;
   }
-}
-
-function isEventStream({ contentType }: ProviderAnswer): boolean {
-  return contentType.toLowerCase().startsWith("text/event-stream");
-}
-
-/** What a stream that nobody gets says that it used in all. */
-async function readStatedUse(answer: ProviderAnswer, reader: StreamReader): Promise<CallUse | undefined> {
-  const { facts } = reader;
-  while (!facts.done) {
-    const bytes = await answer.read();
-    if (!bytes) break;
-    reader.push(bytes);
-  }
-  answer.cancel();
-  reader.end();
-  return facts.usage && facts.usageIsFinal
-    ? { route: answer.route.position, usage: facts.usage, basis: "final" }
-    : undefined;
 }
 
 /**

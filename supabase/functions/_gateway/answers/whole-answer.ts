@@ -1,8 +1,10 @@
+import type { AdmittedCall } from "../call.ts";
 import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run.ts";
-import { guessTokens, type UsageBound } from "../runs/usage.ts";
+import { guessTokens } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
-import type { AnswerFormat } from "../surface.ts";
+import type { AnswerFormat, Asked } from "../surface.ts";
+import type { StreamReader } from "./stream-reader.ts";
 
 /** No answer that fits the output limit is larger. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -12,25 +14,32 @@ export type ReadAnswer = { text: string; value: Record<string, unknown>; use: Ca
 
 /**
  * Reads a whole, non-streamed answer.
- * @throws ProviderFailure when it is no answer of the surface: the provider may have charged for it all the same
+ * @throws ProviderFailure when it is no answer of the surface: the provider may have charged for it all the same, and a
+ * stream in its place may say how much
  */
-export async function readWholeAnswer(
+export async function readWholeAnswer<Request extends Asked>(
   answer: ProviderAnswer,
-  options: {
-    readAnswer: AnswerFormat<never>["readAnswer"];
-    guessedInputTokens: number;
-    usageBound: UsageBound;
-  },
+  call: AdmittedCall<Request>,
+  { readAnswer, createReader }: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
   const text = await readText(answer);
   const value = parse(text);
-  const read = options.readAnswer(value, options.usageBound);
+  if (value === undefined) throw unusable(createReader && statedUse(text, { route, reader: createReader(call) }));
+  const read = readAnswer(value, call.usageBound);
   if (!read || !isObject(value)) throw unusable();
   if (read.failed) throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
-  const guessed = { input_tokens: options.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
+  const guessed = { input_tokens: call.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
   const use = { route, usage: read.usage ?? guessed, basis: read.usage ? "final" : "guess" } as const;
   return { text, value, use, said: read.said };
+}
+
+/** What a stream says that it used in all. */
+function statedUse(text: string, { route, reader }: { route: number; reader: StreamReader }): CallUse | undefined {
+  reader.push(new TextEncoder().encode(text));
+  reader.end();
+  const { usage, usageIsFinal } = reader.facts;
+  return usage && usageIsFinal ? { route, usage, basis: "final" } : undefined;
 }
 
 /** An answer's text with `platform` added to it; nothing else of it is written anew. */
@@ -63,11 +72,12 @@ function decode(work: () => string): string {
   }
 }
 
+/** @returns undefined for what is no JSON */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw unusable();
+    return undefined;
   }
 }
 

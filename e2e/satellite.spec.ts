@@ -161,7 +161,12 @@ test("the wrong account is told before anything happens, on the platform and on 
 });
 
 test("a satellite on an origin that nobody registered gets no one", async ({ page, member }) => {
-  const stranger = await startSatellite({ app: await createApp({ scopes: ["profile"] }), centralUrl: base });
+  // By a name of its own: a free port of 127.0.0.1 may be one that another test has registered.
+  const stranger = await startSatellite({
+    app: await createApp({ scopes: ["profile"] }),
+    centralUrl: base,
+    hostname: "stranger.localhost",
+  });
   try {
     await page.goto(`${stranger.base}/sign-in`);
     await expect(page.getByText("not one of ours")).toBeVisible();

@@ -35,8 +35,13 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     const out: Uint8Array[] = [];
     let passFrom = 0;
     let eventFrom = 0;
+    // Looked for again only once it is passed: else all that is left would be searched for each event without one.
+    let blankByFeeds: number | undefined;
     while (!stopped) {
-      const eventEnd = endOfEvent(whole, searchFrom);
+      if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
+        blankByFeeds = endByLineFeeds(whole, searchFrom);
+      }
+      const eventEnd = endOfEvent(whole, searchFrom, blankByFeeds);
       if (eventEnd < 0) break;
       const fate = take(whole.subarray(eventFrom, eventEnd));
       if (fate !== "pass") {
@@ -85,9 +90,11 @@ export function dataOf(event: string): string {
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 
-/** Where the first event at or after `from` ends, its blank line included; -1 while it is open. */
-function endOfEvent(bytes: Uint8Array, from: number): number {
-  const end = endByLineFeeds(bytes, from);
+/**
+ * Where the first event at or after `from` ends, its blank line included; -1 while it is open.
+ * @param end where the first does that line feeds end
+ */
+function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
   const searched = end < 0 ? bytes : bytes.subarray(0, end);
   for (let at = searched.indexOf(carriageReturn, from); at >= 0; at = searched.indexOf(carriageReturn, at + 1)) {
     if (searched[at + 1] === carriageReturn) return at + 2;

@@ -242,6 +242,28 @@ describe("the terminator and the ends of lines", () => {
     expect(facts.done).toBe(true);
   });
 
+  test.for([":\r\r", ":\r\r\n", ":x\n:\r\r"])(
+    "in %j take as long an event as few of them, in a large piece",
+    (silent) => {
+      const began = performance.now();
+      const { facts } = scan([encoder.encode(`${silent.repeat(200_000)}${usageChunk}data: [DONE]\n\n`)]);
+      expect(facts).toMatchObject({ usage: counts, done: true });
+      // To search all that is left for each event would take a minute.
+      expect(performance.now() - began).toBeLessThan(5_000);
+    },
+  );
+
+  test("of any kind, mixed, end events wherever they would byte by byte", () => {
+    const ends = fc.constantFrom("\n", "\r", "\r\n", ":");
+    fc.assert(
+      fc.property(fc.array(ends, { maxLength: 30 }), (line) => {
+        const bytes = encoder.encode(`${line.join("")}${content("x")}${usageChunk}`);
+        const byByte = scan([...bytes].map((byte) => Uint8Array.of(byte)));
+        expect(scan([bytes])).toEqual(byByte);
+      }),
+    );
+  });
+
   test("of one carriage return each are as good as any, wherever the stream is split", () => {
     const returns = encoder.encode(whole.replaceAll("\r\n", "\n").replaceAll("\n", "\r"));
     const passed = body.join("").replaceAll("\r\n", "\n").replaceAll("\n", "\r");

@@ -17,14 +17,19 @@ const provider = createServer(async (request, response) => {
 
 let tenant: GatewayTenant;
 let gateway: InProcessGateway;
+/** Whose provider is paid for all of it, whoever leaves. */
+let draining: InProcessGateway;
 beforeAll(async () => {
   await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
   tenant = await createGatewayTenant();
   const { port } = provider.address() as AddressInfo;
-  gateway = await openGateway({ AI_PROVIDER_DEMO_BASE_URL: `http://127.0.0.1:${port}/v1` });
+  const settings = { AI_PROVIDER_DEMO_BASE_URL: `http://127.0.0.1:${port}/v1` };
+  gateway = await openGateway(settings);
+  draining = await openGateway({ ...settings, AI_PROVIDER_DEMO_ON_LEAVE: "drain" });
 });
 afterAll(async () => {
   await gateway.close();
+  await draining.close();
   await tenant.close();
   provider.closeAllConnections();
   provider.close();
@@ -56,12 +61,16 @@ async function readToEnd(value: unknown): Promise<unknown> {
   return value;
 }
 
-async function ask(fields: object = {}) {
+async function ask(
+  fields: object = {},
+  { by = gateway, leaveAfterMs }: { by?: InProcessGateway; leaveAfterMs?: number } = {},
+) {
+  const signal = leaveAfterMs ? AbortSignal.timeout(leaveAfterMs) : undefined;
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
-  const call = gateway
+  const call = by
     .clientOf(tenant.key)
-    .chat.completions.create(body as never, { headers: { "x-request-id": requestId } });
+    .chat.completions.create(body as never, { headers: { "x-request-id": requestId }, signal });
   const outcome = await (call as Promise<unknown>).then(readToEnd).then(
     (value): Outcome => ({ value: value as Outcome["value"] }),
     (error): Outcome => ({ error }),
@@ -143,6 +152,67 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
+  describe("by a stream where a whole answer was asked for", () => {
+    const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
+    const event = (rest: object) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`;
+    const word = { choices: [{ index: 0, delta: { content: "x" } }] };
+    const counted = event(word) + event({ choices: [], usage });
+    const begin = (response: ServerResponse, events: string) => {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(events);
+      return response;
+    };
+    const charged = { usage_source: "provider", input_tokens: 3, output_tokens: 2 };
+
+    test("is charged for what it says at its end, though its connection stays open", async () => {
+      const closed = new Promise((resolve) => {
+        answer = (_, response) => begin(response, `${counted}data: [DONE]\n\n`).once("close", resolve);
+      });
+      const { error, account } = await ask();
+      expect(error?.status).toBe(502);
+      expect(account.run).toMatchObject({ status: "failed", ...charged });
+      await closed;
+    });
+
+    test.for<[string, string, (response: ServerResponse) => void]>([
+      ["that is cut off after its count", counted, (response) => setTimeout(() => response.destroy(), 50)],
+      ["that counts with its content", `${event({ ...word, usage })}data: [DONE]\n\n`, (response) => response.end()],
+    ])("%s is charged for it", async ([, events, finish]) => {
+      answer = (_, response) => void finish(begin(response, events));
+      const { error, account } = await ask();
+      expect(error?.status).toBe(502);
+      expect(account.run).toMatchObject({ status: "failed", ...charged });
+    });
+
+    test("that has counted is charged for that, and not by a guess, when its client leaves", async () => {
+      answer = (_, response) => void begin(response, counted);
+      const { account } = await ask({}, { leaveAfterMs: 300 });
+      expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
+    });
+  });
+
+  test.for([false, true])("by bytes that are no text has its call cancelled, streamed %s", async (stream) => {
+    let timer: NodeJS.Timeout | undefined;
+    const closed = new Promise((resolve) => {
+      answer = (_, response) => {
+        response.once("close", resolve).writeHead(200, { "content-type": "application/json" });
+        response.write(Buffer.from([0x7b, 0xc3, 0x28]));
+        timer = setInterval(() => response.write("x".repeat(1_000)), 100);
+      };
+    });
+    expect((await ask({ stream })).error?.status).toBe(502);
+    await closed;
+    clearInterval(timer);
+  });
+
+  test.for<[string, object, object, string]>([
+    ["fails", {}, { choices: undefined }, "unavailable"],
+    ["comes whole where a stream was asked for", { stream: true }, {}, "provider"],
+  ])("by an answer that %s, paid for whoever leaves, is cancelled for who left", async ([, asked, fields, source]) => {
+    answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
+    const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
+    expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: source });
+  });
+
   test("by names, ids and arguments that are anything has its run traced in our words alone", async () => {
     answer = ({ messages }, response) => {
       const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({
@@ -217,9 +287,15 @@ describe("a provider that misbehaves", () => {
         if (messages.some(({ role }) => role === "tool")) return void json(response, completion({ content: "x" }));
         response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
       };
-      const { account } = await ask({ stream: true, platform: { tools: ["calculator"] } });
+      const withTools = { stream: true, platform: { tools: ["calculator"] } };
+      const { account } = await ask(withTools);
       expect(account.run).toMatchObject({ status: "failed", input_tokens: 6, output_tokens: 4 });
       expect(account.steps.map(({ status }) => status)).toEqual(["succeeded", "succeeded", "failed"]);
+
+      const atOnce = answer;
+      answer = (body, response) => void setTimeout(atOnce, body.messages.length > 1 ? 700 : 0, body, response);
+      const left = await ask(withTools, { by: draining, leaveAfterMs: 350 });
+      expect(left.account.run).toMatchObject({ status: "cancelled", input_tokens: 6, output_tokens: 4 });
     });
   });
 

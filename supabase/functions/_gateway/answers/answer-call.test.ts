@@ -9,7 +9,8 @@ import { settleFailure } from "./answer-call.ts";
 function failed(error: unknown, { dispatched, charged = false }: { dispatched: boolean; charged?: boolean }) {
   const ends: RunEnd[] = [];
   const open = { dispatched, hasCharged: () => charged, end: (end: RunEnd) => ends.push(end), progress: {} };
-  const told = settleFailure(error, { open } as unknown as AdmittedCall);
+  const request = { signal: new AbortController().signal };
+  const told = settleFailure(error, { open, request } as unknown as AdmittedCall);
   return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
 }
 

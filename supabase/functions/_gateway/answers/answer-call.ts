@@ -175,13 +175,11 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
-  open.end({
-    status: "failed",
-    httpStatus: known.status,
-    errorCode: known.code,
-    use: failure?.use,
-    keyUnused: !mayHaveCharged,
-  });
+  // A provider that is paid for all of it was read to the end, though nobody hears it.
+  const heard = call.request.signal.aborted
+    ? ({ status: "cancelled", httpStatus: 499 } as const)
+    : ({ status: "failed", httpStatus: known.status, errorCode: known.code } as const);
+  open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
   // Stock clients would make the calls again that are charged already.
   return mayHaveCharged || open.hasCharged() ? known.unrepeatable() : known;
 }

@@ -182,7 +182,7 @@ export function relayStream(options: {
           await pulling;
         } catch (error) {
           if (error instanceof ClientLeft || left) {
-            endUnheard(error instanceof ClientLeft ? error.use : undefined);
+            endUnheard(error instanceof ClientLeft || error instanceof ProviderFailure ? error.use : undefined);
             return controller.error(error);
           }
           if (over) return;

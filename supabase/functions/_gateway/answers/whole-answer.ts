@@ -1,5 +1,5 @@
 import type { AdmittedCall } from "../call.ts";
-import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run.ts";
 import { guessTokens } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
@@ -23,9 +23,10 @@ export async function readWholeAnswer<Request extends Asked>(
   { readAnswer, createReader }: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
-  const text = await readText(answer);
+  const first = await answer.read();
+  if (first && createReader && beginsStream(first)) throw unusable(await statedUse(answer, createReader(call), first));
+  const text = await readText(answer, first);
   const value = parse(text);
-  if (value === undefined) throw unusable(createReader && statedUse(text, { route, reader: createReader(call) }));
   const read = readAnswer(value, call.usageBound);
   if (!read || !isObject(value)) throw unusable();
   if (read.failed) throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
@@ -34,12 +35,44 @@ export async function readWholeAnswer<Request extends Asked>(
   return { text, value, use, said: read.said };
 }
 
-/** What a stream says that it used in all. */
-function statedUse(text: string, { route, reader }: { route: number; reader: StreamReader }): CallUse | undefined {
-  reader.push(new TextEncoder().encode(text));
-  reader.end();
-  const { usage, usageIsFinal } = reader.facts;
-  return usage && usageIsFinal ? { route, usage, basis: "final" } : undefined;
+const blank = /^[\uFEFF\s]*/;
+
+/** Whether the first bytes of an answer are of no JSON that could be one, as those of all events are. */
+function beginsStream(bytes: Uint8Array): boolean {
+  const begin = new TextDecoder().decode(bytes.subarray(0, 64)).replace(blank, "");
+  return begin !== "" && !begin.startsWith("{");
+}
+
+/**
+ * Reads a stream that reaches nobody for what it says that it used, which stands however it ends.
+ * @throws ProviderFailure where it ends before that, or ClientLeft
+ */
+async function statedUse(
+  answer: ProviderAnswer,
+  reader: StreamReader,
+  first: Uint8Array,
+): Promise<CallUse | undefined> {
+  const { facts } = reader;
+  const said = (): CallUse | undefined => {
+    const countsAll = facts.usageIsFinal || (facts.done && facts.guessedOutputTokens === facts.guessedAtUsage);
+    return facts.usage && countsAll ? { route: answer.route.position, usage: facts.usage, basis: "final" } : undefined;
+  };
+  try {
+    let size = 0;
+    for (let bytes: Uint8Array | undefined = first; bytes; bytes = await answer.read()) {
+      reader.push(bytes);
+      size += bytes.byteLength;
+      if (facts.done || facts.failed || size > maxAnswerBytes) return said();
+    }
+    reader.end();
+    return said();
+  } catch (error) {
+    if (error instanceof ClientLeft) error.use = said();
+    else if (said()) return said();
+    throw error;
+  } finally {
+    answer.cancel();
+  }
 }
 
 /** An answer's text with `platform` added to it; nothing else of it is written anew. */
@@ -49,35 +82,37 @@ export function withPlatform({ text, value }: ReadAnswer, platform: Record<strin
   return `${openEnded},"platform":${JSON.stringify(platform)}}`;
 }
 
-async function readText(answer: ProviderAnswer): Promise<string> {
+async function readText(answer: ProviderAnswer, first: Uint8Array | undefined): Promise<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let text = "";
   let size = 0;
-  for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
+  for (let bytes = first; bytes; bytes = await answer.read()) {
     size += bytes.byteLength;
-    if (size > maxAnswerBytes) {
-      answer.cancel();
-      throw unusable();
-    }
-    text += decode(() => decoder.decode(bytes, { stream: true }));
+    if (size > maxAnswerBytes) refuse(answer);
+    text += decode(answer, () => decoder.decode(bytes, { stream: true }));
   }
-  return text + decode(() => decoder.decode());
+  return text + decode(answer, () => decoder.decode());
 }
 
-function decode(work: () => string): string {
+function decode(answer: ProviderAnswer, work: () => string): string {
   try {
     return work();
   } catch {
-    throw unusable();
+    return refuse(answer);
   }
 }
 
-/** @returns undefined for what is no JSON */
+/** Whatever more would come is of no use. */
+function refuse(answer: ProviderAnswer): never {
+  answer.cancel();
+  throw unusable();
+}
+
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    throw unusable();
   }
 }
 

@@ -182,7 +182,7 @@ async function streamed<Request extends Asked>(
     try {
       return await ask();
     } catch (error) {
-      if (error instanceof ClientLeft) error.use = guessedUse(loop.current());
+      if (error instanceof ClientLeft) error.use ??= guessedUse(loop.current());
       throw error;
     }
   }

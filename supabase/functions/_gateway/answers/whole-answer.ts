@@ -35,10 +35,12 @@ export async function readWholeAnswer<Request extends Asked>(
   return { text, value, use, said: read.said };
 }
 
+const openBrace = 0x7b;
 const blank = /^[\uFEFF\s]*/;
 
 /** Whether the first bytes of an answer are of no JSON that could be one, as those of all events are. */
 function beginsStream(bytes: Uint8Array): boolean {
+  if (bytes[0] === openBrace) return false;
   const begin = new TextDecoder().decode(bytes.subarray(0, 64)).replace(blank, "");
   return begin !== "" && !begin.startsWith("{");
 }

@@ -46,6 +46,8 @@ const completion = (message: object) => ({
   ],
   usage,
 });
+const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
+const event = (rest: object) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`;
 const json = (response: ServerResponse, body: object) =>
   response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
 
@@ -111,10 +113,7 @@ describe("a provider that misbehaves", () => {
 
   test("by the case of its media type (RFC 9110, 8.3.1) is understood all the same", async () => {
     const delta = { role: "assistant", content: "x" };
-    const events = [{ choices: [{ index: 0, delta }] }, { choices: [], usage }].map(
-      (rest) =>
-        `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", ...rest })}\n\n`,
-    );
+    const events = [{ choices: [{ index: 0, delta }] }, { choices: [], usage }].map(event);
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "Text/Event-Stream; charset=UTF-8" })
@@ -142,19 +141,16 @@ describe("a provider that misbehaves", () => {
   });
 
   test("by calling a stream JSON, where a stream was asked for, is charged for what it says it used", async () => {
-    const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [], usage };
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "application/json" })
-        .end(`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`);
+        .end(`${event({ choices: [], usage })}data: [DONE]\n\n`);
     const { error, account } = await ask({ stream: true });
     expect(error?.status).toBe(502);
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
   describe("by a stream where a whole answer was asked for", () => {
-    const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
-    const event = (rest: object) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`;
     const word = { choices: [{ index: 0, delta: { content: "x" } }] };
     const counted = event(word) + event({ choices: [], usage });
     const begin = (response: ServerResponse, events: string) => {
@@ -278,11 +274,8 @@ describe("a provider that misbehaves", () => {
     });
 
     test("is charged for after the steps before it, which were streams", async () => {
-      const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
-      const events = [{ choices: [choice] }, { choices: [], usage }].map(
-        (rest) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`,
-      );
+      const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
       answer = ({ messages }, response) => {
         if (messages.some(({ role }) => role === "tool")) return void json(response, completion({ content: "x" }));
         response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
@@ -305,10 +298,7 @@ describe("a provider that misbehaves", () => {
     ["that counts nothing is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
   ])("by a stream where a whole answer was asked for, %s, and a 502 all the same", async (row) => {
     const [, fields, counted, source, asked] = row;
-    const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m" };
-    const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(
-      (rest) => `data: ${JSON.stringify({ ...chunk, ...rest })}\n\n`,
-    );
+    const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
     answer = (_, response) =>
       response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
     const { error, account } = await ask(asked);

@@ -1,7 +1,7 @@
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse, OpenRun, RunEnd } from "../runs/run.ts";
-import type { StreamFacts, StreamReader } from "./stream-reader.ts";
+import { countsAll, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
 /** A provider that has said that it is done closes soon, and its connection can then be used again. */
@@ -212,8 +212,7 @@ function usedBy(
 ): CallUse | undefined {
   const route = answer.route.position;
   const { usage, guessedOutputTokens } = facts;
-  const countsAll = facts.usageIsFinal || (status === "succeeded" && guessedOutputTokens === facts.guessedAtUsage);
-  if (usage && countsAll) return { route, usage, basis: "final" };
+  if (usage && countsAll(facts, status === "succeeded")) return { route, usage, basis: "final" };
   if (usage && usage.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
     return { route, usage, basis: "partial" };
   }

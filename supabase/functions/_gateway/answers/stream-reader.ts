@@ -19,6 +19,11 @@ export type StreamFacts = {
   guessedAtUsage: number;
 };
 
+/** Whether the usage that a stream has stated is of all that came. @param whole it has come to its end */
+export function countsAll(facts: StreamFacts, whole: boolean): boolean {
+  return facts.usageIsFinal || (whole && facts.guessedOutputTokens === facts.guessedAtUsage);
+}
+
 /** Reads a provider's stream on its way through. */
 export type StreamReader = {
   facts: StreamFacts;

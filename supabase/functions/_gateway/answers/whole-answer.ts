@@ -4,7 +4,7 @@ import type { CallUse } from "../runs/run.ts";
 import { guessTokens } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
-import type { StreamReader } from "./stream-reader.ts";
+import { countsAll, type StreamReader } from "./stream-reader.ts";
 
 /** No answer that fits the output limit is larger. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -56,8 +56,8 @@ async function statedUse(
 ): Promise<CallUse | undefined> {
   const { facts } = reader;
   const said = (): CallUse | undefined => {
-    const countsAll = facts.usageIsFinal || (facts.done && facts.guessedOutputTokens === facts.guessedAtUsage);
-    return facts.usage && countsAll ? { route: answer.route.position, usage: facts.usage, basis: "final" } : undefined;
+    if (!facts.usage || !countsAll(facts, facts.done)) return undefined;
+    return { route: answer.route.position, usage: facts.usage, basis: "final" };
   };
   try {
     let size = 0;

@@ -35,13 +35,14 @@ export type Plan = {
   rounds: number;
   workspaces: number;
   /**
-   * Of the closed loops together, before the first round, for each target; of the open one a quarter as much. V8 goes on
+   * Of the closed loops together, before the first round, for each gateway; of the open one a quarter as much. V8 goes on
    * compiling for tens of thousands of calls.
    */
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
-  closedLoop: { connections: readonly number[]; durationMs: number };
+  /** `upstreamMs` of the upstream alone, which is to show no more than that it bounds nobody. */
+  closedLoop: { connections: readonly number[]; durationMs: number; upstreamMs: number };
   /** After some that do not count. */
   streams: { count: number; staggerMs: number; warmUp: number };
   leaving: { count: number; staggerMs: number; leaveAfter: number };
@@ -57,7 +58,7 @@ const full: Plan = {
   firstWarmUpMs: 24_000,
   warmUpMs: 1_000,
   openLoop: { perSecond: 200, durationMs: 6_000 },
-  closedLoop: { connections: [16, 64], durationMs: 5_000 },
+  closedLoop: { connections: [16, 64], durationMs: 5_000, upstreamMs: 2_000 },
   streams: { count: 50, staggerMs: 40, warmUp: 10 },
   leaving: { count: 50, staggerMs: 10, leaveAfter: 10 },
   reports: { runs: 1_000_000, days: 365, readings: 15 },
@@ -72,7 +73,7 @@ const quick: Plan = {
   firstWarmUpMs: 1_000,
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 3_000 },
-  closedLoop: { connections: [16, 64], durationMs: 2_000 },
+  closedLoop: { connections: [16, 64], durationMs: 2_000, upstreamMs: 1_000 },
   streams: { count: 50, staggerMs: 20, warmUp: 10 },
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75 },

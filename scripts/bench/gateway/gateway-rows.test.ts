@@ -33,7 +33,7 @@ const measured: GatewayMeasurements = {
   },
   streams: {},
   leaving: [{ left: 50, cancelled: 50, metered: 49 }],
-  books: [{ runs: 10, cancelled: 1, wrong: 0, unbalanced: 0 }],
+  books: { runs: 10, cancelled: 1, wrong: 0, unbalanced: 0 },
   rss: [{ atSeconds: 0, bytes: 150 * 2 ** 20 }],
   closedLoopBy: "wrk",
 };
@@ -58,6 +58,20 @@ test("without Portkey what is held against it is not measured, and the rest has 
   expect(rowOf(measured, "left-metered").verdict).toBe("missed");
   expect(rowOf(measured, "memory").verdict).toBe("not measured");
   expect(rowOf(measured, "unbalanced").verdict).toBe("met");
+});
+
+test("what has to hold each time is judged by the worst round", () => {
+  const round = { left: 50, cancelled: 50, metered: 50 };
+  const quantiles = { firstQuantilesMs: curve(1, 1), delayQuantilesMs: curve(1, 1) };
+  const stream = { firstMs: [1], ...quantiles, streams: 50, whole: 50, identical: 50 };
+  const leaving = [round, { ...round, cancelled: 49 }, round];
+  const streams = { gatehouse: [stream, { ...stream, identical: 49 }, stream] };
+  const given = { ...measured, leaving, streams };
+  expect(rowOf(given, "left-cancelled")).toMatchObject({ figure: "49", verdict: "missed" });
+  expect(rowOf(given, "left-metered")).toMatchObject({ figure: "50", verdict: "met" });
+  expect(rowOf(given, "identical")).toMatchObject({ figure: "49", verdict: "missed" });
+  for (const id of ["left-cancelled", "left-metered", "identical"])
+    expect(rowOf({ ...measured, leaving: [] }, id).verdict).toBe("not measured");
 });
 
 test("beside Portkey ours has to be ahead of it, too", () => {

@@ -31,6 +31,9 @@ const known = (samples: readonly number[]) => samples.filter((sample) => !Number
 const texts = (samples: readonly number[], digits = 1) =>
   known(samples).length ? median(known(samples)).toFixed(digits) : "—";
 
+/** The worst round's, where something has to hold each time. */
+const least = (samples: readonly number[]) => (samples.length ? [Math.min(...samples)] : []);
+
 /**
  * A figure of ours, less that of the upstream alone in the same round, where that one has not failed, nor taken longer
  * by itself: then something else held it up, and the difference says nothing of us.
@@ -165,7 +168,6 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
   const first = (target: TargetName) => of(target).map(({ firstMs }) => median(firstMs));
   const delay = (target: TargetName, index = -1) =>
     of(target).map(({ delayQuantilesMs }) => delayQuantilesMs[index] ?? Number.NaN);
-  const share = (key: "whole" | "identical") => of("gatehouse").map((sample) => sample[key]);
   const name = `${count} paced streams`;
   return [
     {
@@ -192,7 +194,7 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
       goal: { atLeast: count },
       unit: "",
       digits: 0,
-      samples: share("identical"),
+      samples: least(of("gatehouse").map(({ identical }) => identical)),
     },
     {
       id: "left-cancelled",
@@ -200,7 +202,7 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
       goal: { atLeast: count },
       unit: "",
       digits: 0,
-      samples: leaving.map(({ cancelled }) => cancelled),
+      samples: least(leaving.map(({ cancelled }) => cancelled)),
     },
     {
       id: "left-metered",
@@ -208,14 +210,13 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
       goal: { atLeast: count },
       unit: "",
       digits: 0,
-      samples: leaving.map(({ metered }) => metered),
+      samples: least(leaving.map(({ metered }) => metered)),
     },
   ];
 }
 
 function writtenRows({ rss, books }: GatewayMeasurements): Row[] {
   const megabytes = rss.map(({ bytes }) => bytes / 2 ** 20);
-  const runs = books.at(-1);
   return [
     {
       id: "memory",
@@ -235,8 +236,8 @@ function writtenRows({ rss, books }: GatewayMeasurements): Row[] {
       goal: { atMost: 0 },
       unit: "",
       digits: 0,
-      samples: books.map(({ unbalanced }) => unbalanced),
-      note: runs && `${runs.runs.toLocaleString("en")} runs, ${runs.cancelled} of them left by their client`,
+      samples: books ? [books.unbalanced] : [],
+      note: books && `${books.runs.toLocaleString("en")} runs, ${books.cancelled} of them left by their client`,
     },
     {
       id: "wrong-counts",
@@ -244,7 +245,7 @@ function writtenRows({ rss, books }: GatewayMeasurements): Row[] {
       goal: { atMost: 0 },
       unit: "",
       digits: 0,
-      samples: books.map(({ wrong }) => wrong),
+      samples: books ? [books.wrong] : [],
     },
   ];
 }

@@ -77,9 +77,9 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
           complain(error.message);
         });
         requireSameProcess(stackFile, ours.pid);
-        begin(`round ${round}: the books`, { always: true });
-        await auditBooks(context, measured);
       }
+      begin("the books", { always: true });
+      await auditBooks(context, measured);
     } finally {
       stopWatching();
     }

@@ -1,3 +1,4 @@
+import type { Books } from "./books.ts";
 import type { TargetName } from "./targets.ts";
 
 /** One target at a fixed rate. */
@@ -35,7 +36,8 @@ export type GatewayMeasurements = {
   throughput: Partial<Record<LoadName, ByTarget<ThroughputSample>>>;
   streams: ByTarget<StreamSample>;
   leaving: LeavingSample[];
-  books: { runs: number; cancelled: number; wrong: number; unbalanced: number }[];
+  /** What is written of all rounds. */
+  books?: Books;
   /** The functions' memory through all rounds. */
   rss: { atSeconds: number; bytes: number }[];
   closedLoopBy: "wrk" | "autocannon";

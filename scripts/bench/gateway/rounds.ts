@@ -36,7 +36,7 @@ export type RoundContext = {
 const mostFailedShare = 0.01;
 
 export function emptyMeasurements(): GatewayMeasurements {
-  return { latency: {}, throughput: {}, streams: {}, leaving: [], books: [], rss: [], closedLoopBy };
+  return { latency: {}, throughput: {}, streams: {}, leaving: [], rss: [], closedLoopBy };
 }
 
 /** How many steps a round has, for those who wait. */
@@ -50,12 +50,14 @@ export async function warmUpTargets({ plan, targets, client, signal, begin }: Ro
   for (const target of targets) {
     const call = target.spread;
     begin(`before the rounds, ${target.label}`);
+    // The upstream has answered all calls of the target before it.
+    const warmUpMs = target.name === "bare" ? plan.warmUpMs : plan.firstWarmUpMs;
     for (const each of connections) {
-      const durationMs = plan.firstWarmUpMs / connections.length;
+      const durationMs = warmUpMs / connections.length;
       await runClosedLoop({ call, connections: each, warmUpMs: 0, durationMs }, signal);
     }
     const { perSecond } = plan.openLoop;
-    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: plan.firstWarmUpMs / 4 }, signal);
+    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: warmUpMs / 4 }, signal);
     const names = Array.from({ length: plan.streams.count }, (_, index) => `${target.name}-before-${index}`);
     await runStreams({ call, names, staggerMs: 0 }, signal);
   }
@@ -92,10 +94,10 @@ export async function runRound(context: RoundContext, into: GatewayMeasurements,
   into.leaving.push(await measureLeaving(context, { target: ours, round }));
 }
 
-/** What is written of all rounds so far. */
+/** What is written of all rounds. */
 export async function auditBooks({ client, ownerId }: RoundContext, into: GatewayMeasurements): Promise<void> {
   await untilSettled(client);
-  into.books.push(await readBooks(client, ownerId));
+  into.books = await readBooks(client, ownerId);
 }
 
 /**
@@ -131,8 +133,11 @@ async function measureThroughput(
   const read = () => [readTree(target.pid)?.cpuMs, readTree(postgresPid)?.cpuMs] as const;
   const before = read();
   const { warmUpMs } = plan;
-  const { durationMs } = plan.closedLoop;
-  const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
+  const { durationMs, upstreamMs } = plan.closedLoop;
+  const load = await runClosedLoop(
+    { call, connections, warmUpMs, durationMs: target.name === "bare" ? upstreamMs : durationMs },
+    signal,
+  );
   // What goes on behind the answers belongs to them.
   await untilSettled(client);
   const after = read();

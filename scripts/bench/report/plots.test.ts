@@ -31,7 +31,6 @@ const measured: GatewayMeasurements = {
   throughput: { "16": { gatehouse: [throughput], portkey: [throughput] }, hot: { gatehouse: [throughput] } },
   streams: {},
   leaving: [],
-  books: [],
   rss: [
     { atSeconds: 0, bytes: 100 * 2 ** 20 },
     { atSeconds: 5, bytes: 150 * 2 ** 20 },

@@ -51,7 +51,7 @@ try {
 function countSteps(): number {
   const { peers, parts } = options;
   const targets = peers ? 3 : 2;
-  const rounds = parts.has("gateway") ? 3 + (peers ? 1 : 0) + targets + plan.rounds * stepsOfRound(plan, targets) : 0;
+  const rounds = parts.has("gateway") ? 2 + (peers ? 1 : 0) + targets + plan.rounds * stepsOfRound(plan, targets) : 0;
   return 1 + rounds + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 

@@ -44,20 +44,22 @@ export function stepsOfRound(plan: Plan, targets: number): number {
   return targets * (2 + plan.closedLoop.connections.length) + 2;
 }
 
-/** Has every target answer all kinds of load for a while before anything counts, as one in production has. */
+/**
+ * Has every gateway answer all kinds of load for a while before anything counts, as one in production has, and with it
+ * the upstream.
+ */
 export async function warmUpTargets({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
   const { connections } = plan.closedLoop;
   for (const target of targets) {
+    if (target.name === "bare") continue;
     const call = target.spread;
     begin(`before the rounds, ${target.label}`);
-    // The upstream has answered all calls of the target before it.
-    const warmUpMs = target.name === "bare" ? plan.warmUpMs : plan.firstWarmUpMs;
     for (const each of connections) {
-      const durationMs = warmUpMs / connections.length;
+      const durationMs = plan.firstWarmUpMs / connections.length;
       await runClosedLoop({ call, connections: each, warmUpMs: 0, durationMs }, signal);
     }
     const { perSecond } = plan.openLoop;
-    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: warmUpMs / 4 }, signal);
+    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: plan.firstWarmUpMs / 4 }, signal);
     const names = Array.from({ length: plan.streams.count }, (_, index) => `${target.name}-before-${index}`);
     await runStreams({ call, names, staggerMs: 0 }, signal);
   }

@@ -17,7 +17,7 @@ export async function measureWebPages(given: Given & { client: pg.Client }): Pro
   const { stack, client, plan, progress } = given;
   progress.begin("pages");
   return withTracedWeb(given, ({ web, expired, keepSession }) =>
-    measurePages({ stack, client, web, readings: plan.pages.readings, keepSession, expired }),
+    measurePages({ stack, client, web, readings: plan.pages, keepSession, expired }),
   );
 }
 

@@ -6,6 +6,7 @@ import { loadRuns } from "../../load/load-runs.ts";
 import { createLoadTenant } from "../../load/load-tenant.ts";
 import type { keepSession as keep, expired as pastItsTime } from "../../test/keep-session.ts";
 import type { Stack } from "../../test/stack.ts";
+import type { Plan } from "../options.ts";
 import { type Readings, timeReads } from "./readings.ts";
 import { busyMs, isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
 
@@ -23,8 +24,6 @@ const expiredRequests = 20;
 const switches = 6;
 /** What the studio's overview shows. */
 const shown = { runs: 2_000, days: 30 };
-/** Readings of a page before those that count: V8 compiles it by and by. */
-const leastWarmUp = 250;
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 
 /** What people wait for on our pages, and what we ask of the backend for it. */
@@ -33,7 +32,7 @@ export async function measurePages(options: {
   /** As the database's owner. */
   client: pg.Client;
   web: TracedWeb;
-  readings: number;
+  readings: Plan["pages"];
   keepSession: typeof keep;
   expired: typeof pastItsTime;
 }): Promise<PageMeasurements> {
@@ -44,8 +43,7 @@ export async function measurePages(options: {
   const tenant = await createLoadTenant(client);
   await loadRuns(client, { tenant, ...shown });
   const cookie = await keepSession(await signIn(stack, demo));
-  const read = (path: string) =>
-    timeReads(web, { path, cookie, readings, warmUp: Math.max(leastWarmUp, 2 * readings) });
+  const read = (path: string) => timeReads(web, { path, cookie, ...readings });
   return {
     pages: [
       { id: "page", name: "workspaces", readings: await read("/workspaces") },

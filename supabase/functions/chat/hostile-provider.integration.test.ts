@@ -273,6 +273,21 @@ describe("a provider that misbehaves", () => {
       expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
     });
 
+    test.for<[string, object, object, object, string]>([
+      ["that states its usage is charged for it", {}, {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
+      ["the same with tools", { platform: { tools: ["calculator"] } }, {}, { input_tokens: 3 }, "provider"],
+      ["that states none is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
+      ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
+    ])("and calls itself one, %s, and an error all the same", async ([, asked, fields, counted, source]) => {
+      const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
+      answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+      const { error, account } = await ask({ stream: true, ...asked });
+      expect(error).toMatchObject({ code: "provider_error" });
+      expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+      expect(Number(account.charged) > 0).toBe(source === "provider");
+      expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+    });
+
     test("is charged for after the steps before it, which were streams", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);

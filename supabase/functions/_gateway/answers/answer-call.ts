@@ -4,8 +4,8 @@ import { GatewayError } from "../http/errors.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
-import { relayStream, type StreamStep } from "./relay.ts";
-import { type ReadAnswer, readWholeAnswer, unusable, withPlatform } from "./whole-answer.ts";
+import { type AskedStream, relayStream, type StreamStep } from "./relay.ts";
+import { type ReadAnswer, readWholeAnswer, statedInWhole, unusable, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
 export async function answerCall<Request extends Asked>(
@@ -16,8 +16,8 @@ export async function answerCall<Request extends Asked>(
   try {
     const reader = call.asked.stream ? format.createReader?.(call) : undefined;
     if (reader) {
-      const answer = await askForStream(gateway, call, format);
-      return streamed(gateway, call, { answer, reader, guessedInputTokens: call.guessedInputTokens });
+      const asked = await askForStream(gateway, call, format);
+      return streamed(gateway, call, { ...asked, reader, guessedInputTokens: call.guessedInputTokens });
     }
     const answer = await askProvider(gateway, call);
     const read = await readAnswer(call, answer, format);
@@ -72,10 +72,13 @@ export async function askForStream<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
   format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
-): Promise<ProviderAnswer> {
+): Promise<AskedStream> {
   const answer = await askProvider(gateway, call);
-  if (answer.contentType.toLowerCase().startsWith("text/event-stream")) return answer;
-  const { model, open } = call;
+  const { model, open, usageBound } = call;
+  if (answer.contentType.toLowerCase().startsWith("text/event-stream")) {
+    const how = { route: answer.route.position, usageBound, readAnswer: format.readAnswer };
+    return { answer, statedInPlace: (text) => statedInWhole(text, how) };
+  }
   try {
     const { use } = await readWholeAnswer(answer, call, format);
     throw unusable(use.basis === "final" ? use : undefined);

@@ -92,6 +92,7 @@ async function relay(
         unnamed: { id: "run", model: "m" },
       }),
       guessedInputTokens: 9,
+      statedInPlace: () => undefined,
     },
     open,
     requestId: "r",

@@ -12,7 +12,10 @@ type Controller = ReadableStreamDefaultController<Uint8Array>;
 type StepState = "open" | "done" | "failed";
 
 /** One provider call of a streamed answer. */
-export type StreamStep = { answer: ProviderAnswer; reader: StreamReader; guessedInputTokens: number };
+export type StreamStep = AskedStream & { reader: StreamReader; guessedInputTokens: number };
+
+/** A stream as it comes from the provider, and what a text that has come in its place says that the call used. */
+export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 /**
  * Passes a provider's stream on as it comes, at the client's pace, and ends it with the surface's completion; or, when
@@ -207,7 +210,7 @@ function answerOf({ answer }: StreamReader): RunEnd["answer"] {
 function usedBy(step: StreamStep, status: "succeeded"): CallUse;
 function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
 function usedBy(
-  { answer, reader: { facts }, guessedInputTokens }: StreamStep,
+  { answer, reader: { facts }, guessedInputTokens, statedInPlace }: StreamStep,
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
@@ -216,6 +219,8 @@ function usedBy(
   if (usage && usage.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
     return { route, usage, basis: "partial" };
   }
+  const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
+  if (stated) return stated;
   // A failure that brought nothing is free, as it is where no stream was asked for.
   if (status === "failed" && facts.events === 0) return undefined;
   const counted = { input_tokens: inputTokens(facts, guessedInputTokens), output_tokens: outputTokens(facts) };

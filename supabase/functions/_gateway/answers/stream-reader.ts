@@ -17,6 +17,8 @@ export type StreamFacts = {
   guessedOutputTokens: number;
   /** What that guess was when the last usage came. */
   guessedAtUsage: number;
+  /** What has come in place of the first event, where it may be an answer that is no stream. */
+  inItsPlace?: string;
 };
 
 /** Whether the usage that a stream has stated is of all that came. @param whole it has come to its end */
@@ -101,6 +103,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     if (!reading || reading.fate === "fail") {
       facts.failed = true;
       if (reading?.usage) learn(reading);
+      if (facts.events === 0 && text.trimStart().startsWith("{")) facts.inItsPlace = text;
       return "stop";
     }
     // What it counts is its own content, too.

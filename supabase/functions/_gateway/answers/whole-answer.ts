@@ -1,7 +1,7 @@
 import type { AdmittedCall } from "../call.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run.ts";
-import { guessTokens } from "../runs/usage.ts";
+import { guessTokens, type UsageBound } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { countsAll, type StreamReader } from "./stream-reader.ts";
@@ -33,6 +33,23 @@ export async function readWholeAnswer<Request extends Asked>(
   const guessed = { input_tokens: call.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
   const use = { route, usage: read.usage ?? guessed, basis: read.usage ? "final" : "guess" } as const;
   return { text, value, use, said: read.said };
+}
+
+/** What a text that reaches nobody, and may be a whole answer, says that its call used. */
+export function statedInWhole(
+  text: string,
+  {
+    route,
+    usageBound,
+    readAnswer,
+  }: { route: number; usageBound: UsageBound } & Pick<AnswerFormat<Asked>, "readAnswer">,
+): CallUse | undefined {
+  try {
+    const usage = readAnswer(JSON.parse(text), usageBound)?.usage;
+    return usage && { route, usage, basis: "final" };
+  } catch {
+    return undefined;
+  }
 }
 
 const openBrace = 0x7b;

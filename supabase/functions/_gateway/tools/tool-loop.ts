@@ -169,9 +169,9 @@ async function streamed<Request extends Asked>(
 
   async function ask(): Promise<StreamStep> {
     const { usageBound, guessedInputTokens, ...stepCall } = loop.current();
-    const answer = await askForStream(gateway, { ...stepCall, usageBound, guessedInputTokens }, dialect.format);
+    const asked = await askForStream(gateway, { ...stepCall, usageBound, guessedInputTokens }, dialect.format);
     reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.usedSoFar(), usageBound });
-    return { answer, reader, guessedInputTokens };
+    return { ...asked, reader, guessedInputTokens };
   }
 
   async function next({ answer }: StreamStep, use: CallUse): Promise<StreamStep | undefined> {

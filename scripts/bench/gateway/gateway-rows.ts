@@ -198,7 +198,7 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
     },
     {
       id: "left-cancelled",
-      what: `${leaving[0]?.left ?? count} clients that leave: provider calls cancelled`,
+      what: `${count} clients that leave: provider calls cancelled`,
       goal: { atLeast: count },
       unit: "",
       digits: 0,
@@ -206,7 +206,7 @@ function streamRows({ streams, leaving }: GatewayMeasurements, count: number): R
     },
     {
       id: "left-metered",
-      what: `${leaving[0]?.left ?? count} clients that leave: runs metered`,
+      what: `${count} clients that leave: runs metered`,
       goal: { atLeast: count },
       unit: "",
       digits: 0,

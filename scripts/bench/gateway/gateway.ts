@@ -10,7 +10,7 @@ import { startUpstream } from "../upstream/upstream.ts";
 import { makeLogFiles } from "./database-state.ts";
 import type { GatewayMeasurements } from "./measurements.ts";
 import { portkeyVersion, startPortkey } from "./portkey.ts";
-import { auditBooks, emptyMeasurements, runRound, warmUpTargets } from "./rounds.ts";
+import { auditBooks, emptyMeasurements, type RoundContext, runRound, warmUpTargets } from "./rounds.ts";
 import type { ServiceProcess } from "./service-process.ts";
 import { bareTarget, ourTarget, portkeyTarget, type Target } from "./targets.ts";
 import { createTenants } from "./tenants.ts";
@@ -71,13 +71,8 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
     const context = { plan, targets, upstream, client, superuser, ownerId, postgresPid, signal, begin, complain };
     try {
       await warmUpTargets(context);
-      for (let round = 1; round <= plan.rounds && progress.leftMs() > 0; round += 1) {
-        await runRound(context, measured, round).catch((error: unknown) => {
-          if (!(error instanceof OutOfTime)) throw error;
-          complain(error.message);
-        });
-        requireSameProcess(stackFile, ours.pid);
-      }
+      await measureRounds(context, measured);
+      requireSameProcess(stackFile, ours.pid);
       begin("the books", { always: true });
       await auditBooks(context, measured);
     } finally {
@@ -86,6 +81,16 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
     return measured;
   } finally {
     await Promise.all([upstream.stop(), portkey?.stop()]);
+  }
+}
+
+/** Rounds until the time is over, whose end is told of. */
+async function measureRounds(context: RoundContext, measured: GatewayMeasurements): Promise<void> {
+  try {
+    for (let round = 1; round <= context.plan.rounds; round += 1) await runRound(context, measured, round);
+  } catch (error) {
+    if (!(error instanceof OutOfTime)) throw error;
+    context.complain(error.message);
   }
 }
 

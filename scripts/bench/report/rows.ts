@@ -1,6 +1,9 @@
 import { median } from "../statistics.ts";
 
-/** One figure beside its goal (docs/performance.md). Judged by the median of its samples, one a round. */
+/**
+ * One figure beside its goal (docs/performance.md). Judged by the median of its samples: one a round, or the one of all
+ * that counts.
+ */
 export type Row = {
   /** Stable, for those who compare files of results. */
   id: string;

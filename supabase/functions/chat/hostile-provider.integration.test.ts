@@ -288,6 +288,37 @@ describe("a provider that misbehaves", () => {
       expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
     });
 
+    const whole = JSON.stringify(completion({ content: "x" }), null, 2);
+    const failure = JSON.stringify({ error: { message: "no" } });
+    const calculating = { platform: { tools: ["calculator"] } };
+    test.for<[string, string, object, string]>([
+      ["followed by the end of one", `${whole}\ndata: [DONE]\n\n`, {}, "provider"],
+      ["followed by some event", `${whole}\ndata: x\n\n`, {}, "provider"],
+      ["behind a comment", `: waiting\n${whole}`, {}, "provider"],
+      ["in an event, with tools", `data: ${JSON.stringify(JSON.parse(whole))}\n\n`, calculating, "provider"],
+      ["that is an error, and the end of one", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
+      ["that is an event of no text, and the end of one", "data: [DONE]\n\n", {}, "unavailable"],
+    ])("and calls itself one, %s, is charged for what it states", async ([, text, asked, source]) => {
+      answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+      const { error, account } = await ask({ stream: true, ...asked });
+      expect(error).toMatchObject({ code: "provider_error" });
+      expect(account.run).toMatchObject({ status: "failed", usage_source: source });
+      expect(Number(account.charged) > 0).toBe(source === "provider");
+    });
+
+    test.for<[string, string]>([
+      ["an error", '{"error":{}}'],
+      ["an error event", 'data: {"error":{}}\n\n'],
+    ])("or a stream of %s alone, paid for whoever leaves, is free for who left", async ([, text]) => {
+      answer = (_, response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
+        setTimeout(() => response.end(text), 600);
+      };
+      const { account } = await ask({ stream: true }, { by: draining, leaveAfterMs: 250 });
+      expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "unavailable" });
+      expect(Number(account.charged)).toBe(0);
+    });
+
     test("is charged for after the steps before it, which were streams", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
@@ -321,6 +352,31 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
     expect(Number(account.charged) > 0).toBe(source === "provider");
     expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+  });
+
+  test("by a stream after a blank, where a whole answer was asked for, is charged for what that counts", async () => {
+    answer = (_, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write("\n");
+      setTimeout(() => response.end(`${event({ choices: [], usage })}data: [DONE]\n\n`), 50);
+    };
+    const { error, account } = await ask();
+    expect(error?.status).toBe(502);
+    expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
+  });
+
+  test.for<[string, object, number | undefined, string]>([
+    ["that counts is passed on as it came", {}, undefined, "provider"],
+    ["that does not is a 502", { usage: undefined }, 502, "unavailable"],
+  ])("by an answer nested beyond all measure %s", async ([, fields, status, source]) => {
+    const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
+    const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+    answer = (_, response) =>
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(`{"choices":[${nested}],${JSON.stringify(rest).slice(1)}`);
+    const { error, account } = await ask();
+    expect(error?.status).toBe(status);
+    expect(account.run.usage_source).toBe(source);
   });
 
   test.for<[string, (response: ServerResponse) => void]>([

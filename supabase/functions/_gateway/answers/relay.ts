@@ -222,7 +222,7 @@ function usedBy(
   const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
   if (stated) return stated;
   // A failure that brought nothing is free, as it is where no stream was asked for.
-  if (status === "failed" && facts.events === 0) return undefined;
+  if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
   const counted = { input_tokens: inputTokens(facts, guessedInputTokens), output_tokens: outputTokens(facts) };
   return { route, usage: { ...usage, ...counted }, basis: "guess" };
 }

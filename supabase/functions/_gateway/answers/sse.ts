@@ -90,6 +90,12 @@ export function dataOf(event: string): string {
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 
+/** The lines of an event that are no fields, as those of JSON that has come in place of it. */
+export function strayLinesOf(event: string): string {
+  const lines = event.split(lineEnd).filter((line) => !/^(?:data|event|id|retry)?:/.test(line));
+  return lines.join("\n").trim();
+}
+
 /**
  * Where the first event at or after `from` ends, its blank line included; -1 while it is open.
  * @param end where the first does that line feeds end

@@ -1,7 +1,7 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createOutputGuess } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
-import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd } from "./sse.ts";
+import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd, strayLinesOf } from "./sse.ts";
 
 /** What a stream has told so far. */
 export type StreamFacts = {
@@ -17,7 +17,7 @@ export type StreamFacts = {
   guessedOutputTokens: number;
   /** What that guess was when the last usage came. */
   guessedAtUsage: number;
-  /** What has come in place of the first event, where it may be an answer that is no stream. */
+  /** What has come in place of any content, where it may be an answer that is no stream. */
   inItsPlace?: string;
 };
 
@@ -94,23 +94,31 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       return "pass";
     }
     if (isSilent(text)) return "pass";
+    const stray = facts.events === 0 ? strayLinesOf(text) : "";
+    if (stray.startsWith("{")) return refuse(stray);
     const data = dataOf(text).trim();
     if (data === "[DONE]") {
+      // An end of nothing is no answer.
+      if (facts.events === 0 && !facts.usage) return refuse();
       facts.done = true;
       return "stop";
     }
     const reading = errorEvent.test(text) ? undefined : readData(data);
     if (!reading || reading.fate === "fail") {
-      facts.failed = true;
       if (reading?.usage) learn(reading);
-      if (facts.events === 0 && text.trimStart().startsWith("{")) facts.inItsPlace = text;
-      return "stop";
+      return refuse(facts.events === 0 ? data : undefined);
     }
     // What it counts is its own content, too.
     if (reading.content) count(text);
     learn(reading);
     if (reading.fate !== "done") return reading.fate;
     facts.done = true;
+    return "stop";
+  }
+
+  function refuse(inItsPlace?: string): "stop" {
+    facts.failed = true;
+    if (inItsPlace !== undefined) facts.inItsPlace = inItsPlace;
     return "stop";
   }
 

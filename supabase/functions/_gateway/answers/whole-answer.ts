@@ -23,11 +23,11 @@ export async function readWholeAnswer<Request extends Asked>(
   { readAnswer, createReader }: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
-  const first = await answer.read();
+  const first = await firstOf(answer);
   if (first && createReader && beginsStream(first)) throw unusable(await statedUse(answer, createReader(call), first));
   const text = await readText(answer, first);
-  const value = parse(text);
-  const read = readAnswer(value, call.usageBound);
+  const value: unknown = orUnusable(() => JSON.parse(text));
+  const read = orUnusable(() => readAnswer(value, call.usageBound));
   if (!read || !isObject(value)) throw unusable();
   if (read.failed) throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
   const guessed = { input_tokens: call.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
@@ -52,6 +52,14 @@ export function statedInWhole(
   }
 }
 
+/** The first that comes but for blanks, which say nothing of what follows. */
+async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
+  let first = await answer.read();
+  while (first?.every((byte) => blankBytes.includes(byte))) first = await answer.read();
+  return first;
+}
+
+const blankBytes = [0x20, 0x09, 0x0a, 0x0d];
 const openBrace = 0x7b;
 const blank = /^[\uFEFF\s]*/;
 
@@ -127,9 +135,10 @@ function refuse(answer: ProviderAnswer): never {
   throw unusable();
 }
 
-function parse(text: string): unknown {
+/** JSON that is none throws, and so does what is nested too deeply to be written anew. */
+function orUnusable<Value>(read: () => Value): Value {
   try {
-    return JSON.parse(text);
+    return read();
   } catch {
     throw unusable();
   }

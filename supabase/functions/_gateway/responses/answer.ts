@@ -17,9 +17,10 @@ export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, bound) {
     const { success, data } = response.safeParse(value);
     if (!success) return undefined;
+    const usage = readResponseUsage(data.usage, bound);
     return {
-      usage: readResponseUsage(data.usage, bound),
-      outputBytes: JSON.stringify(data.output).length,
+      usage,
+      outputBytes: usage ? 0 : JSON.stringify(data.output).length,
       said: () => saidInResponse(value),
       failed: data.status === "failed" || data.status === "cancelled",
     };

@@ -3,12 +3,13 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { assembleGateway } from "../functions/_gateway/assemble-gateway.ts";
 import { readEnvironment } from "../functions/_gateway/environment.ts";
 import { createHandler as createChat } from "../functions/chat/handler.ts";
+import { createHandler as createResponses } from "../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
 
 /** A gateway of the test's own, with the stack's database and provider, on a line that can be watched and cut. */
 export type InProcessGateway = {
   line: DatabaseLine;
-  /** The stock client, whose calls of chat reach this gateway without a network. */
+  /** The stock client, whose calls of chat and of responses reach this gateway without a network. */
   clientOf: (apiKey: string, headers?: Record<string, string>) => OpenAI;
   /** Resolves when nothing goes on behind the answers any more. */
   settled: () => Promise<void>;
@@ -46,8 +47,11 @@ export async function openGateway(
       write,
     },
   );
-  const chat = createChat(gateway);
-  const serve: typeof fetch = (input, init) => chat(new Request(String(input).replace("/v1", ""), init));
+  const [chat, responses] = [createChat(gateway), createResponses(gateway)];
+  const serve: typeof fetch = (input, init) => {
+    const request = new Request(String(input).replace("/v1", ""), init);
+    return new URL(request.url).pathname === "/responses" ? responses(request) : chat(request);
+  };
   const settled = async () => {
     while (background.size > 0) await Promise.all(background);
   };

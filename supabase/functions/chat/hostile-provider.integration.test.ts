@@ -354,6 +354,43 @@ describe("a provider that misbehaves", () => {
     expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
   });
 
+  const end = `${event({ choices: [], usage })}data: [DONE]\n\n`;
+  const begun = event({ choices: [{ index: 0, delta: { role: "assistant", content: "x" } }] });
+  test.for<[string, string]>([
+    ["a comment's line above its first event", `: waiting\n${begun}${end}`],
+    ["fields that nobody knows", `weight: 1\nnothing\n${begun}${end}`],
+    [
+      "an event before any content, as Azure's filters",
+      `${event({ choices: [], prompt_filter_results: [] })}${begun}${end}`,
+    ],
+    ["no content, but a count", end],
+  ])("by a stream with %s is understood all the same", async ([, text]) => {
+    answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+    const { error, account } = await ask({ stream: true });
+    expect(error).toBeUndefined();
+    expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
+  });
+
+  const wholeResponse = { object: "response", output: [], usage: { input_tokens: 3, output_tokens: 2 } };
+  test.for<[string, string, string]>([
+    ["a whole one, and the end of a stream", `${JSON.stringify(wholeResponse, null, 2)}\ndata: [DONE]\n\n`, "provider"],
+    ["a whole one in an event", `data: ${JSON.stringify(wholeResponse)}\n\n`, "provider"],
+    [
+      "its beginning and its end alone",
+      `data: ${JSON.stringify({ type: "response.created", response: { output: [] } })}\n\ndata: [DONE]\n\n`,
+      "unavailable",
+    ],
+  ])("by a streamed response that is %s has what it states charged", async ([, text, source]) => {
+    answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+    const requestId = `it-${randomUUID()}`;
+    const stream = await gateway
+      .clientOf(tenant.key)
+      .responses.create({ model: "demo-chat", input: "x", stream: true }, { headers: { "x-request-id": requestId } });
+    await expect(readToEnd(stream)).rejects.toMatchObject({ code: "provider_error" });
+    const { run } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: source });
+  });
+
   test("by a stream after a blank, where a whole answer was asked for, is charged for what that counts", async () => {
     answer = (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write("\n");

@@ -1,7 +1,16 @@
 import OpenAI from "openai";
 import { Client } from "pg";
 import { readStack } from "../scripts/test/stack.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import {
+  enter,
+  expect,
+  expectAccessible,
+  expectFitsSmallScreens,
+  type Person,
+  signIn,
+  test,
+  turnDown,
+} from "./test.ts";
 
 const stack = readStack();
 
@@ -79,7 +88,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expect(page.getByRole("region", { name: "Revoke Nightly report?" })).toBeFocused();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  await page.getByRole("link", { name: "Cancel" }).click();
+  await turnDown(page, "Revoke Nightly report?");
   expect(await askWith(second)).toBeGreaterThan(0);
   await page.getByRole("link", { name: "Revoke Nightly report" }).first().click();
   await page.getByRole("button", { name: "Revoke key" }).click();

@@ -1,6 +1,15 @@
 import type { Browser } from "playwright/test";
 import { linkOfMail } from "./mailbox.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import {
+  enter,
+  expect,
+  expectAccessible,
+  expectFitsSmallScreens,
+  type Person,
+  signIn,
+  test,
+  turnDown,
+} from "./test.ts";
 
 /** Another person with an account of their own, in a browser of their own. */
 async function pageOf(browser: Browser, person: Person, link: string) {
@@ -116,7 +125,7 @@ test("members who may not manage see no forms, and leave by themselves", async (
   await viewer.getByRole("link", { name: "Members" }).click();
   await viewer.getByRole("link", { name: "Leave this workspace" }).click();
   await expect(viewer.getByRole("heading", { name: "Leave Quiet?" })).toBeVisible();
-  await viewer.getByRole("link", { name: "Cancel" }).click();
+  await turnDown(viewer, "Leave Quiet?");
   await viewer.getByRole("link", { name: "Leave this workspace" }).click();
   await viewer.getByRole("button", { name: "Leave workspace" }).click();
   await expect(viewer).toHaveURL(/\/workspaces$/);

@@ -80,6 +80,22 @@ async function ask(
   return { ...outcome, account: await tenant.accountOf(requestId) };
 }
 
+/** A streamed response: the types of its events, or what it ends with; and its run. */
+async function askResponse(platform: object = {}) {
+  const requestId = `it-${randomUUID()}`;
+  const body = { model: "demo-chat", input: "x", stream: true, platform };
+  const stream = gateway
+    .clientOf(tenant.key)
+    .responses.create(body as never, { headers: { "x-request-id": requestId } }) as unknown;
+  const typesOf = async (events: AsyncIterable<{ type: string }>) => {
+    const types: string[] = [];
+    for await (const { type } of events) types.push(type);
+    return types;
+  };
+  const ended = await (stream as Promise<AsyncIterable<{ type: string }>>).then(typesOf).catch((error) => error);
+  return { ended: ended as unknown, run: (await tenant.accountOf(requestId)).run };
+}
+
 describe("a provider that misbehaves", () => {
   test.for([
     [32, 32],
@@ -309,6 +325,7 @@ describe("a provider that misbehaves", () => {
     test.for<[string, string]>([
       ["an error", '{"error":{}}'],
       ["an error event", 'data: {"error":{}}\n\n'],
+      ["a silent event", ": waiting\n\n"],
     ])("or a stream of %s alone, paid for whoever leaves, is free for who left", async ([, text]) => {
       answer = (_, response) => {
         response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
@@ -382,39 +399,94 @@ describe("a provider that misbehaves", () => {
     ],
   ])("by a streamed response that is %s has what it states charged", async ([, text, source]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
-    const requestId = `it-${randomUUID()}`;
-    const stream = await gateway
-      .clientOf(tenant.key)
-      .responses.create({ model: "demo-chat", input: "x", stream: true }, { headers: { "x-request-id": requestId } });
-    await expect(readToEnd(stream)).rejects.toMatchObject({ code: "provider_error" });
-    const { run } = await tenant.accountOf(requestId);
+    const { ended, run } = await askResponse();
+    expect(ended).toMatchObject({ code: "provider_error" });
     expect(run).toMatchObject({ status: "failed", usage_source: source });
   });
 
-  test("by a stream after a blank, where a whole answer was asked for, is charged for what that counts", async () => {
+  test.for<[string, string, string]>([
+    ["a stream after a blank", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
+    ["a stream after many", "", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
+    ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
+  ])("by %s, where a whole answer was asked for, is charged for what that counts", async ([, first, rest]) => {
     answer = (_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" }).write("\n");
-      setTimeout(() => response.end(`${event({ choices: [], usage })}data: [DONE]\n\n`), 50);
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(first || " ");
+      setTimeout(() => response.end(rest), 50);
     };
     const { error, account } = await ask();
     expect(error?.status).toBe(502);
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
-  test.for<[string, object, number | undefined, string]>([
-    ["that counts is passed on as it came", {}, undefined, "provider"],
-    ["that does not is a 502", { usage: undefined }, 502, "unavailable"],
-  ])("by an answer nested beyond all measure %s", async ([, fields, status, source]) => {
-    const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
-    const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
-    answer = (_, response) =>
-      response
-        .writeHead(200, { "content-type": "application/json" })
-        .end(`{"choices":[${nested}],${JSON.stringify(rest).slice(1)}`);
+  test("by blanks without end before an answer has its call cancelled", async () => {
+    const blanks = Buffer.alloc(1024 * 1024, "\n");
+    const closed = new Promise((resolve) => {
+      answer = (_, response) => {
+        const pour = (left: number): void => {
+          if (left > 0) response.write(blanks, () => pour(left - 1));
+        };
+        response.once("close", resolve).writeHead(200, { "content-type": "application/json" });
+        pour(40);
+      };
+    });
     const { error, account } = await ask();
-    expect(error?.status).toBe(status);
-    expect(account.run.usage_source).toBe(source);
+    expect(error?.status).toBe(502);
+    expect(account.run).toMatchObject({ status: "failed", usage_source: "unavailable" });
+    await closed;
   });
+
+  describe("by an answer nested beyond all measure", () => {
+    const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+    const responseUsage = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
+
+    test.for<[string, object, string]>([
+      ["that counts", {}, "provider"],
+      ["that counts and has our member", { platform: {} }, "provider"],
+      ["that does not", { usage: undefined }, "unavailable"],
+    ])("%s has what it states charged, and is a 502", async ([, fields, source]) => {
+      const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
+      answer = (_, response) =>
+        response
+          .writeHead(200, { "content-type": "application/json" })
+          .end(`{"choices":[${nested}],${JSON.stringify(rest).slice(1)}`);
+      const { error, account } = await ask();
+      expect(error?.status).toBe(502);
+      expect(account.run).toMatchObject({ status: "failed", usage_source: source });
+    });
+
+    test.for([false, true])("at a streamed response's end has that charged, with tools %s", async (withTools) => {
+      const completed = { id: "r", object: "response", created_at: 1, status: "completed", usage: responseUsage };
+      answer = (_, response) =>
+        response
+          .writeHead(200, { "content-type": "text/event-stream" })
+          .end(
+            `data: {"type":"response.completed","response":{"output":[${nested}],${JSON.stringify(completed).slice(1)}}\n\n`,
+          );
+      const { ended, run } = await askResponse(withTools ? { tools: ["calculator"] } : {});
+      expect(ended).toMatchObject({ code: "provider_error" });
+      expect(run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
+    });
+  });
+
+  test.for([false, true])(
+    "by events that keep a response's connection alive is understood, tools %s",
+    async (tools) => {
+      const keepalive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}\n\n';
+      const begun = { id: "r", created_at: 1, output: [] };
+      const completed = { ...begun, status: "completed", usage: { input_tokens: 3, output_tokens: 2 } };
+      const events = [
+        { type: "response.created", response: begun },
+        { type: "response.output_text.delta", delta: "x" },
+        { type: "response.completed", response: completed },
+      ];
+      const text = events.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join(keepalive);
+      answer = (_, response) =>
+        response.writeHead(200, { "content-type": "text/event-stream" }).end(`event: ping\n\n${keepalive}${text}`);
+      const { ended, run } = await askResponse(tools ? { tools: ["calculator"] } : {});
+      expect(ended).toEqual(events.map(({ type }) => type));
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
+    },
+  );
 
   test.for<[string, (response: ServerResponse) => void]>([
     ["an answer of another kind", (response) => json(response, { object: "list", data: [] })],

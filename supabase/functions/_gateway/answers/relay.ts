@@ -69,7 +69,10 @@ export function relayStream(options: {
       open.progress.input_tokens = inputTokens(facts, guessedInputTokens);
       open.progress.output_tokens = outputTokens(facts);
       if (facts.done || (ended && facts.usageIsFinal && !facts.failed)) state = "done";
-      else if (facts.failed || ended) state = "failed";
+      else if (facts.failed || ended) {
+        facts.failed = true;
+        state = "failed";
+      }
       let wanted = state === "open";
       // The client left while we waited.
       if (pass && (over || left)) return false;
@@ -152,6 +155,7 @@ export function relayStream(options: {
       await advance();
     } catch {
       // What is known by now is what stands.
+      step.reader.facts.failed = true;
     }
     endUnheard();
   }

@@ -81,7 +81,12 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
 
 /** Comments and fields that say nothing by themselves, as providers send to keep a connection open. */
 export function isSilent(event: string): boolean {
-  return event.split(lineEnd).every((line) => line === "" || /^(?::|id:|retry:)/.test(line));
+  return event.split(lineEnd).every((line) => line.trim() === "" || /^(?::|id:|retry:)/.test(line));
+}
+
+/** An event with a name and no data, which nobody is to be told of (WHATWG HTML, 9.2.6); stock clients fail by it. */
+export function isNameAlone(event: string): boolean {
+  return event.split(lineEnd).every((line) => line.trim() === "" || /^(?::|id:|retry:|event:)/.test(line));
 }
 
 /** The data of an event: its `data` fields, joined by line feeds. */

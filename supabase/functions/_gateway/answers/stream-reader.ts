@@ -1,7 +1,8 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createOutputGuess } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
-import { createEventSplitter, dataOf, type Fate, isSilent, lineEnd, strayLinesOf } from "./sse.ts";
+import { nestsTooDeeply } from "./nesting.ts";
+import { createEventSplitter, dataOf, type Fate, isNameAlone, isSilent, lineEnd, strayLinesOf } from "./sse.ts";
 
 /** What a stream has told so far. */
 export type StreamFacts = {
@@ -10,7 +11,7 @@ export type StreamFacts = {
   usageIsFinal: boolean;
   /** The end has come: nothing after it counts. */
   done: boolean;
-  /** The provider has sent an error, or something that is no event of this kind. */
+  /** The provider has sent an error, or something that is no event of this kind, or has ended too early. */
   failed: boolean;
   /** Events with content so far, and a guess at what they hold. */
   events: number;
@@ -94,6 +95,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       return "pass";
     }
     if (isSilent(text)) return "pass";
+    if (isNameAlone(text) && !errorEvent.test(text)) return "drop";
     const stray = facts.events === 0 ? strayLinesOf(text) : "";
     if (stray.startsWith("{")) return refuse(stray);
     const data = dataOf(text).trim();
@@ -138,6 +140,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     try {
       const value: unknown = JSON.parse(data);
       const reading = dialect.read(value);
+      if (nestsTooDeeply(value, data)) return { ...reading, fate: "fail" };
       if (reading.fate !== "fail") dialect.observe?.(value);
       return reading;
     } catch {

@@ -4,6 +4,7 @@ import type { CallUse } from "../runs/run.ts";
 import { guessTokens, type UsageBound } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
+import { nestsTooDeeply } from "./nesting.ts";
 import { countsAll, type StreamReader } from "./stream-reader.ts";
 
 /** No answer that fits the output limit is larger. */
@@ -24,12 +25,16 @@ export async function readWholeAnswer<Request extends Asked>(
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
   const first = await firstOf(answer);
-  if (first && createReader && beginsStream(first)) throw unusable(await statedUse(answer, createReader(call), first));
+  if (first && createReader && beginsStream(first)) {
+    const inItsPlace = (text: string) => statedInWhole(text, { route, usageBound: call.usageBound, readAnswer });
+    throw unusable(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
+  }
   const text = await readText(answer, first);
   const value: unknown = orUnusable(() => JSON.parse(text));
   const read = orUnusable(() => readAnswer(value, call.usageBound));
   if (!read || !isObject(value)) throw unusable();
-  if (read.failed) throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
+  if (read.failed || nestsTooDeeply(value, text))
+    throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
   const guessed = { input_tokens: call.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
   const use = { route, usage: read.usage ?? guessed, basis: read.usage ? "final" : "guess" } as const;
   return { text, value, use, said: read.said };
@@ -54,20 +59,24 @@ export function statedInWhole(
 
 /** The first that comes but for blanks, which say nothing of what follows. */
 async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
+  let size = 0;
   let first = await answer.read();
-  while (first?.every((byte) => blankBytes.includes(byte))) first = await answer.read();
+  while (first?.every(isBlank)) {
+    size += first.byteLength;
+    if (size > maxAnswerBytes) refuse(answer);
+    first = await answer.read();
+  }
   return first;
 }
 
-const blankBytes = [0x20, 0x09, 0x0a, 0x0d];
 const openBrace = 0x7b;
-const blank = /^[\uFEFF\s]*/;
+/** White space of JSON, and the bytes of a byte order mark. */
+const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
+const isBlank = (byte: number) => blankBytes.has(byte);
 
 /** Whether the first bytes of an answer are of no JSON that could be one, as those of all events are. */
 function beginsStream(bytes: Uint8Array): boolean {
-  if (bytes[0] === openBrace) return false;
-  const begin = new TextDecoder().decode(bytes.subarray(0, 64)).replace(blank, "");
-  return begin !== "" && !begin.startsWith("{");
+  return bytes.find((byte) => !isBlank(byte)) !== openBrace;
 }
 
 /**
@@ -76,11 +85,12 @@ function beginsStream(bytes: Uint8Array): boolean {
  */
 async function statedUse(
   answer: ProviderAnswer,
-  reader: StreamReader,
+  { reader, inItsPlace }: { reader: StreamReader; inItsPlace: (text: string) => CallUse | undefined },
   first: Uint8Array,
 ): Promise<CallUse | undefined> {
   const { facts } = reader;
   const said = (): CallUse | undefined => {
+    if (facts.inItsPlace !== undefined) return inItsPlace(facts.inItsPlace);
     if (!facts.usage || !countsAll(facts, facts.done)) return undefined;
     return { route: answer.route.position, usage: facts.usage, basis: "final" };
   };

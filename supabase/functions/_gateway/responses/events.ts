@@ -4,13 +4,17 @@ import { readResponseUsage, type UsageBound } from "../runs/usage.ts";
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
-  type: z.string().regex(/^response\./),
+  type: z.string().regex(/^(?:response\.|keepalive$)/),
   response: z.looseObject({ usage: z.unknown().optional() }).optional(),
 });
 /** Before anything is written. */
 export const beginEvents = new Set(["response.created", "response.queued", "response.in_progress"]);
 export const endEvents = new Set(["response.completed", "response.incomplete"]);
 export const failureEvent = "response.failed";
+
+/** What OpenAI sends while a long response makes it wait, which stock clients do not know: a comment does the same. */
+export const keepaliveEvent = "keepalive";
+export const keepaliveComment = new TextEncoder().encode(": keepalive\n\n");
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
@@ -27,6 +31,7 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
+    if (event.type === keepaliveEvent) return { fate: keepaliveComment };
     const usage = readResponseUsage(event.response?.usage, usageBound);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };

@@ -3,11 +3,19 @@ import { createStreamReader, type Reading, type StreamReader } from "../answers/
 import { addUsage, responseUsageNames } from "../runs/total-usage.ts";
 import { readResponseUsage } from "../runs/usage.ts";
 import type { Step } from "../tools/tool-loop.ts";
-import { beginEvents, completion, endEvents, failureEvent, outputTexts } from "./events.ts";
+import {
+  beginEvents,
+  completion,
+  endEvents,
+  failureEvent,
+  keepaliveComment,
+  keepaliveEvent,
+  outputTexts,
+} from "./events.ts";
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
-  type: z.string().regex(/^response\./),
+  type: z.string().regex(/^(?:response\.|keepalive$)/),
   output_index: z.number().int().min(0).optional(),
   item: z.looseObject({ type: z.string() }).optional(),
   response: z.looseObject({ id: z.unknown(), created_at: z.unknown(), usage: z.unknown().optional() }).optional(),
@@ -41,6 +49,7 @@ export function createStepReader(
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
+    if (event.type === keepaliveEvent) return { fate: keepaliveComment };
     const usage = readResponseUsage(event.response?.usage, options.usageBound);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (endEvents.has(event.type)) {

@@ -13,7 +13,8 @@ export function nestsTooDeeply(value: unknown, text: string): boolean {
     const next: unknown[] = [];
     for (const each of level) {
       if (typeof each !== "object" || each === null) continue;
-      for (const member of Object.values(each)) if (typeof member === "object") next.push(member);
+      const members: unknown[] = Array.isArray(each) ? each : Object.values(each);
+      for (const member of members) if (typeof member === "object") next.push(member);
     }
     level = next;
   }

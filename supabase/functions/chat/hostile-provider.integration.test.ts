@@ -187,6 +187,7 @@ describe("a provider that misbehaves", () => {
 
     test.for<[string, string, (response: ServerResponse) => void]>([
       ["that is cut off after its count", counted, (response) => setTimeout(() => response.destroy(), 50)],
+      ["that fails and counts", event({ choices: [], error: {}, usage }), (response) => response.end()],
       ["that counts with its content", `${event({ ...word, usage })}data: [DONE]\n\n`, (response) => response.end()],
     ])("%s is charged for it", async ([, events, finish]) => {
       answer = (_, response) => void finish(begin(response, events));

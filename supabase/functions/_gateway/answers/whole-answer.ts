@@ -33,11 +33,10 @@ export async function readWholeAnswer<Request extends Asked>(
   const value: unknown = orUnusable(() => JSON.parse(text));
   const read = orUnusable(() => readAnswer(value, call.usageBound));
   if (!read || !isObject(value)) throw unusable();
-  if (read.failed || nestsTooDeeply(value, text))
-    throw unusable(read.usage && { route, usage: read.usage, basis: "final" });
+  const stated = read.usage && ({ route, usage: read.usage, basis: "final" } as const);
+  if (read.failed || nestsTooDeeply(value, text)) throw unusable(stated);
   const guessed = { input_tokens: call.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
-  const use = { route, usage: read.usage ?? guessed, basis: read.usage ? "final" : "guess" } as const;
-  return { text, value, use, said: read.said };
+  return { text, value, use: stated ?? { route, usage: guessed, basis: "guess" }, said: read.said };
 }
 
 /** What a text that reaches nobody, and may be a whole answer, says that its call used. */
@@ -90,9 +89,9 @@ async function statedUse(
 ): Promise<CallUse | undefined> {
   const { facts } = reader;
   const said = (): CallUse | undefined => {
-    if (facts.inItsPlace !== undefined) return inItsPlace(facts.inItsPlace);
-    if (!facts.usage || !countsAll(facts, facts.done)) return undefined;
-    return { route: answer.route.position, usage: facts.usage, basis: "final" };
+    const { usage } = facts;
+    if (usage && countsAll(facts, facts.done)) return { route: answer.route.position, usage, basis: "final" };
+    return facts.inItsPlace === undefined ? undefined : inItsPlace(facts.inItsPlace);
   };
   try {
     let size = 0;

@@ -1,16 +1,8 @@
 import OpenAI from "openai";
 import { Client } from "pg";
 import { readStack } from "../scripts/test/stack.ts";
-import {
-  enter,
-  expect,
-  expectAccessible,
-  expectFitsSmallScreens,
-  type Person,
-  signIn,
-  test,
-  turnDown,
-} from "./test.ts";
+import { turnDown } from "./confirm-card.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
 const stack = readStack();
 

@@ -159,9 +159,3 @@ function smallTargets(): string[] {
       : [];
   });
 }
-
-/** Turns down what a card asks, and waits until it is gone: what stands below it moves as it goes. */
-export async function turnDown(page: Page, question: string): Promise<void> {
-  await page.getByRole("link", { name: "Cancel" }).click();
-  await expect(page.getByRole("heading", { name: question })).toHaveCount(0);
-}

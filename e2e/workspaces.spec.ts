@@ -1,15 +1,7 @@
 import type { Browser } from "playwright/test";
+import { turnDown } from "./confirm-card.ts";
 import { linkOfMail } from "./mailbox.ts";
-import {
-  enter,
-  expect,
-  expectAccessible,
-  expectFitsSmallScreens,
-  type Person,
-  signIn,
-  test,
-  turnDown,
-} from "./test.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
 /** Another person with an account of their own, in a browser of their own. */
 async function pageOf(browser: Browser, person: Person, link: string) {

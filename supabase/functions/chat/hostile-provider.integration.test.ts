@@ -36,6 +36,7 @@ afterAll(async () => {
 });
 
 const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+const responseUsage = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
 const completion = (message: object) => ({
   id: "c",
   object: "chat.completion",
@@ -305,14 +306,15 @@ describe("a provider that misbehaves", () => {
       expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
     });
 
-    const whole = JSON.stringify(completion({ content: "x" }), null, 2);
+    const whole = completion({ content: "x" });
+    const inLines = JSON.stringify(whole, null, 2);
     const failure = JSON.stringify({ error: { message: "no" } });
     const calculating = { platform: { tools: ["calculator"] } };
     test.for<[string, string, object, string]>([
-      ["followed by the end of one", `${whole}\ndata: [DONE]\n\n`, {}, "provider"],
-      ["followed by some event", `${whole}\ndata: x\n\n`, {}, "provider"],
-      ["behind a comment", `: waiting\n${whole}`, {}, "provider"],
-      ["in an event, with tools", `data: ${JSON.stringify(JSON.parse(whole))}\n\n`, calculating, "provider"],
+      ["followed by the end of one", `${inLines}\ndata: [DONE]\n\n`, {}, "provider"],
+      ["followed by some event", `${inLines}\ndata: x\n\n`, {}, "provider"],
+      ["behind a comment", `: waiting\n${inLines}`, {}, "provider"],
+      ["in an event, with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
       ["that is an error, and the end of one", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
       ["that is an event of no text, and the end of one", "data: [DONE]\n\n", {}, "unavailable"],
     ])("and calls itself one, %s, is charged for what it states", async ([, text, asked, source]) => {
@@ -389,7 +391,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
   });
 
-  const wholeResponse = { object: "response", output: [], usage: { input_tokens: 3, output_tokens: 2 } };
+  const wholeResponse = { object: "response", output: [], usage: responseUsage };
   test.for<[string, string, string]>([
     ["a whole one, and the end of a stream", `${JSON.stringify(wholeResponse, null, 2)}\ndata: [DONE]\n\n`, "provider"],
     ["a whole one in an event", `data: ${JSON.stringify(wholeResponse)}\n\n`, "provider"],
@@ -407,11 +409,11 @@ describe("a provider that misbehaves", () => {
 
   test.for<[string, string, string]>([
     ["a stream after a blank", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
-    ["a stream after many", "", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
+    ["a stream after many", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
   ])("by %s, where a whole answer was asked for, is charged for what that counts", async ([, first, rest]) => {
     answer = (_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" }).write(first || " ");
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(first);
       setTimeout(() => response.end(rest), 50);
     };
     const { error, account } = await ask();
@@ -438,7 +440,6 @@ describe("a provider that misbehaves", () => {
 
   describe("by an answer nested beyond all measure", () => {
     const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
-    const responseUsage = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
 
     test.for<[string, object, string]>([
       ["that counts", {}, "provider"],
@@ -474,7 +475,7 @@ describe("a provider that misbehaves", () => {
     async (tools) => {
       const keepalive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}\n\n';
       const begun = { id: "r", created_at: 1, output: [] };
-      const completed = { ...begun, status: "completed", usage: { input_tokens: 3, output_tokens: 2 } };
+      const completed = { ...begun, status: "completed", usage: responseUsage };
       const events = [
         { type: "response.created", response: begun },
         { type: "response.output_text.delta", delta: "x" },

@@ -3,18 +3,19 @@ import { createStreamReader, type Reading, type StreamReader } from "../answers/
 import { readResponseUsage, type UsageBound } from "../runs/usage.ts";
 import { saidInResponse } from "./said.ts";
 
+/** What OpenAI sends while a long response makes it wait, which stock clients do not know: a comment does the same. */
+export const keepaliveEvent = "keepalive";
+export const keepaliveComment = new TextEncoder().encode(": keepalive\n\n");
+export const eventType = z.string().regex(/^(?:response\.|keepalive$)/);
+
 const eventShape = z.looseObject({
-  type: z.string().regex(/^(?:response\.|keepalive$)/),
+  type: eventType,
   response: z.looseObject({ usage: z.unknown().optional() }).optional(),
 });
 /** Before anything is written. */
 export const beginEvents = new Set(["response.created", "response.queued", "response.in_progress"]);
 export const endEvents = new Set(["response.completed", "response.incomplete"]);
 export const failureEvent = "response.failed";
-
-/** What OpenAI sends while a long response makes it wait, which stock clients do not know: a comment does the same. */
-export const keepaliveEvent = "keepalive";
-export const keepaliveComment = new TextEncoder().encode(": keepalive\n\n");
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;

@@ -7,6 +7,7 @@ import {
   beginEvents,
   completion,
   endEvents,
+  eventType,
   failureEvent,
   keepaliveComment,
   keepaliveEvent,
@@ -15,7 +16,7 @@ import {
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
-  type: z.string().regex(/^(?:response\.|keepalive$)/),
+  type: eventType,
   output_index: z.number().int().min(0).optional(),
   item: z.looseObject({ type: z.string() }).optional(),
   response: z.looseObject({ id: z.unknown(), created_at: z.unknown(), usage: z.unknown().optional() }).optional(),

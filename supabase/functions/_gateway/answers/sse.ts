@@ -81,12 +81,19 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
 
 /** Comments and fields that say nothing by themselves, as providers send to keep a connection open. */
 export function isSilent(event: string): boolean {
-  return event.split(lineEnd).every((line) => line.trim() === "" || /^(?::|id:|retry:)/.test(line));
+  return hasNoneBut(/^(?::|id:|retry:)/, event);
 }
 
-/** An event with a name and no data, which nobody is to be told of (WHATWG HTML, 9.2.6); stock clients fail by it. */
+/**
+ * An event with a name, other than an error's, and no data: nobody is to be told of it (WHATWG HTML, 9.2.6), and stock
+ * clients fail by it.
+ */
 export function isNameAlone(event: string): boolean {
-  return event.split(lineEnd).every((line) => line.trim() === "" || /^(?::|id:|retry:|event:)/.test(line));
+  return hasNoneBut(/^(?::|id:|retry:|event:(?! ?error\s*$))/, event);
+}
+
+function hasNoneBut(fields: RegExp, event: string): boolean {
+  return event.split(lineEnd).every((line) => line.trim() === "" || fields.test(line));
 }
 
 /** The data of an event: its `data` fields, joined by line feeds. */

@@ -95,7 +95,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       return "pass";
     }
     if (isSilent(text)) return "pass";
-    if (isNameAlone(text) && !errorEvent.test(text)) return "drop";
+    if (isNameAlone(text)) return "drop";
     const stray = facts.events === 0 ? strayLinesOf(text) : "";
     if (stray.startsWith("{")) return refuse(stray);
     const data = dataOf(text).trim();

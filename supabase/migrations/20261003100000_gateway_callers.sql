@@ -84,14 +84,14 @@ create function ai.budgets_of(workspace uuid, lineage uuid, app uuid) returns te
   security invoker
 as $$
 begin
-  return array(
+  return nullif(array(
     select b.scope
     from ai.budgets b
     where b.workspace_id = workspace and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
-  );
+  ), '{}');
 end
 $$;
-comment on function ai.budgets_of(uuid, uuid, uuid) is 'The scopes of the budgets that hold for a key''s lineage, an app and a workspace.';
+comment on function ai.budgets_of(uuid, uuid, uuid) is 'The scopes of the budgets that hold for a key''s lineage, an app and a workspace; null for none.';
 revoke execute on function ai.budgets_of(uuid, uuid, uuid) from public, anon, authenticated;
 
 create function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
@@ -132,7 +132,7 @@ begin
   if found then
     budgets := ai.budgets_of(key.workspace_id, key.lineage_id, key.external_app_id);
   end if;
-  if num_nonnulls(key.allowed_addresses, key.external_app_id) > 0 then
+  if key.allowed_addresses is not null or key.external_app_id is not null then
     refused := case
       -- No address told, no address allowed.
       when key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false)
@@ -221,12 +221,13 @@ begin
       return null;
   end case;
   if caller.refused is null then
-    if call ->> 'workspace' <> caller.workspace_id::text then
-      caller.refused := 'workspace_mismatch';
-    elsif caller.source = 'app_token' then
-      if call ->> 'workspace' is null then
+    -- Within each other: what is not come to is not made ready.
+    if call ->> 'workspace' is null then
+      if caller.source = 'app_token' then
         caller.refused := 'workspace_header_required';
       end if;
+    elsif call ->> 'workspace' <> caller.workspace_id::text then
+      caller.refused := 'workspace_mismatch';
     end if;
   end if;
   return caller;

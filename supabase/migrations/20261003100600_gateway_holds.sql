@@ -1,10 +1,10 @@
 -- Whether limits, budgets and balance allow a call, and what it takes of them; and its idempotency key.
 
-create type ai.minute as (admitted boolean, started_at timestamptz, requests_left bigint, tokens_left bigint);
+create type ai.minute as (admitted boolean, started_at timestamptz, requests bigint, tokens bigint);
 comment on type ai.minute is
-  'Whether a subject''s minute had room for a call, and what it has left of what is limited; null for what is not.';
+  'Whether a subject''s minute had room for a call, and what is counted in it, the call too where it had.';
 
-create function ai.full_minute(scope text, subject uuid, request_limit integer, token_limit bigint) returns ai.minute
+create function ai.full_minute(scope text, subject uuid) returns ai.minute
   language sql
   stable
   security invoker
@@ -13,16 +13,16 @@ as $$
     false,
     -- greatest() takes no notice of nulls.
     greatest(w.window_start, m.minute),
-    case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
-    case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end
+    coalesce(w.requests, 0),
+    coalesce(w.tokens, 0)
   )::ai.minute
   from (select date_trunc('minute', now()) as minute) as m
   left join ai.rate_windows w
     on w.scope = full_minute.scope and w.subject_id = subject and w.window_start >= m.minute
 $$;
-comment on function ai.full_minute(text, uuid, integer, bigint) is
-  'What is left of a minute that has no room for a call: a refusal also where the minute was cleared away just now.';
-revoke execute on function ai.full_minute(text, uuid, integer, bigint) from public, anon, authenticated;
+comment on function ai.full_minute(text, uuid) is
+  'What is counted in a minute that has no room for a call: a refusal also where the minute was cleared away just now.';
+revoke execute on function ai.full_minute(text, uuid) from public, anon, authenticated;
 
 create function ai.take_rate(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
@@ -33,27 +33,10 @@ create function ai.take_rate(
 as $$
 declare
   current_minute timestamptz := date_trunc('minute', now());
-  request_room integer;
-  token_room bigint;
   taken ai.minute;
 begin
   if request_limit is null and token_limit is null then
     taken.admitted := true;
-    return taken;
-  end if;
-
-  -- Nearly always the minute is under way and has room, which fewer operators say: each costs at every statement.
-  request_room := coalesce(request_limit, 2147483647) - take_rate.requests;
-  token_room := coalesce(token_limit, 9223372036854775807) - take_rate.tokens;
-  update ai.rate_windows w
-  set requests = w.requests + take_rate.requests, tokens = w.tokens + take_rate.tokens
-  where w.scope = take_rate.scope
-    and w.subject_id = subject
-    and w.window_start >= current_minute
-    and w.requests <= request_room
-    and w.tokens <= token_room
-  returning true, w.window_start, request_limit - w.requests, token_limit - w.tokens into taken;
-  if found then
     return taken;
   end if;
 
@@ -74,7 +57,7 @@ begin
         token_limit is null
         or case when w.window_start < current_minute then 0 else w.tokens end + take_rate.tokens <= token_limit
       )
-    returning true, w.window_start, request_limit - w.requests, token_limit - w.tokens into taken;
+    returning true, w.window_start, w.requests, w.tokens into taken;
     if found then
       return taken;
     end if;
@@ -85,7 +68,7 @@ begin
     on conflict do nothing;
   end loop;
 
-  return ai.full_minute(take_rate.scope, subject, request_limit, token_limit);
+  return ai.full_minute(take_rate.scope, subject);
 end
 $$;
 comment on function ai.take_rate is
@@ -93,33 +76,19 @@ comment on function ai.take_rate is
   'request that goes on counts no second time.';
 revoke execute on function ai.take_rate from public, anon, authenticated;
 
-create function ai.told_limits(
-  key_requests integer, key_tokens bigint, of_key ai.minute,
-  workspace_requests integer, workspace_tokens bigint, of_workspace ai.minute
-) returns json
+create function ai.tell_limits(minute timestamptz, counts bigint[]) returns text
   language sql
   stable
   security invoker
   parallel safe
 as $$
-  -- Whichever has less left of a kind speaks for it.
-  select json_strip_nulls(json_build_object(
-    'limit_requests', case
-      when (of_key).requests_left <= (of_workspace).requests_left or (of_workspace).requests_left is null then key_requests
-      else workspace_requests
-    end,
-    'remaining_requests', least((of_key).requests_left, (of_workspace).requests_left),
-    'limit_tokens', case
-      when (of_key).tokens_left <= (of_workspace).tokens_left or (of_workspace).tokens_left is null then key_tokens
-      else workspace_tokens
-    end,
-    'remaining_tokens', least((of_key).tokens_left, (of_workspace).tokens_left),
-    -- No minute is told of that is over.
-    'reset_seconds', ceil(date_part('epoch', coalesce((of_key).started_at, (of_workspace).started_at) - now()) + 60)
-  ))
+  select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
-comment on function ai.told_limits is 'What the rate headers tell of the minutes of a key and of a workspace, as far as they are limited.';
-revoke execute on function ai.told_limits from public, anon, authenticated;
+comment on function ai.tell_limits(timestamptz, bigint[]) is
+  'What a call is told of its limits, as JSON: when the minute began, and of the key''s requests, its tokens, the '
+  'workspace''s requests and its tokens the limit and what is counted of it; null for what is not limited. In numbers, '
+  'which the gateway puts into words: here each comparison is made ready anew for every call.';
+revoke execute on function ai.tell_limits(timestamptz, bigint[]) from public, anon, authenticated;
 
 create function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
   language plpgsql

@@ -52,7 +52,10 @@ begin
   rate := ai.take_rate('key', run.key_lineage_id, null, bounds.key_tokens, input_tokens + output_tokens, 0);
   if not rate.admitted then
     return ai.refusal('rate_limit_exceeded', jsonb_build_object(
-      'limits', ai.told_limits(null, bounds.key_tokens, rate, null, null, null)
+      'limits', ai.tell_limits(
+        rate.started_at, array[null, null, bounds.key_tokens, rate.tokens, null, null, null, null]
+      )::json,
+      'at', now()
     ));
   end if;
 
@@ -84,7 +87,10 @@ begin
     return ai.refusal(
       refused,
       case when refused = 'rate_limit_exceeded' then jsonb_build_object(
-        'limits', ai.told_limits(null, null, null, null, bounds.workspace_tokens, rate)
+        'limits', ai.tell_limits(
+          rate.started_at, array[null, null, null, null, null, null, bounds.workspace_tokens, rate.tokens]
+        )::json,
+        'at', now()
       ) end
     );
   end if;

@@ -63,45 +63,8 @@ revoke execute on function ai.hold_budgets(ai.plain_call[], integer[]) from publ
 
 create type ai.held_calls as (credits numeric(24, 8)[], limits text[]);
 comment on type ai.held_calls is
-  'What is held of the balances for each of some calls, and what is left of its minutes, as JSON; null for those that '
+  'What is held of the balances for each of some calls, and what it is told of its limits; null for those that '
   'there was no room for.';
-
-create function ai.tell_plain_limits(
-  minute timestamptz,
-  key_requests integer,
-  key_requests_left bigint,
-  key_tokens bigint,
-  key_tokens_left bigint,
-  workspace_requests integer,
-  workspace_requests_left bigint,
-  workspace_tokens bigint,
-  workspace_tokens_left bigint
-) returns text
-  language plpgsql
-  stable
-  security invoker
-as $$
-begin
-  -- Whichever has less left of a kind speaks for it, as in ai.told_limits. What is null is left out.
-  return '{' || concat_ws(
-    ',',
-    '"limit_requests":' || case
-      when key_requests_left <= workspace_requests_left or workspace_requests is null then key_requests
-      else workspace_requests
-    end,
-    '"remaining_requests":' || least(key_requests_left, workspace_requests_left),
-    '"limit_tokens":' || case
-      when key_tokens_left <= workspace_tokens_left or workspace_tokens is null then key_tokens
-      else workspace_tokens
-    end,
-    '"remaining_tokens":' || least(key_tokens_left, workspace_tokens_left),
-    '"reset_seconds":' || ceil(extract(epoch from minute + interval '1 minute' - now()))
-  ) || '}';
-end
-$$;
-comment on function ai.tell_plain_limits is
-  'What a call is told of its limits, as JSON, when that much is left of the minute, which is null where it has none.';
-revoke execute on function ai.tell_plain_limits from public, anon, authenticated;
 
 create function ai.hold_minutes_and_credits(plain ai.plain_call[], over_budget integer[], locked ai.locked_rows)
   returns ai.held_calls
@@ -127,10 +90,6 @@ declare
   of_account integer;
   credits numeric(24, 8);
   minute timestamptz;
-  key_requests_left bigint;
-  key_tokens_left bigint;
-  workspace_requests_left bigint;
-  workspace_tokens_left bigint;
   fits boolean;
   held ai.held_calls;
   held_credits numeric(24, 8)[] := array_fill(null::numeric, array[cardinality(plain)]);
@@ -151,8 +110,6 @@ begin
     end if;
     minute := null;
     of_key := null;
-    key_requests_left := null;
-    key_tokens_left := null;
     if call.key_requests is not null or call.key_tokens is not null then
       -- Of keys first, as they are locked. A minute that is limited is there.
       of_key := array_position(locked.minute_subjects, call.lineage_id);
@@ -161,15 +118,11 @@ begin
       else
         used_requests[of_key] := used_requests[of_key] + 1;
         used_tokens[of_key] := used_tokens[of_key] + call.tokens;
-        key_requests_left := call.key_requests - used_requests[of_key];
-        key_tokens_left := call.key_tokens - used_tokens[of_key];
-        fits := fits and least(key_requests_left, key_tokens_left) >= 0;
+        fits := fits and least(call.key_requests - used_requests[of_key], call.key_tokens - used_tokens[of_key]) >= 0;
         minute := locked.minute_starts[of_key];
       end if;
     end if;
     of_workspace := null;
-    workspace_requests_left := null;
-    workspace_tokens_left := null;
     if call.workspace_requests is not null or call.workspace_tokens is not null then
       of_workspace := array_position(locked.minute_subjects, call.workspace_id);
       if of_workspace is null then
@@ -177,9 +130,9 @@ begin
       else
         used_requests[of_workspace] := used_requests[of_workspace] + 1;
         used_tokens[of_workspace] := used_tokens[of_workspace] + call.tokens;
-        workspace_requests_left := call.workspace_requests - used_requests[of_workspace];
-        workspace_tokens_left := call.workspace_tokens - used_tokens[of_workspace];
-        fits := fits and least(workspace_requests_left, workspace_tokens_left) >= 0;
+        fits := fits and least(
+          call.workspace_requests - used_requests[of_workspace], call.workspace_tokens - used_tokens[of_workspace]
+        ) >= 0;
         minute := coalesce(minute, locked.minute_starts[of_workspace]);
       end if;
     end if;
@@ -194,11 +147,12 @@ begin
       due_tokens[of_workspace] := due_tokens[of_workspace] + call.tokens;
     end if;
     held_credits[at] := credits;
-    held_limits[at] := ai.tell_plain_limits(
-      minute,
-      call.key_requests, key_requests_left, call.key_tokens, key_tokens_left,
-      call.workspace_requests, workspace_requests_left, call.workspace_tokens, workspace_tokens_left
-    );
+    held_limits[at] := ai.tell_limits(minute, array[
+      call.key_requests, used_requests[of_key],
+      call.key_tokens, used_tokens[of_key],
+      call.workspace_requests, used_requests[of_workspace],
+      call.workspace_tokens, used_tokens[of_workspace]
+    ]);
   end loop;
   if minutes > 0 then
     update ai.rate_windows w

@@ -112,14 +112,15 @@ create function ai.begin_runs(calls jsonb) returns text
 as $$
 declare
   answers text;
-  in_time boolean;
 begin
   if jsonb_path_exists(calls, '$[*].idempotency_key') then
     raise exception 'a call with an idempotency key waits for its like, and is asked about alone' using errcode = 'feature_not_supported';
   end if;
   perform pg_advisory_xact_lock(hashtextextended(c.run_tail, 1)) from jsonb_to_recordset(calls) as c (run_tail text);
   answers := ai.admit_together(calls);
-  in_time := ai.begin_in_time();
+  if ai.is_late() then
+    raise exception 'too late for runs to begin' using errcode = 'query_canceled';
+  end if;
   return answers;
 end
 $$;

@@ -73,6 +73,35 @@ describe("ai.begin_runs", () => {
     }
   });
 
+  test.for([
+    ["no limits", {}],
+    ["a key's limits", { key: { requestsPerMinute: 100, tokensPerMinute: 1_000_000 } }],
+    ["a workspace's tokens", { plan: { tokensPerMinute: 1_000_000 } }],
+    [
+      "limits of both, a markup and a hidden cost",
+      { key: { requestsPerMinute: 100 }, plan: { requestsPerMinute: 50, tokensPerMinute: 1_000_000 }, markup: "1.2" },
+    ],
+  ] as const)("answers as ai.begin_run does: %s", async ([what, options]) => {
+    const tenant = await createTenant(db, { credits: "100", ...options });
+    if (what.endsWith("hidden cost")) {
+      await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+        tenant.workspaceId,
+      ]);
+    }
+    const tails = Array.from({ length: 4 }, () => randomUUID().slice(-17));
+    const calls = tails.map((run_tail) => chatCall(tenant, { run_tail }));
+    const alone = await begin(db, calls[0] as object);
+    const together = await beginAll(calls.slice(1));
+    // The n-th of a minute, which may have turned meanwhile: then the batch counts anew.
+    const place = together[0]?.limits.minute === alone.limits.minute ? 2 : 1;
+    for (const [n, answer] of together.entries()) {
+      const { run_id, created_at, limits } = answer;
+      const counts = alone.limits.counts.map((count, at) => (at % 2 && count !== null ? count * (place + n) : count));
+      expect(answer).toEqual({ ...alone, run_id, created_at, limits: { minute: limits.minute, counts } });
+      expect(run_id.slice(-17)).toBe(tails[n + 1]);
+    }
+  });
+
   test("admits no more than a balance, a budget or a minute has room for, within one batch either", async () => {
     const [one] = await db.query<{ due: string }>(
       "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",

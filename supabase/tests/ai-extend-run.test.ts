@@ -1,8 +1,19 @@
 import { describe, expect } from "vitest";
-import { type Begun, begin, books, chatCall, createTenant, openPool, outcome, runRow, settle } from "./ai-fixtures.ts";
+import {
+  type Begun,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  limitsOf,
+  openPool,
+  outcome,
+  runRow,
+  settle,
+} from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-type Extended = { refused?: string; reserved_usd: string; reserved_credits: string };
+type Extended = Begun & { reserved_usd: string };
 
 /** Calls ai.extend_run: 300 bytes and 100 output tokens, at prices of 1 a million 2 credits. */
 async function extend(db: Database, run: Begun, changes: object = {}): Promise<Extended> {
@@ -64,10 +75,9 @@ describe("a further step of a run", () => {
     });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run)).not.toHaveProperty("refused");
-    expect(await extend(db, run, { input_bytes: 1, output_limit: 0 })).toMatchObject({
-      refused: "rate_limit_exceeded",
-      limits: { limit_tokens: 400, remaining_tokens: 0 },
-    });
+    const refused = await extend(db, run, { input_bytes: 1, output_limit: 0 });
+    expect(refused).toMatchObject({ refused: "rate_limit_exceeded" });
+    expect(limitsOf(refused)).toEqual({ tokens: { limit: 400, remaining: 0 }, resetSeconds: expect.any(Number) });
   });
 
   test("is refused once the key is revoked, and once the run has ended", async ({ db }) => {

@@ -1,6 +1,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { Pool } from "pg";
 import { readStack } from "../../scripts/test/stack.ts";
+import { type RateLimits, readRateLimits, type ToldLimits } from "../functions/_gateway/admission/rate-limits.ts";
 import { createUser, type Database, one } from "./database.ts";
 
 /** A workspace that may call the gateway, on a plan, a model and prices of its own. */
@@ -131,8 +132,15 @@ export type Begun = {
   run_id: string;
   created_at: string;
   reserved_credits: string;
-  limits: Record<string, number>;
+  limits: ToldLimits;
+  /** Of a refusal. */
+  at?: string;
 };
+
+/** What a caller would be told of the limits in an answer. */
+export function limitsOf({ limits, at, created_at }: Begun): RateLimits {
+  return readRateLimits(limits, at ?? created_at);
+}
 
 /** Calls ai.begin_run. */
 export async function begin(db: Database, call: object): Promise<Begun> {

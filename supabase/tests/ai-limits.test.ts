@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
 import { sessionCall } from "./ai-callers.ts";
-import { addKey, begin, books, chatCall, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { addKey, begin, books, chatCall, createTenant, limitsOf, openPool, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
 describe("budgets", () => {
@@ -114,33 +114,34 @@ describe("budgets", () => {
 describe("rate limits", () => {
   test("the key's requests a minute, and not one more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
-    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 2, remaining_requests: 1 });
-    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 2, remaining_requests: 0 });
+    expect(limitsOf(await begin(db, chatCall(tenant))).requests).toEqual({ limit: 2, remaining: 1 });
+    expect(limitsOf(await begin(db, chatCall(tenant))).requests).toEqual({ limit: 2, remaining: 0 });
     const refused = await begin(db, chatCall(tenant));
-    expect(refused).toMatchObject({ refused: "rate_limit_exceeded", limits: { remaining_requests: 0 } });
-    expect(refused.limits.reset_seconds).toBeGreaterThanOrEqual(1);
-    expect(refused.limits.reset_seconds).toBeLessThanOrEqual(60);
+    expect(refused.refused).toBe("rate_limit_exceeded");
+    const { requests, resetSeconds } = limitsOf(refused);
+    expect(requests).toEqual({ limit: 2, remaining: 0 });
+    expect(resetSeconds).toBeGreaterThanOrEqual(1);
+    expect(resetSeconds).toBeLessThanOrEqual(60);
   });
 
   test("nothing is told of a limit that there is not", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
-    const told = { limit_requests: 2, remaining_requests: 1, reset_seconds: expect.any(Number) };
-    expect((await begin(db, chatCall(tenant))).limits).toEqual(told);
+    const resetSeconds = expect.any(Number);
+    expect(limitsOf(await begin(db, chatCall(tenant)))).toEqual({ requests: { limit: 2, remaining: 1 }, resetSeconds });
     const free = await createTenant(db, { credits: "100" });
-    expect((await begin(db, chatCall(free))).limits).toEqual({});
+    expect(limitsOf(await begin(db, chatCall(free)))).toEqual({});
     const tokens = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
-    expect((await begin(db, chatCall(tokens))).limits).toEqual({
-      limit_tokens: 400,
-      remaining_tokens: 200,
-      reset_seconds: expect.any(Number),
+    expect(limitsOf(await begin(db, chatCall(tokens)))).toEqual({
+      tokens: { limit: 400, remaining: 200 },
+      resetSeconds,
     });
   });
 
   test("the workspace's tokens a minute count what calls reserve", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
-    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ remaining_tokens: 200 });
+    expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(200);
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toMatchObject({ refused: "rate_limit_exceeded" });
-    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ remaining_tokens: 0 });
+    expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(0);
   });
 
   test("a workspace's policy narrows its plan and never widens it", async ({ db }) => {
@@ -148,11 +149,11 @@ describe("rate limits", () => {
     await db.query("insert into ai.workspace_policies (workspace_id, requests_per_minute) values ($1, 9)", [
       tenant.workspaceId,
     ]);
-    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 5 });
+    expect(limitsOf(await begin(db, chatCall(tenant))).requests?.limit).toBe(5);
     await db.query("update ai.workspace_policies set requests_per_minute = 3 where workspace_id = $1", [
       tenant.workspaceId,
     ]);
-    expect((await begin(db, chatCall(tenant))).limits).toMatchObject({ limit_requests: 3 });
+    expect(limitsOf(await begin(db, chatCall(tenant))).requests?.limit).toBe(3);
   });
 
   test("a minute that has passed counts no more", async ({ db }) => {
@@ -173,10 +174,9 @@ describe("rate limits", () => {
       "update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = $1",
       [tenant.keyId],
     );
-    expect(await begin(db, chatCall(tenant, { output_limit: 400 }))).toMatchObject({
-      refused: "rate_limit_exceeded",
-      limits: { remaining_requests: 3, remaining_tokens: 400 },
-    });
+    const refused = await begin(db, chatCall(tenant, { output_limit: 400 }));
+    expect(refused.refused).toBe("rate_limit_exceeded");
+    expect(limitsOf(refused)).toMatchObject({ requests: { remaining: 3 }, tokens: { remaining: 400 } });
   });
 
   test("of 50 calls of a session that are the first of all at once, none is refused where there is room", async () => {

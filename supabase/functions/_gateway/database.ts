@@ -3,7 +3,8 @@ import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
 import { createAdmissions } from "./admission/admissions.ts";
 import type { Credential } from "./admission/credentials.ts";
-import { admitted, isRefusal, rateLimits, refusalError } from "./admission/refusals.ts";
+import { toldLimits } from "./admission/rate-limits.ts";
+import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createFunctionCaller } from "./function-call.ts";
 import { HeldConnection, learnWhoAnswers } from "./held-connection.ts";
 import { GatewayError } from "./http/errors.ts";
@@ -40,7 +41,7 @@ const begunRun = z.object({
   reserved_credits: decimalText,
   cost_visible: z.boolean(),
   capture: z.boolean(),
-  limits: rateLimits,
+  limits: toldLimits,
 });
 const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
 const checkedCredential = z.object({ workspace_id: z.string() });
@@ -142,7 +143,7 @@ const connectTimeoutMs = 1_000;
 /** A server process that is new takes some 60 ms to plan an admission, a batch and a settlement, each for the first time. */
 const idleConnectionMs = 60_000;
 /**
- * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.begin_in_time`
+ * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.is_late`
  * undoes a little earlier what took so long.
  */
 const beginTimeoutMs = 1_500;

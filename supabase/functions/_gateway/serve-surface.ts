@@ -1,7 +1,7 @@
 import { hex } from "./admission/credentials.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
+import { rateLimitHeaders, readRateLimits } from "./admission/rate-limits.ts";
 import { readOrAuthenticate } from "./admission/read-or-authenticate.ts";
-import { rateLimitHeaders } from "./admission/refusals.ts";
 import { replayAnswer } from "./answers/replay.ts";
 import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
@@ -74,7 +74,7 @@ async function admit<Request extends Asked>(
     usageBound: boundUsage(asked, () => gateway.report(new ImplausibleUsage(), requestId)),
     guessedInputTokens: guessInputTokens(asked),
     deadline: startedAt + timeInAll(gateway, asked),
-    headers: rateLimitHeaders(run.limits),
+    headers: rateLimitHeaders(readRateLimits(run.limits, run.created_at)),
   });
   // A client that leaves does not take the run's end with it.
   gateway.waitUntil(answering.catch(() => {}));

@@ -52,7 +52,7 @@ async function relay(
       reserved_credits: "1",
       cost_visible: true,
       capture: false,
-      limits: {},
+      limits: { minute: null, counts: Array(8).fill(null) },
     },
     content: { notePrompt() {}, noteTool() {}, keepAnswer: (_, then) => then() },
     steps: [],

@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { rateLimitHeaders, readRateLimits } from "./rate-limits.ts";
+
+const minute = "2026-11-26T07:31:00+00:00";
+const at = "2026-11-26T07:31:16.123456+00:00";
+const read = (counts: (number | null)[], told: { minute?: string | null; at?: string } = {}) =>
+  readRateLimits({ minute: told.minute === undefined ? minute : told.minute, counts }, told.at ?? at);
+const none = [null, null, null, null];
+
+describe("what is left of a minute", () => {
+  test("is told of a key's limits, where the workspace has none", () => {
+    expect(read([10, 3, 1_000, 250, ...none])).toEqual({
+      requests: { limit: 10, remaining: 7 },
+      tokens: { limit: 1_000, remaining: 750 },
+      resetSeconds: 44,
+    });
+  });
+
+  test("is told of a workspace's limits, where the key has none, and of each kind by itself", () => {
+    expect(read([...none, 10, 3, null, null])).toEqual({ requests: { limit: 10, remaining: 7 }, resetSeconds: 44 });
+    expect(read([5, 5, null, null, null, null, 900, 100])).toMatchObject({
+      requests: { limit: 5, remaining: 0 },
+      tokens: { limit: 900, remaining: 800 },
+    });
+  });
+
+  test.for([
+    { key: [10, 4], workspace: [100, 95], requests: { limit: 100, remaining: 5 } },
+    { key: [10, 6], workspace: [100, 95], requests: { limit: 10, remaining: 4 } },
+    { key: [10, 5], workspace: [100, 95], requests: { limit: 10, remaining: 5 } },
+  ])(
+    "is told of whichever has less left, and of the key's where both have the same: %o",
+    ({ key, workspace, requests }) => {
+      expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
+    },
+  );
+
+  test("is never less than nothing, though a limit was lowered in the middle of it", () => {
+    expect(read([10, 25, 100, 101, ...none])).toMatchObject({
+      requests: { limit: 10, remaining: 0 },
+      tokens: { limit: 100, remaining: 0 },
+    });
+  });
+
+  test("is nothing of a limit that was not come to, or that is not limited, whatever was counted", () => {
+    expect(read([10, 10, null, 500, 7, null, 8, null])).toEqual({
+      requests: { limit: 10, remaining: 0 },
+      tokens: undefined,
+      resetSeconds: 44,
+    });
+    expect(read([...none, ...none], { minute: null })).toEqual({});
+  });
+
+  test.for([
+    ["2026-11-26T07:31:00+00:00", 60],
+    ["2026-11-26T07:31:00.000001+00:00", 60],
+    ["2026-11-26T07:31:00.001+00:00", 60],
+    ["2026-11-26T07:31:01+00:00", 59],
+    ["2026-11-26T07:31:59.999999+00:00", 1],
+    // A call that waited for its minute's row may be of the minute before.
+    ["2026-11-26T07:30:59.5+00:00", 61],
+    // In whatever zone the database tells it.
+    ["2026-11-26T13:01:16.123456+05:30", 44],
+  ] as const)("at %s ends in %i seconds", ([at, seconds]) => {
+    expect(read([1, 0, null, null, ...none], { at }).resetSeconds).toBe(seconds);
+  });
+});
+
+test("headers tell of what is limited alone", () => {
+  expect(rateLimitHeaders(read([10, 3, null, 250, ...none]))).toEqual({
+    "x-ratelimit-limit-requests": "10",
+    "x-ratelimit-remaining-requests": "7",
+    "x-ratelimit-reset-requests": "44s",
+  });
+  expect(rateLimitHeaders(read([...none, null, null, 1_000_000_000_000, 924]))).toEqual({
+    "x-ratelimit-limit-tokens": "1000000000000",
+    "x-ratelimit-remaining-tokens": "999999999076",
+    "x-ratelimit-reset-tokens": "44s",
+  });
+  expect(rateLimitHeaders({})).toEqual({});
+});

@@ -1,0 +1,51 @@
+import { z } from "zod";
+
+/**
+ * What the database tells of a call's limits: when the minute began, and of the key's requests, its tokens, the
+ * workspace's requests and its tokens the limit and what is counted of it by now, this call's part too. Null is what is
+ * not limited, and what was not come to.
+ */
+export const toldLimits = z.object({ minute: z.string().nullable(), counts: z.array(z.number().nullable()).length(8) });
+export type ToldLimits = z.infer<typeof toldLimits>;
+
+/** What is left of a limit in its minute. */
+type Room = { limit: number; remaining: number };
+/** The limits that a caller is told of, and when the minute is over. */
+export type RateLimits = { requests?: Room; tokens?: Room; resetSeconds?: number };
+
+const minuteMs = 60_000;
+
+/** @param at when that was told, by the database's clock */
+export function readRateLimits({ minute, counts }: ToldLimits, at: string): RateLimits {
+  const roomAt = (place: number): Room | undefined => {
+    const limit = counts[place] ?? undefined;
+    const counted = counts[place + 1] ?? undefined;
+    if (limit === undefined || counted === undefined) return undefined;
+    return { limit, remaining: Math.max(limit - counted, 0) };
+  };
+  return {
+    requests: tighter(roomAt(0), roomAt(4)),
+    tokens: tighter(roomAt(2), roomAt(6)),
+    resetSeconds: minute === null ? undefined : Math.ceil((Date.parse(minute) + minuteMs - Date.parse(at)) / 1_000),
+  };
+}
+
+/** Whichever has less left speaks for both. */
+function tighter(ofKey: Room | undefined, ofWorkspace: Room | undefined): Room | undefined {
+  if (!ofKey || !ofWorkspace) return ofKey ?? ofWorkspace;
+  return ofKey.remaining <= ofWorkspace.remaining ? ofKey : ofWorkspace;
+}
+
+/** OpenAI's rate headers, as far as there are limits. */
+export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const tell = (of: string, room: Room | undefined) => {
+    if (!room) return;
+    headers[`x-ratelimit-limit-${of}`] = String(room.limit);
+    headers[`x-ratelimit-remaining-${of}`] = String(room.remaining);
+    if (resetSeconds !== undefined) headers[`x-ratelimit-reset-${of}`] = `${resetSeconds}s`;
+  };
+  tell("requests", requests);
+  tell("tokens", tokens);
+  return headers;
+}

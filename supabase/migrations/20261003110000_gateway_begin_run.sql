@@ -28,7 +28,7 @@ revoke execute on function ai.is_late() from public, anon, authenticated;
 
 create function ai.refuse(
   refused text, caller ai.caller, of_key ai.minute, of_workspace ai.minute, held text[], amount_usd numeric
-) returns json
+) returns jsonb
   language plpgsql
   volatile
   security invoker
@@ -52,7 +52,7 @@ comment on function ai.refuse(text, ai.caller, ai.minute, ai.minute, text[], num
   'Refuses a call after it was counted, and gives back what budgets hold for it.';
 revoke execute on function ai.refuse(text, ai.caller, ai.minute, ai.minute, text[], numeric) from public, anon, authenticated;
 
-create function ai.admit(call jsonb, caller ai.caller) returns json
+create function ai.admit(call jsonb, caller ai.caller) returns text
   language plpgsql
   volatile
   security invoker
@@ -236,7 +236,8 @@ begin
       expires_at = excluded.expires_at;
   end if;
 
-  -- As ai.open_plain_runs answers. Put together as text: json_build_object looks up anew how each value and name is told.
+  -- As ai.open_plain_runs answers. Text, put together: json_build_object looks up anew how each value and name is told,
+  -- and what is said to be JSON is read once more.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"markup":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
@@ -262,12 +263,12 @@ begin
 end
 $$;
 comment on function ai.admit(jsonb, ai.caller) is
-  'Decides about a call of a caller who was just found. For the definers below; trusts the caller: granted to nobody. '
+  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For the definers below; trusts the caller: granted to nobody. '
   'Made of statements on one table by its key: what starts one of many joins would cost more than what it does.';
 revoke execute on function ai.admit(jsonb, ai.caller) from public, anon, authenticated;
 
 -- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
-create function ai.begin_run(call jsonb) returns json
+create function ai.begin_run(call jsonb) returns text
   language plpgsql
   volatile
   security definer
@@ -283,7 +284,7 @@ create function ai.begin_run(call jsonb) returns json
 as $$
 declare
   noted boolean;
-  answer json;
+  answer text;
 begin
   -- For give_back_runs, until it is known whether a run begins. Before any other lock; nobody waits for it. Assigned,
   -- since what is performed is a statement.
@@ -297,6 +298,6 @@ end
 $$;
 comment on function ai.begin_run(jsonb) is
   'Decides about a call and, if it may go on, reserves its dearest cost and opens its run. Returns the run with its '
-  'routes and prices, or {refused: code, …}.';
+  'routes and prices, or {refused: code, …}, as the text of JSON.';
 revoke execute on function ai.begin_run(jsonb) from public, anon, authenticated;
 grant execute on function ai.begin_run(jsonb) to gateway;

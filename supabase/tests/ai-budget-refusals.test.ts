@@ -105,7 +105,7 @@ describe("a refusal for a budget", () => {
       // Connections that are open already, so that they meet, and that have updated nothing before.
       await Promise.all(Array.from({ length: 50 }, () => callers.db.query("select pg_sleep(0.2)")));
       const sql = `select r.answer, pg_stat_get_xact_tuples_updated('ai.budgets'::regclass)::int as updated
-        from (select ai.begin_run($1) as answer offset 0) r`;
+        from (select ai.begin_run($1)::json as answer offset 0) r`;
       const answers = await Promise.all(
         Array.from({ length: 50 }, async () => {
           const [row] = await callers.db.query<{ answer: Begun; updated: number }>(sql, [

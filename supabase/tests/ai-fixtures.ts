@@ -144,7 +144,7 @@ export function limitsOf({ limits, at, created_at }: Begun): RateLimits {
 
 /** Calls ai.begin_run. */
 export async function begin(db: Database, call: object): Promise<Begun> {
-  const [row] = await db.query<{ answer: Begun }>("select ai.begin_run($1) as answer", [JSON.stringify(call)]);
+  const [row] = await db.query<{ answer: Begun }>("select ai.begin_run($1)::json as answer", [JSON.stringify(call)]);
   if (!row) throw new Error("begin_run answered nothing");
   return row.answer;
 }
@@ -157,7 +157,7 @@ export async function checkCredential(db: Database, call: object): Promise<objec
 
 /** As begin_run, but that it waits for locks as long as it takes. */
 export async function admitAlone(db: Database, call: object | undefined): Promise<Begun[]> {
-  const sql = "select ai.admit($1, ai.credential_of($1)) as answer";
+  const sql = "select ai.admit($1, ai.credential_of($1))::json as answer";
   return (await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)])).map(({ answer }) => answer);
 }
 

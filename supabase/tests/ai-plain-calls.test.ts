@@ -157,7 +157,7 @@ function compare(db: Database, { world, room, calls }: { world: World; room: Roo
 }
 
 const oneByOne = `
-  select jsonb_agg(ai.admit(c.value, ai.credential_of(c.value)) order by c.place) as answers
+  select jsonb_agg(ai.admit(c.value, ai.credential_of(c.value))::jsonb order by c.place) as answers
   from (select * from jsonb_array_elements($1) with ordinality as c (value, place) order by place) as c`;
 const together = "select ai.admit_together($1)::json as answers";
 

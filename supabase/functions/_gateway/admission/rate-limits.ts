@@ -18,9 +18,9 @@ const minuteMs = 60_000;
 /** @param at when that was told, by the database's clock */
 export function readRateLimits({ minute, counts }: ToldLimits, at: string): RateLimits {
   const roomAt = (place: number): Room | undefined => {
-    const limit = counts[place] ?? undefined;
-    const counted = counts[place + 1] ?? undefined;
-    if (limit === undefined || counted === undefined) return undefined;
+    const limit = counts[place];
+    const counted = counts[place + 1];
+    if (limit == null || counted == null) return undefined;
     return { limit, remaining: Math.max(limit - counted, 0) };
   };
   return {

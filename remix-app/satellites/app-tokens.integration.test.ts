@@ -11,8 +11,8 @@ import {
   signOut,
   type TestApp,
 } from "../../scripts/test/apps.ts";
-import { openPool } from "../../supabase/tests/ai-fixtures.ts";
 import { one } from "../../supabase/tests/database.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import type { IssuedAppToken } from "./app-calls.ts";
 import { hashOf } from "./opaque-token.ts";

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { bearer, createApp, createPerson, paths, send, service } from "../../scripts/test/apps.ts";
-import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 import { openLine, untilItWaits } from "../../supabase/tests/race-fixtures.ts";
 
 const { db, close } = openPool(1);

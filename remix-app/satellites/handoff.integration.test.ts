@@ -17,7 +17,7 @@ import {
   type TestApp,
 } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 import { basicAuthorization } from "../http/basic.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { newAddress } from "../testing/visitor.ts";

@@ -14,8 +14,8 @@ import {
   type TestApp,
 } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { openPool } from "../../supabase/tests/ai-fixtures.ts";
 import { one } from "../../supabase/tests/database.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 import { startWeb, type WebProcess } from "../testing/web-process.ts";
 import type { IssuedAppToken } from "./app-calls.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createApp, createPerson, mint, service } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { openPool } from "../../supabase/tests/ai-fixtures.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 import { upkeepTask } from "../schedule/upkeep.ts";
 
 const { supabase } = readStack();

@@ -5,12 +5,12 @@ import {
   begin,
   chatCall,
   createTenant,
-  openPool,
   outcome,
   settle,
   type Tenant,
 } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 
 type Visitor = Person & { browser: SignedInBrowser };
 const { db, close } = openPool(2);

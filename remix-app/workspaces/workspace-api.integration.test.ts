@@ -11,8 +11,8 @@ import {
   service,
   type TestApp,
 } from "../../scripts/test/apps.ts";
-import { openPool } from "../../supabase/tests/ai-fixtures.ts";
 import { join, one } from "../../supabase/tests/database.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
 
 const { db, close } = openPool(1);
 const scopes = ["profile", "workspaces:read", "workspaces:write"];

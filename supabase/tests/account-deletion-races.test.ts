@@ -1,10 +1,10 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openPool } from "./ai-fixtures.ts";
 import { openPools } from "./app-fixtures.ts";
 import { beginExchange, exchange, newPair, refresh } from "./app-token-fixtures.ts";
 import { type Claims, createUser, type Database, enrollFactor, join, one, signIn } from "./database.ts";
 import { beginChallenge, decideQr, poll } from "./login-challenge-fixtures.ts";
+import { openPool } from "./pools.ts";
 import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 type Line = Awaited<ReturnType<typeof openLine>>;

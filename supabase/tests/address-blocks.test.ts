@@ -1,9 +1,9 @@
 import { describe, expect } from "vitest";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { admitted, age, anAttempt, attemptOnce, begin, ownRows, settle } from "./attempt-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const failuresAllowed = 100;
 

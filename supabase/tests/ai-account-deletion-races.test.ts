@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createActor } from "./actors.ts";
-import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { one } from "./database.ts";
+import { openPool } from "./pools.ts";
 import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 type Line = Awaited<ReturnType<typeof openLine>>;

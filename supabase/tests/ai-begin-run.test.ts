@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { begin, books, chatCall, checkCredential, createTenant, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { begin, books, chatCall, checkCredential, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import { registerApp } from "./app-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 describe("credentials", () => {
   test("an unknown, a revoked and an expired key are one answer", async ({ db }) => {

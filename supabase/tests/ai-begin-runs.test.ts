@@ -9,11 +9,11 @@ import {
   books,
   chatCall,
   createTenant,
-  openPool,
   outcome,
   settle,
 } from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 let db: Database;
 let close: () => Promise<void>;

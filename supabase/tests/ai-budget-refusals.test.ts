@@ -8,12 +8,12 @@ import {
   books,
   chatCall,
   createTenant,
-  openPool,
   outcome,
   settle,
   type Tenant,
 } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 /** 100 tokens in and 100 out: a call reserves 0.0002, and costs that where it says that it used as much. */
 const prices = { input: "1", output: "1" };

@@ -1,7 +1,8 @@
 import { describe, expect } from "vitest";
 import { createActor, workspaceRoles } from "./actors.ts";
-import { addKey, begin, chatCall, createTenant, openPool, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Budget = {
   scope: string;

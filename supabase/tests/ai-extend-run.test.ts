@@ -1,17 +1,7 @@
 import { describe, expect } from "vitest";
-import {
-  type Begun,
-  begin,
-  books,
-  chatCall,
-  createTenant,
-  limitsOf,
-  openPool,
-  outcome,
-  runRow,
-  settle,
-} from "./ai-fixtures.ts";
+import { type Begun, begin, books, chatCall, createTenant, limitsOf, outcome, runRow, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Extended = Begun & { reserved_usd: string };
 

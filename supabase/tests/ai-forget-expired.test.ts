@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
-import { begin, chatCall, createTenant, limitsOf, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { begin, chatCall, createTenant, limitsOf, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const forget = async (db: Database, atMost = 10_000) => {
   const row = await one<{ forgotten: number }>(db, {

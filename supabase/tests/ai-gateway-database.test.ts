@@ -4,8 +4,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createBegin } from "../functions/_gateway/admission/begin-runs.ts";
 import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "../functions/_gateway/database.ts";
 import { createSettlements, type Outcome } from "../functions/_gateway/runs/settlements.ts";
-import { books, createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { books, createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
+import { openPool } from "./pools.ts";
 import { openLine as openRaceLine } from "./race-fixtures.ts";
 
 let line: DatabaseLine;

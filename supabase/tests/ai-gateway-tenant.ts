@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createAiKey } from "../functions/_shared/ai-key.ts";
-import { keptPool } from "./ai-fixtures.ts";
 import { createUser } from "./database.ts";
+import { keptPool } from "./pools.ts";
 
 /** A run's row, its entry in the ledger and what the provider says really happened. */
 export type Account = {

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf, workspaceRoles } from "./actors.ts";
-import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Answer = { outcome: string; key?: Record<string, unknown>; keys?: Record<string, unknown>[]; approval?: unknown };
 

@@ -2,8 +2,9 @@ import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
 import { sessionCall } from "./ai-callers.ts";
-import { addKey, begin, books, chatCall, createTenant, limitsOf, openPool, outcome, settle } from "./ai-fixtures.ts";
+import { addKey, begin, books, chatCall, createTenant, limitsOf, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 describe("budgets", () => {
   test("of 100 callers at once on a key's budget for 5, exactly 5 are admitted", async () => {

@@ -10,12 +10,12 @@ import {
   chatCall,
   createTenant,
   forgetReservation,
-  openPool,
   outcome,
   settle,
   type Tenant,
 } from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 let db: Database;
 let close: () => Promise<void>;

@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
-import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Offer = { holds_from: string; holds_until: string; plans: string[]; providers: string[]; routes: Route[] };
 type Route = { position: number; provider: string; prices: { input: string }[] };

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, test as pooled } from "vitest";
 import { appTokenCall, bindKey } from "./ai-callers.ts";
-import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Result = { outcome?: string; refused?: string; param?: string };
 type Answer = { results: Result[]; refused?: string };

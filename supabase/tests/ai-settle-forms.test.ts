@@ -8,7 +8,6 @@ import {
   books,
   chatCall,
   createTenant,
-  openPool,
   outcome,
   runRow,
   settle,
@@ -16,6 +15,7 @@ import {
   type TenantOptions,
 } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const edges = [0, 1, 99, 100, 101, 1_000, 1_000_000, 2_000_000_000];
 const count = fc.oneof(fc.constantFrom(...edges), fc.nat(3_000_000));

@@ -1,17 +1,8 @@
 import fc from "fast-check";
 import { describe, expect } from "vitest";
-import {
-  begin,
-  books,
-  chatCall,
-  createTenant,
-  forgetReservation,
-  openPool,
-  outcome,
-  runRow,
-  settle,
-} from "./ai-fixtures.ts";
+import { begin, books, chatCall, createTenant, forgetReservation, outcome, runRow, settle } from "./ai-fixtures.ts";
 import { one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 describe("settling", () => {
   test("writes the run, its steps, one ledger entry and the balance", async ({ db }) => {

@@ -7,12 +7,12 @@ import {
   chatCall,
   createTenant,
   forgetReservation,
-  openPool,
   outcome,
   runRow,
   settle,
 } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const lock = "hashtextextended('ai.sweep_runs', 0)";
 

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, test as pooled } from "vitest";
 import { bindKey } from "./ai-callers.ts";
-import { type Begun, begin, chatCall, createTenant, openPool, outcome, settle, type Tenant } from "./ai-fixtures.ts";
+import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 /** Moments around which days, months, years and partitions change, from now, oldest first. */
 const edgesSql = `

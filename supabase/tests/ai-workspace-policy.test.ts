@@ -1,7 +1,8 @@
 import { describe, expect } from "vitest";
 import { createActor, workspaceRoles } from "./actors.ts";
-import { createTenant, openPool, type Tenant } from "./ai-fixtures.ts";
+import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Policy = Record<string, unknown> & { budget: unknown; appBudgets: unknown[] };
 type Answer = { outcome: string; policy?: Policy };

@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createActor, type MfaState } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { type Claims, type Database, one } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 /** A registered app and the SHA-256 of its secret, as the database knows them. */
 export type App = { id: string; name: string; secretHash: Buffer };

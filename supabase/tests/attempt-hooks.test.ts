@@ -1,9 +1,9 @@
 import { describe, expect } from "vitest";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { admitted, age, anAttempt, begin, ownRows, settle, tellHook } from "./attempt-fixtures.ts";
 import { createUser, type Database, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const password = "password_verification_attempt" as const;
 const mfa = "mfa_verification_attempt" as const;

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf, type MfaState } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { type Claims, currentSecond, type Database, enrollFactor, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Policy = {
   required: boolean;

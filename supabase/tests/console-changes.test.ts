@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
-import { createTenant, openPool } from "./ai-fixtures.ts";
+import { createTenant } from "./ai-fixtures.ts";
 import { newHash } from "./app-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 type Answer = { refused?: string; last?: { actorEmail: string; at: string } | null };
 type Change = Record<string, unknown>;

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { createUser, type Database, enrollFactor, one, signIn, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const required = { version: 1, required: true, boundary: 0, primaryBoundary: null, recovery: "none", generation: 1 };
 

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { createUser, currentSecond, type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 
 const callers = 60;
 const newHash = () => createHash("sha256").update(randomUUID()).digest("hex");

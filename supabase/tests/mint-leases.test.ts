@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
-import { openPool } from "./ai-fixtures.ts";
 import { createUser, type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 import { commitPeople } from "./recovery-fixtures.ts";
 
 const callers = 60;

@@ -1,8 +1,8 @@
 import { describe, expect } from "vitest";
 import { failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { createUser, type Database, signIn, test } from "./database.ts";
 import { createIdentity, inspect, settle, type Visit, visit } from "./oauth-fixtures.ts";
+import { openPool } from "./pools.ts";
 
 const identitiesOf = async (db: Database, userId: string) =>
   (

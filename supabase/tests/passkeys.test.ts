@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { createUser, type Database, enrollFactor, one, signIn, test } from "./database.ts";
 import { createIdentity } from "./oauth-fixtures.ts";
+import { openPool } from "./pools.ts";
 
 async function addPasskey(
   db: Database,

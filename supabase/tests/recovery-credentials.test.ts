@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
-import { openPool } from "./ai-fixtures.ts";
 import { currentSecond, type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 import { ask, commitPeople, eventsOf, issue, needHelp, override, wrongHash } from "./recovery-fixtures.ts";
 
 const callers = 60;

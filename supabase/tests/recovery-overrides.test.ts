@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
 import { ask, commitPeople, eventsOf, issue, needHelp, override } from "./recovery-fixtures.ts";
 
 const create = (db: Database, request: object) =>

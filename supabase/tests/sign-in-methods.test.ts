@@ -1,8 +1,8 @@
 import { describe, expect } from "vitest";
 import { failureOf } from "./actors.ts";
-import { openPool } from "./ai-fixtures.ts";
 import { createUser, type Database, one, signIn, test } from "./database.ts";
 import { createIdentity } from "./oauth-fixtures.ts";
+import { openPool } from "./pools.ts";
 
 const usable = ["google", "github"];
 

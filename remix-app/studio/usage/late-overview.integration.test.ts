@@ -2,8 +2,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { vaultSettings } from "../../../scripts/test/keep-session.ts";
 import { createPerson, deletePerson, enter, type Person } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { createTenant, openPool, type Tenant } from "../../../supabase/tests/ai-fixtures.ts";
+import { createTenant, type Tenant } from "../../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { openPool } from "../../../supabase/tests/pools.ts";
 import { type Browser, openBrowser } from "../../testing/browser.ts";
 import { startWatchedWeb, type WatchedWeb } from "../../testing/watched-web.ts";
 

@@ -7,12 +7,12 @@ import {
   begin,
   chatCall,
   createTenant,
-  openPool,
   outcome,
   settle,
   type Tenant,
 } from "../../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { openPool } from "../../../supabase/tests/pools.ts";
 import { readRange } from "../range.ts";
 import { readWholeOverview } from "./overview.ts";
 

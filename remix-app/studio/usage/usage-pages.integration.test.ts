@@ -1,14 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
-import {
-  type Begun,
-  createTenant,
-  openPool,
-  outcome,
-  settle,
-  type Tenant,
-} from "../../../supabase/tests/ai-fixtures.ts";
+import { type Begun, createTenant, outcome, settle, type Tenant } from "../../../supabase/tests/ai-fixtures.ts";
 import { join, one } from "../../../supabase/tests/database.ts";
+import { openPool } from "../../../supabase/tests/pools.ts";
 import { maxCursorLength } from "../../http/page-query.ts";
 import { usageDimensions } from "./usage.ts";
 

@@ -263,8 +263,9 @@ begin
 end
 $$;
 comment on function ai.admit(jsonb, ai.caller) is
-  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For the definers below; trusts the caller: granted to nobody. '
-  'Made of statements on one table by its key: what starts one of many joins would cost more than what it does.';
+  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For the definers below; '
+  'trusts the caller: granted to nobody. Made of statements on one table by its key: what starts one of many joins '
+  'would cost more than what it does.';
 revoke execute on function ai.admit(jsonb, ai.caller) from public, anon, authenticated;
 
 -- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.

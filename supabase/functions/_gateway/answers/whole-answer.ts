@@ -118,11 +118,16 @@ export function withPlatform({ text, value }: ReadAnswer, platform: Record<strin
   return `${openEnded},"platform":${JSON.stringify(platform)}}`;
 }
 
+/** Keeps nothing from one use to the next, so that it does for all. */
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
 async function readText(answer: ProviderAnswer, first: Uint8Array | undefined): Promise<string> {
+  const second = first && (await answer.read());
+  if (!second) return decode(answer, () => utf8.decode(first));
   const decoder = new TextDecoder("utf-8", { fatal: true });
-  let text = "";
-  let size = 0;
-  for (let bytes = first; bytes; bytes = await answer.read()) {
+  let text = decode(answer, () => decoder.decode(first, { stream: true }));
+  let size = first.byteLength;
+  for (let bytes: Uint8Array | undefined = second; bytes; bytes = await answer.read()) {
     size += bytes.byteLength;
     if (size > maxAnswerBytes) refuse(answer);
     text += decode(answer, () => decoder.decode(bytes, { stream: true }));

@@ -28,13 +28,13 @@ export function boundUsage(
 
 const count = z.number().int().min(0);
 const total = count.nullish().catch(undefined);
-const details = z.looseObject({
+const details = z.object({
   cached_tokens: count.nullish(),
   audio_tokens: count.nullish(),
   reasoning_tokens: count.nullish(),
 });
 /** As chat completions and embeddings state it. */
-const completionUsage = z.looseObject({
+const completionUsage = z.object({
   prompt_tokens: count,
   completion_tokens: count.nullish(),
   total_tokens: total,
@@ -42,7 +42,7 @@ const completionUsage = z.looseObject({
   completion_tokens_details: details.nullish(),
 });
 /** As responses state it. */
-const responseUsage = z.looseObject({
+const responseUsage = z.object({
   input_tokens: count,
   output_tokens: count,
   total_tokens: total,

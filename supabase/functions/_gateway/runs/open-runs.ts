@@ -21,6 +21,11 @@ export function createOpenRuns(options: {
   let timer: ReturnType<typeof setInterval> | undefined;
 
   function tick(): void {
+    if (open.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+      return;
+    }
     const counts = open.items().map(({ run, read }) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
     // A touch that fails is made up for by the next one.
     options.waitUntil(options.touch(counts).catch(() => {}));
@@ -30,12 +35,8 @@ export function createOpenRuns(options: {
     track(run, read) {
       const entry = open.add({ run, read });
       timer ??= setInterval(tick, touchIntervalMs);
-      return () => {
-        open.remove(entry);
-        if (open.size > 0) return;
-        clearInterval(timer);
-        timer = undefined;
-      };
+      // The timer goes on for the next run: calls that come alone would each start and stop one.
+      return () => open.remove(entry);
     },
   };
 }

@@ -8,42 +8,44 @@ import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createFunctionCaller } from "./function-call.ts";
 import { HeldConnection, learnWhoAnswers } from "./held-connection.ts";
 import { GatewayError } from "./http/errors.ts";
+import { keepConnection, type Taken, takeFrom } from "./kept-connection.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
 
-const decimalText = z.string();
+/** One for all of them: what a schema has to look up is then at hand. */
+const text = z.string();
 const route = z.object({
   position: z.number(),
-  provider: z.string(),
-  model: z.string(),
+  provider: text,
+  model: text,
   prices: z.array(
     z.object({
       min_input_tokens: z.number(),
-      input: decimalText,
-      cached_input: decimalText.optional(),
-      output: decimalText,
-      audio_input: decimalText.optional(),
-      audio_output: decimalText.optional(),
+      input: text,
+      cached_input: text.optional(),
+      output: text,
+      audio_input: text.optional(),
+      audio_output: text.optional(),
     }),
   ),
 });
 const begunRun = z.object({
-  run_id: z.uuid(),
-  created_at: z.string(),
-  workspace_id: z.uuid(),
-  model: z.string(),
-  voice: z.string().nullish(),
+  run_id: text,
+  created_at: text,
+  workspace_id: text,
+  model: text,
+  voice: text.nullish(),
   routes: z.array(route).min(1),
-  markup: decimalText,
+  markup: text,
   exempt: z.boolean(),
-  reserved_usd: decimalText,
-  reserved_credits: decimalText,
+  reserved_usd: text,
+  reserved_credits: text,
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
 });
-const extendedRun = z.object({ reserved_usd: decimalText, reserved_credits: decimalText });
+const extendedRun = z.object({ reserved_usd: text, reserved_credits: text });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
 const undecided = z.array(z.string());
@@ -176,16 +178,27 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
   });
 
   const functions = createFunctionCaller();
+  /** For calls that come alone. */
+  const kept = keepConnection(pool);
+
+  function takeAny(): Promise<Taken> {
+    kept.lend();
+    return takeFrom(pool);
+  }
 
   async function call(
     name: string,
     argument: object,
-    { limitMs = answerTimeoutMs, onTaken }: { limitMs?: number; onTaken?: (connection: HeldConnection) => void } = {},
+    {
+      limitMs = answerTimeoutMs,
+      take = takeAny,
+      onTaken,
+    }: { limitMs?: number; take?: () => Promise<Taken>; onTaken?: (connection: HeldConnection) => void } = {},
   ): Promise<string> {
     if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
     const json = JSON.stringify(argument);
     return orUnavailable(async () => {
-      const connection = new HeldConnection(await pool.connect(), functions);
+      const connection = new HeldConnection(await take(), functions);
       onTaken?.(connection);
       return connection.ask(name, json, limitMs);
     });
@@ -193,7 +206,7 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
 
   /** Where the last batch was sent, and another may be behind it. */
   let line: HeldConnection | undefined;
-  const toBegin = { limitMs: beginTimeoutMs };
+  const toBegin = { limitMs: beginTimeoutMs, take: kept.take };
   const toBeginBatch = {
     limitMs: beginTimeoutMs,
     onTaken: (connection: HeldConnection) => {
@@ -270,7 +283,10 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;
     },
-    close: () => pool.end(),
+    close() {
+      kept.close();
+      return pool.end();
+    },
   };
 }
 

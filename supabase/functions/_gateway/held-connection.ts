@@ -1,5 +1,6 @@
 import pg from "pg";
 import type { FunctionCaller } from "./function-call.ts";
+import type { Taken } from "./kept-connection.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /** Connections whose server process answers them itself. */
@@ -20,11 +21,12 @@ export async function learnWhoAnswers(client: pg.PoolClient, applicationName: st
 }
 
 /**
- * A connection of the pool while statements are under way on it. One that failed a statement is asked nothing further
+ * A connection that was taken while statements are under way on it. One that failed a statement is asked nothing further
  * and then closed, one that is silent is closed at once; another takes its place.
  */
 export class HeldConnection {
   readonly #client: pg.PoolClient;
+  readonly #giveBack: Taken["release"];
   readonly #functions: FunctionCaller;
   #underWay = 0;
   #hasFailed = false;
@@ -32,8 +34,9 @@ export class HeldConnection {
   #lastWord: pg.DatabaseError | undefined;
   #isReleased = false;
 
-  constructor(client: pg.PoolClient, functions: FunctionCaller) {
+  constructor({ client, release }: Taken, functions: FunctionCaller) {
     this.#client = client;
+    this.#giveBack = release;
     this.#functions = functions;
   }
 
@@ -72,7 +75,7 @@ export class HeldConnection {
   }
 
   #release(isClosed: boolean): void {
-    if (!this.#isReleased) this.#client.release(isClosed);
+    if (!this.#isReleased) this.#giveBack(isClosed);
     this.#isReleased = true;
   }
 }

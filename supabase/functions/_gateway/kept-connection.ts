@@ -1,0 +1,102 @@
+import type pg from "pg";
+
+/** Between two looks at whether it is still needed, in milliseconds. */
+const lookMs = 1_000;
+
+/** A connection that was taken, and what gives it back, or closes it. */
+export type Taken = { client: pg.PoolClient; release: (isClosed: boolean) => void };
+
+/** Takes a connection from a pool. */
+export async function takeFrom(pool: pg.Pool): Promise<Taken> {
+  const client = await pool.connect();
+  return { client, release: (isClosed) => client.release(isClosed) };
+}
+
+/** A connection of a pool that is kept at hand. */
+export type KeptConnection = {
+  /** It, or another of the pool while it is in use. */
+  take: () => Promise<Taken>;
+  /** Lets the pool have it where it has no other that is free. */
+  lend: () => void;
+  /** Gives it back for good. */
+  close: () => void;
+};
+
+/**
+ * Keeps a connection at hand for statements that come one after another, each by itself: the pool sets two timers for
+ * each that it hands out, and of two server processes that take turns each has its caches cold. It goes back to the pool
+ * once nobody has needed it for a second.
+ */
+export function keepConnection(pool: pg.Pool): KeptConnection {
+  let kept: pg.PoolClient | undefined;
+  let isTaken = false;
+  let wasNeeded = false;
+  /** It ended while somebody had it. */
+  let isOver = false;
+  let isClosed = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** Has it no longer. @param isGone whether it is closed, too */
+  function part(isGone: boolean): void {
+    const parted = kept;
+    kept = undefined;
+    parted?.off("end", noteEnd).release(isGone);
+  }
+
+  function giveBack(): void {
+    if (!isTaken) part(false);
+  }
+
+  /** While it is at hand nobody else would notice. */
+  function noteEnd(): void {
+    if (isTaken) isOver = true;
+    else part(true);
+  }
+
+  function look(): void {
+    timer = undefined;
+    if (!wasNeeded) giveBack();
+    wasNeeded = false;
+    if (kept) timer = setTimeout(look, lookMs);
+  }
+
+  /** Takes one from the pool to keep. */
+  async function keep(): Promise<pg.PoolClient> {
+    const client = await pool.connect();
+    client.once("end", noteEnd);
+    kept = client;
+    isOver = false;
+    timer ??= setTimeout(look, lookMs);
+    return client;
+  }
+
+  return {
+    async take() {
+      if (isTaken || isClosed) return takeFrom(pool);
+      isTaken = true;
+      wasNeeded = true;
+      try {
+        const client = kept ?? (await keep());
+        return {
+          client,
+          release(isBroken) {
+            isTaken = false;
+            if (isBroken || isOver) part(true);
+            else if (isClosed || pool.waitingCount > 0) part(false);
+          },
+        };
+      } catch (error) {
+        isTaken = false;
+        throw error;
+      }
+    },
+    lend() {
+      if (pool.idleCount === 0) giveBack();
+    },
+    close() {
+      isClosed = true;
+      clearTimeout(timer);
+      giveBack();
+    },
+  };
+}

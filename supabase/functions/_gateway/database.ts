@@ -1,14 +1,11 @@
-import pg from "pg";
 import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
 import { createAdmissions } from "./admission/admissions.ts";
 import type { Credential } from "./admission/credentials.ts";
 import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
-import { createFunctionCaller } from "./function-call.ts";
-import { HeldConnection, learnWhoAnswers } from "./held-connection.ts";
-import { GatewayError } from "./http/errors.ts";
-import { keepConnection, type Taken, takeFrom } from "./kept-connection.ts";
+import { createConnections, orUnavailable, wasUndone } from "./connections.ts";
+import type { HeldConnection } from "./held-connection.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
@@ -139,74 +136,25 @@ export type GatewayDatabase = {
   close: () => Promise<void>;
 };
 
-/** Statements that may wait for a connection before further ones are turned away. */
-const maxWaiting = 500;
-const connectTimeoutMs = 1_000;
-/** A server process that is new takes some 60 ms to plan an admission, a batch and a settlement, each for the first time. */
-const idleConnectionMs = 60_000;
 /**
  * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.is_late`
  * undoes a little earlier what took so long.
  */
 const beginTimeoutMs = 1_500;
-const applicationName = "gatehouse-gateway";
 const beginBatch = "ai.begin_runs";
 /** Characters. */
 const longestRefusal = 4_096;
-/** Beyond what the role's own limits let a statement take. */
-const answerTimeoutMs = 12_000;
 
 /**
- * Connects as role `gateway`, when first asked something. Any pooler can be in between; what a statement takes travels
- * together.
+ * Connects as role `gateway`, when first asked something.
  * @throws GatewayError `service_unavailable` from every method while the database cannot be had
  */
-export function createDatabase({ url, connections = 8 }: { url: string; connections?: number }): GatewayDatabase {
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: connections,
-    connectionTimeoutMillis: connectTimeoutMs,
-    idleTimeoutMillis: idleConnectionMs,
-    application_name: applicationName,
-  });
-  // A connection that breaks is replaced when next needed; the statement that is under way on it fails by itself.
-  pool.on("error", () => {});
-  pool.on("connect", (client) => {
-    client.on("error", () => {});
-    // One that ends meanwhile fails what it was connected for.
-    learnWhoAnswers(client, applicationName).catch(() => {});
-  });
-
-  const functions = createFunctionCaller();
-  /** For calls that come alone. */
-  const kept = keepConnection(pool);
-
-  function takeAny(): Promise<Taken> {
-    kept.lend();
-    return takeFrom(pool);
-  }
-
-  async function call(
-    name: string,
-    argument: object,
-    {
-      limitMs = answerTimeoutMs,
-      take = takeAny,
-      onTaken,
-    }: { limitMs?: number; take?: () => Promise<Taken>; onTaken?: (connection: HeldConnection) => void } = {},
-  ): Promise<string> {
-    if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
-    const json = JSON.stringify(argument);
-    return orUnavailable(async () => {
-      const connection = new HeldConnection(await take(), functions);
-      onTaken?.(connection);
-      return connection.ask(name, json, limitMs);
-    });
-  }
+export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
+  const { call, close } = createConnections(options);
 
   /** Where the last batch was sent, and another may be behind it. */
   let line: HeldConnection | undefined;
-  const toBegin = { limitMs: beginTimeoutMs, take: kept.take };
+  const toBegin = { limitMs: beginTimeoutMs, isAlone: true };
   const toBeginBatch = {
     limitMs: beginTimeoutMs,
     onTaken: (connection: HeldConnection) => {
@@ -283,27 +231,6 @@ export function createDatabase({ url, connections = 8 }: { url: string; connecti
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;
     },
-    close() {
-      kept.close();
-      return pool.end();
-    },
+    close,
   };
-}
-
-async function orUnavailable(work: () => Promise<string>): Promise<string> {
-  try {
-    return await work();
-  } catch (cause) {
-    throw new GatewayError("service_unavailable", { cause });
-  }
-}
-
-/** Whether a statement surely did nothing: what Postgres says about one, it says of one that it has rolled back. */
-function wasUndone(error: unknown): boolean {
-  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError;
-}
-
-/** Whether nobody knows what became of a statement that was sent: no answer came. */
-export function isUnanswered(error: unknown): boolean {
-  return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
 }

@@ -1,4 +1,5 @@
-import { type GatewayDatabase, isUnanswered, type KeptAnswer, type Run, type RunRequest } from "../database.ts";
+import { isUnanswered } from "../connections.ts";
+import type { GatewayDatabase, KeptAnswer, Run, RunRequest } from "../database.ts";
 
 /** Before each look for a run that may have begun unheard. After the last the sweeper has it. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];

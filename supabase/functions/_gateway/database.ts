@@ -10,39 +10,39 @@ import type { HeldConnection } from "./held-connection.ts";
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
 
-/** One for all of them: what a schema has to look up is then at hand. */
-const text = z.string();
+/** One for all texts of a run that begins: what a schema has to look up is then at hand. */
+const textSchema = z.string();
 const route = z.object({
   position: z.number(),
-  provider: text,
-  model: text,
+  provider: textSchema,
+  model: textSchema,
   prices: z.array(
     z.object({
       min_input_tokens: z.number(),
-      input: text,
-      cached_input: text.optional(),
-      output: text,
-      audio_input: text.optional(),
-      audio_output: text.optional(),
+      input: textSchema,
+      cached_input: textSchema.optional(),
+      output: textSchema,
+      audio_input: textSchema.optional(),
+      audio_output: textSchema.optional(),
     }),
   ),
 });
 const begunRun = z.object({
-  run_id: text,
-  created_at: text,
-  workspace_id: text,
-  model: text,
-  voice: text.nullish(),
+  run_id: textSchema,
+  created_at: textSchema,
+  workspace_id: textSchema,
+  model: textSchema,
+  voice: textSchema.nullish(),
   routes: z.array(route).min(1),
-  markup: text,
+  markup: textSchema,
   exempt: z.boolean(),
-  reserved_usd: text,
-  reserved_credits: text,
+  reserved_usd: textSchema,
+  reserved_credits: textSchema,
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
 });
-const extendedRun = z.object({ reserved_usd: text, reserved_credits: text });
+const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
 const undecided = z.array(z.string());

@@ -33,24 +33,24 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
   let wasNeeded = false;
   /** It ended while somebody had it. */
   let isOver = false;
-  let isClosed = false;
+  let isEnding = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Has it no longer. @param isGone whether it is closed, too */
-  function part(isGone: boolean): void {
-    const parted = kept;
+  /** Keeps it no longer. @param isGone whether it is closed, too */
+  function letGo(isGone: boolean): void {
+    const former = kept;
     kept = undefined;
-    parted?.off("end", noteEnd).release(isGone);
+    former?.off("end", noteEnd).release(isGone);
   }
 
   function giveBack(): void {
-    if (!isTaken) part(false);
+    if (!isTaken) letGo(false);
   }
 
   /** While it is at hand nobody else would notice. */
   function noteEnd(): void {
     if (isTaken) isOver = true;
-    else part(true);
+    else letGo(true);
   }
 
   function look(): void {
@@ -72,7 +72,7 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
 
   return {
     async take() {
-      if (isTaken || isClosed) return takeFrom(pool);
+      if (isTaken || isEnding) return takeFrom(pool);
       isTaken = true;
       wasNeeded = true;
       try {
@@ -81,8 +81,8 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
           client,
           release(isBroken) {
             isTaken = false;
-            if (isBroken || isOver) part(true);
-            else if (isClosed || pool.waitingCount > 0) part(false);
+            if (isBroken || isOver) letGo(true);
+            else if (isEnding || pool.waitingCount > 0) letGo(false);
           },
         };
       } catch (error) {
@@ -94,7 +94,7 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
       if (pool.idleCount === 0) giveBack();
     },
     close() {
-      isClosed = true;
+      isEnding = true;
       clearTimeout(timer);
       giveBack();
     },

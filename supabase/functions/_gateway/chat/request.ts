@@ -1,5 +1,5 @@
 import { GatewayError } from "../http/errors.ts";
-import { parserOfGiven } from "../http/given-fields.ts";
+import { parserOfGivenFields } from "../http/given-fields.ts";
 import { refuseBody } from "../http/refused-body.ts";
 import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
@@ -19,14 +19,14 @@ type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max
   tools?: readonly object[];
 };
 
-const parse = parserOfGiven(chatSchema);
+const parseChat = parserOfGivenFields(chatSchema);
 
 /**
  * Checks a parsed body against the allow-list.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readChat(value: unknown, bodyBytes: number): Chat {
-  const parsed = parse(value);
+  const parsed = parseChat(value);
   if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
   const request = parsed.data;
   if (request.max_tokens != null && request.max_completion_tokens != null) {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { chatSchema } from "../chat/schema.ts";
 import { responsesSchema } from "../responses/schema.ts";
-import { parserOfGiven } from "./given-fields.ts";
+import { parserOfGivenFields } from "./given-fields.ts";
 
 const values = [
   ...["m", "", "none", "auto", "low", "x".repeat(600), 0, 1, 1.5, -1, 9, 40_000, true, false, null, [], {}],
@@ -17,7 +17,7 @@ test.for([
   ["chat", chatSchema, { model: "m", messages: [{ role: "user", content: "hello" }] }],
   ["responses", responsesSchema, { model: "m", input: "hello" }],
 ] as const)("%s: says what the whole schema says", ([, schema, least]) => {
-  const parse = parserOfGiven(schema as z.ZodObject);
+  const parse = parserOfGivenFields(schema as z.ZodObject);
   const names = [...Object.keys(schema.shape), "unknown", "__proto__", "constructor"];
   const field = fc.tuple(fc.constantFrom(...names), fc.constantFrom(...values));
   let taken = 0;
@@ -42,10 +42,10 @@ test.for([
 });
 
 test.for([[null], ["text"], [7], [[]], [["a"]], [undefined]])("%j is no body, in the schema's words", ([body]) => {
-  expect(parserOfGiven(chatSchema)(body).error?.issues).toEqual(chatSchema.safeParse(body).error?.issues);
+  expect(parserOfGivenFields(chatSchema)(body).error?.issues).toEqual(chatSchema.safeParse(body).error?.issues);
 });
 
 test("hands on what fields make of their values", () => {
   const schema = z.strictObject({ a: z.string().transform((text) => text.length), b: z.number().optional() });
-  expect(parserOfGiven(schema)({ a: "four" })).toEqual({ success: true, data: { a: 4 } });
+  expect(parserOfGivenFields(schema)({ a: "four" })).toEqual({ success: true, data: { a: 4 } });
 });

@@ -6,7 +6,7 @@ import type { z } from "zod";
  * @param schema has no defaults, no checks of its own beside its fields', and no symbols
  * @returns fields in the order in which they are given; of a body that is refused, all that the schema says of it
  */
-export function parserOfGiven<Output>(
+export function parserOfGivenFields<Output>(
   schema: z.ZodObject & z.ZodType<Output>,
 ): (body: unknown) => z.ZodSafeParseResult<Output> {
   const fields = new Map(Object.entries(schema.shape));

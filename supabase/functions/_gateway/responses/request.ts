@@ -1,5 +1,5 @@
 import { GatewayError } from "../http/errors.ts";
-import { parserOfGiven } from "../http/given-fields.ts";
+import { parserOfGivenFields } from "../http/given-fields.ts";
 import { refuseBody } from "../http/refused-body.ts";
 import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
@@ -21,14 +21,14 @@ type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "m
 
 const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
 
-const parse = parserOfGiven(responsesSchema);
+const parseResponses = parserOfGivenFields(responsesSchema);
 
 /**
  * Checks a parsed body against the allow-list.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readResponses(value: unknown, bodyBytes: number): Responses {
-  const parsed = parse(value);
+  const parsed = parseResponses(value);
   if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
   const request = parsed.data;
   const [limitName, other] = limitNames.filter((name) => request[name] != null);

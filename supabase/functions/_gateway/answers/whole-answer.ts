@@ -29,7 +29,7 @@ export async function readWholeAnswer<Request extends Asked>(
     const inItsPlace = (text: string) => statedInWhole(text, { route, usageBound: call.usageBound, readAnswer });
     throw unusable(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
   }
-  const text = await readText(answer, first);
+  const text = first ? await readText(answer, first) : "";
   const value: unknown = orUnusable(() => JSON.parse(text));
   const read = orUnusable(() => readAnswer(value, call.usageBound));
   if (!read || !isObject(value)) throw unusable();
@@ -56,21 +56,24 @@ export function statedInWhole(
   }
 }
 
-/** The first that comes but for blanks, which say nothing of what follows. */
+/** The first that comes but for blanks, which say nothing of what follows; with a byte order mark that came before it. */
 async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   let size = 0;
+  const mark: number[] = [];
   let first = await answer.read();
   while (first?.every(isBlank)) {
     size += first.byteLength;
-    if (size > maxAnswerBytes) refuse(answer);
+    mark.push(...first.filter((byte) => markBytes.has(byte)));
+    if (size > maxAnswerBytes || mark.length > markBytes.size) refuse(answer);
     first = await answer.read();
   }
-  return first;
+  return first && mark.length > 0 ? Uint8Array.of(...mark, ...first) : first;
 }
 
 const openBrace = 0x7b;
+const markBytes = new Set([0xef, 0xbb, 0xbf]);
 /** White space of JSON, and the bytes of a byte order mark. */
-const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
+const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, ...markBytes]);
 const isBlank = (byte: number) => blankBytes.has(byte);
 
 /** Whether the first bytes of an answer are of no JSON that could be one, as those of all events are. */
@@ -121,23 +124,38 @@ export function withPlatform({ text, value }: ReadAnswer, platform: Record<strin
 /** Keeps nothing from one use to the next, so that it does for all. */
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-async function readText(answer: ProviderAnswer, first: Uint8Array | undefined): Promise<string> {
-  const second = first && (await answer.read());
-  if (!second) return decode(answer, () => utf8.decode(first));
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  let text = decode(answer, () => decoder.decode(first, { stream: true }));
+/** The whole text; what is no UTF-8 is refused as soon as it comes. Nearly always there is one piece. */
+async function readText(answer: ProviderAnswer, first: Uint8Array): Promise<string> {
+  let decoder: TextDecoder | undefined;
+  let text = wholeText(first);
+  if (text === undefined) {
+    decoder = new TextDecoder("utf-8", { fatal: true });
+    text = decode(answer, decoder, first);
+  }
   let size = first.byteLength;
-  for (let bytes: Uint8Array | undefined = second; bytes; bytes = await answer.read()) {
+  for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
     size += bytes.byteLength;
     if (size > maxAnswerBytes) refuse(answer);
-    text += decode(answer, () => decoder.decode(bytes, { stream: true }));
+    // A mark that is not at the beginning of all is part of the text.
+    decoder ??= new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    text += decode(answer, decoder, bytes);
   }
-  return text + decode(answer, () => decoder.decode());
+  return decoder ? text + decode(answer, decoder) : text;
 }
 
-function decode(answer: ProviderAnswer, work: () => string): string {
+/** Undefined where it ends within a character, or is no UTF-8. */
+function wholeText(bytes: Uint8Array): string | undefined {
   try {
-    return work();
+    return utf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param bytes the next of them; without, that was all */
+function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array): string {
+  try {
+    return decoder.decode(bytes, { stream: bytes !== undefined });
   } catch {
     return refuse(answer);
   }

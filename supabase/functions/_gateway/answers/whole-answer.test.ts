@@ -1,0 +1,67 @@
+import { describe, expect, test, vi } from "vitest";
+import type { AdmittedCall } from "../call.ts";
+import { chatFormat } from "../chat/answer.ts";
+import type { Chat } from "../chat/request.ts";
+import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import { readWholeAnswer } from "./whole-answer.ts";
+
+/** A provider that writes these pieces, and then ends its answer, or is silent for good. */
+function answering(pieces: readonly Uint8Array[], then: "ends" | "is silent" = "ends") {
+  const left = [...pieces];
+  const read = vi.fn(async () => left.shift() ?? (then === "ends" ? undefined : new Promise<never>(() => {})));
+  const cancel = vi.fn();
+  return { route: { position: 1 }, read, cancel } as unknown as ProviderAnswer & { cancel: typeof cancel };
+}
+
+function readChat(answer: ProviderAnswer) {
+  const usageBound = { inputTokens: 1_000, outputTokens: 1_000, exceeded: () => {} };
+  const call = { usageBound, guessedInputTokens: 5, request: new Request("http://localhost") };
+  return readWholeAnswer(answer, call as unknown as AdmittedCall<Chat>, chatFormat);
+}
+
+const text = JSON.stringify({
+  choices: [{ index: 0, message: { role: "assistant", content: "é€😀\uFEFF" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+});
+const bytes = new TextEncoder().encode(text);
+const marked = new Uint8Array([0xef, 0xbb, 0xbf, ...bytes]);
+
+describe("an answer that is UTF-8", () => {
+  test("reads alike wherever it is cut, with a mark of its byte order or without", async () => {
+    for (const whole of [bytes, marked]) {
+      for (let at = 0; at <= whole.length; at++) {
+        const pieces = [whole.slice(0, at), whole.slice(at)].filter((piece) => piece.length > 0);
+        expect((await readChat(answering(pieces))).text).toBe(text);
+      }
+      const singly = [...whole].map((byte) => new Uint8Array([byte]));
+      expect((await readChat(answering(singly))).text).toBe(text);
+    }
+  });
+
+  test("a mark within it stays where a piece begins with it", async () => {
+    const at = Buffer.from(bytes).indexOf(Buffer.from("\uFEFF"));
+    expect((await readChat(answering([bytes.slice(0, at), bytes.slice(at)]))).text).toBe(text);
+  });
+});
+
+describe("one that is not", () => {
+  const wrong = new Uint8Array([0x7b, 0x22, 0xff, 0xfe]);
+  const cut = bytes.slice(0, Buffer.from(bytes).indexOf(Buffer.from("😀")) + 2);
+
+  test.for<[string, readonly Uint8Array[], "ends" | "is silent"]>([
+    ["in its first piece, whatever would follow", [wrong], "is silent"],
+    ["in its second piece", [bytes.slice(0, 20), wrong], "is silent"],
+    ["behind a character that was cut", [cut, wrong], "is silent"],
+    ["since it ends within a character", [cut], "ends"],
+    ["since it ends within a character of its second piece", [bytes.slice(0, 20), cut.slice(20)], "ends"],
+  ])("is refused at once: %s", async ([, pieces, then]) => {
+    const answer = answering(pieces, then);
+    await expect(readChat(answer)).rejects.toThrow(ProviderFailure);
+    expect(answer.cancel).toHaveBeenCalledOnce();
+    expect((await readChat(answering([bytes]))).text).toBe(text);
+  });
+});
+
+test("nothing at all is no answer", async () => {
+  await expect(readChat(answering([]))).rejects.toThrow(ProviderFailure);
+});

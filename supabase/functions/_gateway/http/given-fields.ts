@@ -3,6 +3,7 @@ import type { z } from "zod";
 /**
  * Parses bodies by a strict schema of many fields, as its `safeParse` does, but looks only at those that are given. The
  * schema itself looks at each that it knows, given or not, which is most of what a short body takes.
+ * Bodies are values of JSON.
  * @param schema has no defaults, no checks of its own beside its fields', and no symbols
  * @returns fields in the order in which they are given; of a body that is refused, all that the schema says of it
  */
@@ -15,7 +16,10 @@ export function parserOfGivenFields<Output>(
   /** Undefined where anything is amiss. */
   function read(body: object): Record<string, unknown> | undefined {
     const given: Record<string, unknown> = {};
-    for (const [name, value] of Object.entries(body)) {
+    const entries = Object.entries(body);
+    // First, since the schema would read all the values once more.
+    if (!entries.every(([name]) => fields.has(name))) return undefined;
+    for (const [name, value] of entries) {
       const parsed = fields.get(name)?.safeParse(value);
       if (!parsed?.success) return undefined;
       given[name] = parsed.data;

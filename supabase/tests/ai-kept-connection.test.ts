@@ -1,4 +1,5 @@
-import { Pool } from "pg";
+import { once } from "node:events";
+import { Pool, type PoolClient } from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { type KeptConnection, keepConnection, type Taken } from "../functions/_gateway/kept-connection.ts";
@@ -7,7 +8,7 @@ let pool: Pool;
 let kept: KeptConnection;
 
 beforeEach(() => {
-  pool = new Pool({ connectionString: readStack().gatewayDbUrl, max: 2, connectionTimeoutMillis: 5_000 });
+  pool = new Pool({ connectionString: readStack().gatewayDbUrl, max: 2, connectionTimeoutMillis: 900 });
   pool.on("error", () => {});
   pool.on("connect", (client) => client.on("error", () => {}));
   kept = keepConnection(pool);
@@ -56,17 +57,30 @@ test("the pool has it where no other is free, and where somebody waits for one",
   taken[1]?.release(false);
 });
 
+test("the pool has it where the one that is free is somebody else's already", async () => {
+  const taken = [await kept.take(), await kept.take()];
+  for (const { release } of taken) release(false);
+  expect([pool.totalCount, pool.idleCount]).toEqual([2, 1]);
+  const both = [0, 1].map(() => {
+    kept.lend();
+    return pool.connect();
+  });
+  for (const client of await Promise.all(both)) client.release();
+  expect([pool.totalCount, pool.idleCount]).toEqual([2, 2]);
+});
+
 test("it leaves nothing with the pool's connections, however often one of them is kept", async () => {
   for (let time = 0; time < 20; time++) {
     await takeOnce();
     kept.lend();
   }
+  const listenersOf = (client: PoolClient) => ["end", "error"].map((event) => client.listenerCount(event));
   const client = await pool.connect();
-  const listeners = client.listenerCount("end");
+  const listeners = listenersOf(client);
   client.release();
   await takeOnce();
   const { client: again, release } = await kept.take();
-  expect(again.listenerCount("end")).toBe(listeners + 1);
+  expect(listenersOf(again)).toEqual(listeners.map((count) => count + 1));
   release(false);
 });
 
@@ -80,6 +94,18 @@ test("one that broke is closed, and so is one that the server ends while it is a
   await expect.poll(() => pool.totalCount).toBe(0);
   expect(await takeOnce()).not.toBe(ended);
   expect(pool.totalCount).toBe(1);
+});
+
+test("nobody has one that the server has said is over, even before it is closed", async () => {
+  const { client, release } = await kept.take();
+  const ended = await processOf({ client, release });
+  release(false);
+  const said = once(client, "error");
+  const owner = new Pool({ connectionString: readStack().supabase.dbUrl, max: 1 });
+  await owner.query("select pg_terminate_backend($1)", [ended]);
+  await owner.end();
+  await said;
+  expect(await takeOnce()).not.toBe(ended);
 });
 
 test("one that the server ends while it is in use is closed as it is given back", async () => {

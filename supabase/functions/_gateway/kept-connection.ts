@@ -16,7 +16,7 @@ export async function takeFrom(pool: pg.Pool): Promise<Taken> {
 export type KeptConnection = {
   /** It, or another of the pool while it is in use. */
   take: () => Promise<Taken>;
-  /** Lets the pool have it where it has no other that is free. */
+  /** Lets the pool have it where it has no other that is free for who is about to ask. */
   lend: () => void;
   /** Gives it back for good. */
   close: () => void;
@@ -31,7 +31,7 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
   let kept: pg.PoolClient | undefined;
   let isTaken = false;
   let wasNeeded = false;
-  /** It ended while somebody had it. */
+  /** It ended, or failed by itself, while somebody had it. */
   let isOver = false;
   let isEnding = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -40,7 +40,7 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
   function letGo(isGone: boolean): void {
     const former = kept;
     kept = undefined;
-    former?.off("end", noteEnd).release(isGone);
+    former?.off("error", noteEnd).off("end", noteEnd).release(isGone);
   }
 
   function giveBack(): void {
@@ -63,10 +63,11 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
   /** Takes one from the pool to keep. */
   async function keep(): Promise<pg.PoolClient> {
     const client = await pool.connect();
-    client.once("end", noteEnd);
+    // The server says that it is over before it closes it.
+    client.once("error", noteEnd).once("end", noteEnd);
     kept = client;
     isOver = false;
-    timer ??= setTimeout(look, lookMs);
+    if (!isEnding) timer ??= setTimeout(look, lookMs);
     return client;
   }
 
@@ -91,7 +92,8 @@ export function keepConnection(pool: pg.Pool): KeptConnection {
       }
     },
     lend() {
-      if (pool.idleCount === 0) giveBack();
+      // Whoever waits has those that are free only once this turn is over.
+      if (pool.idleCount <= pool.waitingCount) giveBack();
     },
     close() {
       isEnding = true;

@@ -8,7 +8,7 @@ let dataDir: string;
 beforeEach(() => {
   dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-run-"));
 });
-afterEach(() => rmSync(dataDir, { recursive: true }));
+afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
 const take = () => takeDataDir({ dataDir, onLeftover: () => {} });
 
@@ -19,6 +19,13 @@ test("a run holds its data directory until it says that it is over", async () =>
   await expect(take()).rejects.toThrow(`process ${process.pid}, http://localhost:3000`);
   record.remove();
   expect(liveRun(dataDir)).toBeUndefined();
+});
+
+test("a data directory that somebody deletes meanwhile is said to be gone", async () => {
+  const record = await take();
+  rmSync(dataDir, { recursive: true });
+  expect(() => record.update([], undefined)).toThrow(`${dataDir} was deleted while the stack ran on it`);
+  record.remove();
 });
 
 test.each([

@@ -21,7 +21,10 @@ type Content = z.infer<typeof contentShape>;
 export type RunRecord = {
   /** Says where the stack is found, for those who try to start a second one. */
   announce: (url: string) => void;
-  /** Notes the processes as they are now, so that the next start can end them should this run not. */
+  /**
+   * Notes the processes as they are now, so that the next start can end them should this run not.
+   * @throws StackError where the data directory is gone
+   */
   update: (services: OwnedProcess[], watchdog: ProcessIdentity | undefined) => void;
   remove: () => void;
 };
@@ -103,7 +106,14 @@ export async function takeDataDir(options: {
 
   const rewrite = (changes: Partial<Content>) => {
     content = { ...content, ...changes };
-    renameSync(write(), fileIn(dataDir));
+    try {
+      renameSync(write(), fileIn(dataDir));
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT") throw error;
+      throw new StackError(
+        `${dataDir} was deleted while the stack ran on it, and its database with it. Start it anew.`,
+      );
+    }
   };
   return {
     announce: (url) => rewrite({ url }),

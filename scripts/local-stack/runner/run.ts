@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { messageOf } from "../errors.ts";
 import { runInOrder, stopRounds } from "./graph.ts";
 import type { Log } from "./log.ts";
 import { endGroups, type OwnedProcess, signalGroup, startOf } from "./processes.ts";
@@ -23,7 +24,8 @@ const taskLimitMs = 3_000;
 
 /**
  * The stack as one run: starts the steps, restarts services that die, and leaves no process behind.
- * `onGiveUp` hears of a service that would not stay up after its start, `onChange` of each process that came or went.
+ * `onGiveUp` hears of a service that would not stay up after its start, and of a data directory that is gone, `onChange`
+ * of each process that came or went.
  */
 export function createRun(options: {
   steps: readonly Step[];
@@ -41,9 +43,14 @@ export function createRun(options: {
 
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
+  /** Never throws: whoever waits for a process to end has to hear of it all the same. */
   const note = () => {
-    record.update([...processes(), ...adopted.values()], watch.identity());
-    onChange(processes());
+    try {
+      record.update([...processes(), ...adopted.values()], watch.identity());
+      onChange(processes());
+    } catch (error) {
+      onGiveUp(error instanceof Error ? error : new Error(messageOf(error)));
+    }
   };
 
   function adopt(name: string, child: ChildProcess): void {

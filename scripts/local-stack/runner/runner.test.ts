@@ -1,9 +1,14 @@
 import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { runInOrder, stopRounds } from "./graph.ts";
-import { isLoud } from "./log.ts";
+import { createLog, isLoud } from "./log.ts";
 import { endGroups, isAlive, startOf } from "./processes.ts";
+import { createRun } from "./run.ts";
+import { takeDataDir } from "./run-record.ts";
 import type { Service, Step } from "./service.ts";
 import { recentDeaths, restartWindowMs } from "./supervise.ts";
 
@@ -92,4 +97,23 @@ test("leftovers are ended, those that ignore the signal too, and a reused pid is
   expect(isAlive(owned)).toBe(true);
   expect(await endGroups([owned], 200)).toEqual([owned]);
   expect(isAlive(owned)).toBe(false);
+});
+
+test("a run whose data directory was deleted gives up, says so, and stops all the same", async () => {
+  const dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-run-"));
+  const errors: Error[] = [];
+  const lasting = { ...service("lasting"), command: process.execPath, args: ["-e", "setInterval(() => {}, 1e6)"] };
+  const run = createRun({
+    steps: [{ ...lasting, startLimitMs: 5_000, stopLimitMs: 5_000 }],
+    log: createLog({ directory: path.join(dataDir, "logs"), terminal: process.stderr, verbose: false }),
+    record: await takeDataDir({ dataDir, onLeftover: () => {} }),
+    onGiveUp: (error) => errors.push(error),
+    onChange: () => {},
+  });
+  await run.start();
+  const owned = run.processes();
+  rmSync(dataDir, { recursive: true });
+  await run.stop();
+  expect(owned.map(isAlive)).toEqual([false]);
+  expect(errors.map(({ message }) => message)).toEqual([expect.stringContaining("was deleted while the stack ran")]);
 });

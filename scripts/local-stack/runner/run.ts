@@ -1,5 +1,5 @@
 import type { ChildProcess } from "node:child_process";
-import { messageOf } from "../errors.ts";
+import { errorOf } from "../errors.ts";
 import { runInOrder, stopRounds } from "./graph.ts";
 import type { Log } from "./log.ts";
 import { endGroups, type OwnedProcess, signalGroup, startOf } from "./processes.ts";
@@ -49,7 +49,7 @@ export function createRun(options: {
       record.update([...processes(), ...adopted.values()], watch.identity());
       onChange(processes());
     } catch (error) {
-      onGiveUp(error instanceof Error ? error : new Error(messageOf(error)));
+      onGiveUp(errorOf(error));
     }
   };
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { messageOf, StackError } from "../errors.ts";
+import { errorOf, messageOf, StackError } from "../errors.ts";
 import { waitUntilHealthy } from "./health.ts";
 import type { Log } from "./log.ts";
 import { type OwnedProcess, signalGroup, startOf } from "./processes.ts";
@@ -130,7 +130,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
       started = true;
       if (!stopping) log.say(service.name, "is back");
     } catch (error) {
-      if (!stopping) onGiveUp(error instanceof Error ? error : new Error(messageOf(error)));
+      if (!stopping) onGiveUp(errorOf(error));
     }
   }
 

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { errorOf } from "../../errors.ts";
 import type { FunctionHandler, HttpServer, Serve } from "./deno-api.ts";
 
 /** A function's entry, and its handler or why there is none. */
@@ -38,7 +39,7 @@ export async function loadFunctions(
       if (!found) throw new Error("it does not call Deno.serve() with a handler");
       functions.set(name, { file, handler: found });
     } catch (error) {
-      functions.set(name, { file, error: error instanceof Error ? error : new Error(String(error)) });
+      functions.set(name, { file, error: errorOf(error) });
     }
   }
   return functions;

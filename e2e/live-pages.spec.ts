@@ -50,9 +50,9 @@ test("a form that gets no answer is as it was sent, once its page is back", asyn
   await page.route(sending, (route) => route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>" }));
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("heading", { name: "Something went wrong on our side" })).toBeVisible();
-  const inVain = page.waitForResponse((response) => sending.test(response.url()) && response.status() === 503);
+  const failedAnswer = page.waitForResponse((response) => sending.test(response.url()) && response.status() === 503);
   await page.getByRole("link", { name: "Try again" }).click();
-  await inVain;
+  await failedAnswer;
   await page.unroute(sending);
   await page.getByRole("link", { name: "Try again" }).click();
   await expect(page.getByRole("status").filter({ hasText: "This may not have been done." })).toBeVisible();

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { refuseBody } from "../_gateway/http/refused-body.ts";
+import { refuseBody } from "../_gateway/http/parse-body.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 

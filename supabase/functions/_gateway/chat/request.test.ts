@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Chat, chatProviderRequest, readChat } from "./request.ts";
+import { chatSchema } from "./schema.ts";
 
 const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
 const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
@@ -95,7 +96,7 @@ describe("what is offered reaches the provider as it came", () => {
       ],
     ],
     ["messages", [{ role: "user", name: "n", content: [{ type: "text", text: "t" }, image, sound] }]],
-    ["messages", [{ role: "assistant", content: null, refusal: null, tool_calls: [call] }]],
+    ["messages", [{ role: "assistant", content: null, tool_calls: [call] }]],
     ["messages", [{ role: "assistant", content: [{ type: "refusal", refusal: "no" }] }]],
     ["messages", [{ role: "tool", content: "r", tool_call_id: "c" }]],
     ["tools", [{ type: "function", function: { name: "f", description: "d", parameters: {}, strict: true } }]],
@@ -130,6 +131,117 @@ describe("what is offered reaches the provider as it came", () => {
   });
 });
 
+const weather = { id: "t1", type: "function", function: { name: "add", arguments: "{}" } };
+const asked = { role: "user", content: "2+3?" };
+const result = { role: "tool", tool_call_id: "t1", content: "5" };
+
+describe("what clients and providers add to messages reaches the provider unchanged", () => {
+  test.for<[string, object[]]>([
+    [
+      "a tool message's name, as LangChain, CrewAI and LiteLLM's examples send it",
+      [asked, { role: "assistant", content: null, tool_calls: [weather] }, { ...result, name: "add" }],
+    ],
+    [
+      // https://api-docs.deepseek.com/guides/thinking_mode, https://openrouter.ai/docs/use-cases/reasoning-tokens,
+      // https://ai.google.dev/gemini-api/docs/thought-signatures
+      "reasoning of DeepSeek and OpenRouter, and Gemini's thought signature",
+      [
+        asked,
+        {
+          role: "assistant",
+          content: "",
+          reasoning_content: "thinking",
+          reasoning_details: [{ type: "reasoning.text", text: "thinking", index: 0, signature: null }],
+          tool_calls: [{ index: 0, ...weather, extra_content: { google: { thought_signature: "c2ln" } } }],
+        },
+        result,
+      ],
+    ],
+    [
+      "a part with members of an answer, as @openai/agents sends it",
+      [asked, { role: "assistant", content: [{ type: "text", text: "hello", role: "assistant" }] }, asked],
+    ],
+    [
+      // https://openrouter.ai/docs/features/prompt-caching
+      "a cache breakpoint, in a message, a part, an image and a tool call",
+      [
+        { role: "system", content: [{ type: "text", text: "s", cache_control: { type: "ephemeral" } }] },
+        {
+          role: "user",
+          cache_control: { type: "ephemeral", ttl: null },
+          content: [{ type: "image_url", image_url: { url: "https://example.com/a.png", format: "image/png" } }],
+        },
+        { role: "assistant", content: "x", annotations: [{ type: "url_citation", url_citation: { title: null } }] },
+      ],
+    ],
+  ])("%s", ([, messages]) => {
+    expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual(messages);
+  });
+
+  test("and what they add to tools", () => {
+    const tools = [
+      {
+        type: "function",
+        cache_control: { type: "ephemeral" },
+        function: { name: "f", parameters: { type: "object", default: null }, eager: true },
+      },
+    ];
+    expect(sent(readChat({ ...hello, tools }, 100)).tools).toEqual(tools);
+  });
+});
+
+describe("null counts as absent", () => {
+  test("in a history that openai-python dumps with model_dump()", () => {
+    const dumped = {
+      refusal: null,
+      annotations: null,
+      audio: null,
+      function_call: null,
+      tool_calls: null,
+      parsed: null,
+      name: null,
+    };
+    const messages = [asked, { role: "assistant", content: "hello", ...dumped }, { ...asked, name: null }];
+    expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual([
+      asked,
+      { role: "assistant", content: "hello" },
+      asked,
+    ]);
+  });
+
+  test("in every optional field", () => {
+    const optional = Object.keys(chatSchema.shape).filter((name) => !["model", "messages"].includes(name));
+    expect(optional.length).toBeGreaterThan(20);
+    const nulls = Object.fromEntries(optional.map((name) => [name, null]));
+    expect(readChat({ ...hello, ...nulls }, 100)).toEqual(readChat(hello, 100));
+  });
+
+  test.for([
+    [{ stream: true, stream_options: { include_usage: null, include_obfuscation: null } }],
+    [{ response_format: { type: "json_schema", json_schema: { name: "s", schema: {}, strict: null } } }],
+    [{ tools: [{ type: "function", function: { name: "f", description: null, parameters: null, strict: null } }] }],
+    [{ platform: { tools: null, max_steps: null } }],
+    [{ metadata: { a: null }, logit_bias: { "7": null } }],
+    [{ messages: [{ role: "user", content: [{ type: "text", text: "t", cache_control: null }] }] }],
+    [
+      {
+        messages: [
+          { role: "user", content: [{ type: "image_url", image_url: { url: "https://e.com", detail: null } }] },
+        ],
+      },
+    ],
+    [{ messages: [{ role: "assistant", content: null, tool_calls: [{ ...weather, index: null }] }] }],
+  ] as const)("in %j", ([fields]) => {
+    expect(() => readChat({ ...hello, ...fields }, 100)).not.toThrow();
+  });
+
+  test("but a required field may not be null", () => {
+    expect(refusal({ ...hello, model: null }).param).toBe("model");
+    expect(refusal({ ...hello, messages: [{ role: "user", content: null }] }).param).toBe("messages.0.content");
+    expect(refusal({ ...hello, messages: [null] }).code).toBe("invalid_request");
+  });
+});
+
 describe("what is not offered", () => {
   test.for([
     [{ store: true }, "store"],
@@ -160,13 +272,14 @@ describe("what is not offered", () => {
 
   test("an unknown field is named", () => {
     expect(refusal({ ...hello, temprature: 1 })).toEqual({ code: "invalid_request", param: "temprature" });
-    expect(refusal({ ...hello, messages: [{ role: "user", content: "x", evil: 1 }] })).toEqual({
-      code: "invalid_request",
-      param: "messages.0.evil",
-    });
     expect(refusal(JSON.parse('{"model":"m","messages":[],"__proto__":{}}'))).toMatchObject({
       code: "invalid_request",
     });
+  });
+
+  test("audio that a provider keeps can't be referenced", () => {
+    const messages = [{ role: "assistant", content: "x", audio: { id: "audio_1" } }];
+    expect(refusal({ ...hello, messages })).toEqual({ code: "invalid_request", param: "messages.0.audio" });
   });
 
   test.for([null, 7, "x", [], {}, { model: "m" }, { model: 1, messages: [] }, { ...hello, messages: {} }])(

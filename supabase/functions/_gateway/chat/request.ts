@@ -1,6 +1,5 @@
 import { GatewayError } from "../http/errors.ts";
-import { parserOfGivenFields } from "../http/given-fields.ts";
-import { refuseBody } from "../http/refused-body.ts";
+import { parseBody } from "../http/parse-body.ts";
 import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
@@ -19,17 +18,13 @@ type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max
   tools?: readonly object[];
 };
 
-const parseChat = parserOfGivenFields(chatSchema);
-
 /**
  * Checks a parsed body against the allow-list.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readChat(value: unknown, bodyBytes: number): Chat {
-  const parsed = parseChat(value);
-  if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
-  const request = parsed.data;
-  if (request.max_tokens != null && request.max_completion_tokens != null) {
+  const request = parseBody(chatSchema, value, unsupportedFields);
+  if (request.max_tokens !== undefined && request.max_completion_tokens !== undefined) {
     throw new GatewayError("invalid_request", {
       param: "max_tokens",
       message: "max_tokens and max_completion_tokens mean the same: send one.",
@@ -80,8 +75,8 @@ export function chatProviderRequest(
   const body = JSON.stringify({
     ...fields,
     model: route.model,
-    ...(chat.request.max_tokens == null ? { max_completion_tokens: chat.outputLimit } : {}),
-    ...(prompt_cache_key == null ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
+    ...(chat.request.max_tokens === undefined ? { max_completion_tokens: chat.outputLimit } : {}),
+    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
     ...(stream ? { stream: true, stream_options: { ...stream_options, include_usage: true } } : {}),
   });
   return { path: "/chat/completions", body };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { nullIsAbsent } from "../http/parse-body.ts";
 import {
   endUser,
   functionName,
@@ -17,97 +18,95 @@ import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
 
-const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
-const imagePart = z.strictObject({
+// Members that are not listed pass to the provider: clients send messages back as providers wrote them.
+const textPart = z.looseObject({ type: z.literal("text"), text: z.string() });
+const imagePart = z.looseObject({
   type: z.literal("image_url"),
-  image_url: z.strictObject({
-    url: imageUrl,
-    detail: imageDetail.optional(),
-  }),
+  image_url: nullIsAbsent(z.looseObject({ url: imageUrl, detail: imageDetail.optional() })),
 });
-const audioPart = z.strictObject({
+const audioPart = z.looseObject({
   type: z.literal("input_audio"),
-  input_audio: z.strictObject({ data: z.base64(), format: z.enum(["wav", "mp3"]) }),
+  input_audio: z.looseObject({ data: z.base64(), format: z.enum(["wav", "mp3"]) }),
 });
-const refusalPart = z.strictObject({ type: z.literal("refusal"), refusal: z.string() });
-const texts = z.union([z.string(), z.array(textPart).min(1)]);
+const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
+const texts = z.union([z.string(), z.array(nullIsAbsent(textPart)).min(1)]);
+const userPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, imagePart, audioPart]));
+const assistantPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, refusalPart]));
 
-const toolCall = z.strictObject({
+const toolCall = z.looseObject({
   id: z.string(),
   type: z.literal("function"),
-  function: z.strictObject({ name: z.string(), arguments: z.string() }),
+  function: nullIsAbsent(z.looseObject({ name: z.string(), arguments: z.string() })),
 });
+const name = z.string().optional();
 const message = z.discriminatedUnion("role", [
-  z.strictObject({ role: z.literal("system"), content: texts, name: z.string().optional() }),
-  z.strictObject({ role: z.literal("developer"), content: texts, name: z.string().optional() }),
-  z.strictObject({
-    role: z.literal("user"),
-    content: z.union([z.string(), z.array(z.discriminatedUnion("type", [textPart, imagePart, audioPart])).min(1)]),
-    name: z.string().optional(),
-  }),
-  z.strictObject({
+  z.looseObject({ role: z.literal("system"), content: texts, name }),
+  z.looseObject({ role: z.literal("developer"), content: texts, name }),
+  z.looseObject({ role: z.literal("user"), content: z.union([z.string(), z.array(userPart).min(1)]), name }),
+  z.looseObject({
     role: z.literal("assistant"),
-    content: z.union([z.string(), z.array(z.discriminatedUnion("type", [textPart, refusalPart])).min(1)]).nullish(),
-    refusal: z.string().nullish(),
-    name: z.string().optional(),
-    tool_calls: z.array(toolCall).min(1).optional(),
-    // Answers have them; clients send answers back as they came.
-    annotations: z.array(z.unknown()).optional(),
-    audio: z.null().optional(),
-    function_call: z.null().optional(),
+    content: z.union([z.string(), z.array(assistantPart).min(1)]).nullish(),
+    refusal: z.string().optional(),
+    name,
+    tool_calls: z.array(nullIsAbsent(toolCall)).min(1).optional(),
+    audio: z.never({ error: "Audio stored at the provider can't be used here. Send its transcript." }).optional(),
   }),
-  z.strictObject({ role: z.literal("tool"), content: texts, tool_call_id: z.string() }),
+  z.looseObject({ role: z.literal("tool"), content: texts, tool_call_id: z.string(), name }),
 ]);
 
-const functionTool = z.strictObject({
+const functionTool = z.looseObject({
   type: z.literal("function"),
-  function: z.strictObject({
-    name: functionName,
-    description: z.string().optional(),
-    parameters: z.record(z.string(), z.unknown()).optional(),
-    strict: z.boolean().nullish(),
-  }),
+  function: nullIsAbsent(
+    z.looseObject({
+      name: functionName,
+      description: z.string().optional(),
+      parameters: z.record(z.string(), z.unknown()).optional(),
+      strict: z.boolean().optional(),
+    }),
+  ),
 });
 const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
   z.strictObject({ type: z.literal("json_object") }),
   z.strictObject({
     type: z.literal("json_schema"),
-    json_schema: z.strictObject({
-      name: functionName,
-      description: z.string().optional(),
-      schema: jsonSchema,
-      strict: z.boolean().nullish(),
-    }),
+    json_schema: nullIsAbsent(
+      z.strictObject({
+        name: functionName,
+        description: z.string().optional(),
+        schema: jsonSchema,
+        strict: z.boolean().optional(),
+      }),
+    ),
   }),
 ]);
 const penalty = z.number().min(-2).max(2);
 
-/** The fields of OpenAI's chat completions that pass. Whatever stands in no list here is refused. */
+/** The fields of OpenAI's chat completions that are offered. Any other top-level field is refused. */
 export const chatSchema = z.strictObject({
   model: modelName,
-  messages: z.array(message).min(1).max(10_000),
-  stream: z.boolean().nullish(),
-  stream_options: z
-    .strictObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() })
-    .nullish(),
-  max_completion_tokens: outputLimit.nullish(),
-  max_tokens: outputLimit.nullish(),
-  n: z.number().int().min(1).max(maxChoices).nullish(),
-  temperature: temperature.nullish(),
-  top_p: probability.nullish(),
-  frequency_penalty: penalty.nullish(),
-  presence_penalty: penalty.nullish(),
-  logit_bias: z.record(z.string().regex(/^\d+$/), z.number().min(-100).max(100)).nullish(),
-  logprobs: z.boolean().nullish(),
-  top_logprobs: z.number().int().min(0).max(20).nullish(),
-  seed: z.number().int().nullish(),
-  stop: z.union([z.string(), z.array(z.string()).max(4)]).nullish(),
-  reasoning_effort: reasoningEffort.nullish(),
-  verbosity: verbosity.nullish(),
+  messages: z.array(nullIsAbsent(message, "content")).min(1).max(10_000),
+  stream: z.boolean().optional(),
+  stream_options: nullIsAbsent(
+    z.strictObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() }),
+  ).optional(),
+  max_completion_tokens: outputLimit.optional(),
+  max_tokens: outputLimit.optional(),
+  n: z.number().int().min(1).max(maxChoices).optional(),
+  temperature: temperature.optional(),
+  top_p: probability.optional(),
+  frequency_penalty: penalty.optional(),
+  presence_penalty: penalty.optional(),
+  logit_bias: nullIsAbsent(z.record(z.string().regex(/^\d+$/), z.number().min(-100).max(100))).optional(),
+  logprobs: z.boolean().optional(),
+  top_logprobs: z.number().int().min(0).max(20).optional(),
+  seed: z.number().int().optional(),
+  stop: z.union([z.string(), z.array(z.string()).max(4)]).optional(),
+  reasoning_effort: reasoningEffort.optional(),
+  verbosity: verbosity.optional(),
   // A text names a server tool.
   tools: z
-    .array(z.union([functionTool, serverToolName]))
+    .array(z.union([nullIsAbsent(functionTool), serverToolName]))
     .min(1)
     .max(128)
     .optional(),
@@ -119,14 +118,14 @@ export const chatSchema = z.strictObject({
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
-  response_format: responseFormat.optional(),
-  metadata: metadata.nullish(),
+  response_format: nullIsAbsent(responseFormat).optional(),
+  metadata: nullIsAbsent(metadata).optional(),
   user: endUser.optional(),
-  prompt_cache_key: endUser.nullish(),
-  safety_identifier: endUser.nullish(),
-  store: z.literal(false).nullish(),
-  service_tier: z.enum(["auto", "default"]).nullish(),
-  modalities: z.tuple([z.literal("text")]).nullish(),
+  prompt_cache_key: endUser.optional(),
+  safety_identifier: endUser.optional(),
+  store: z.literal(false).optional(),
+  service_tier: z.enum(["auto", "default"]).optional(),
+  modalities: z.tuple([z.literal("text")]).optional(),
 });
 
 export type ChatRequest = z.infer<typeof chatSchema>;

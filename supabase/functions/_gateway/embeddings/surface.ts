@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
-import { refuseBody } from "../http/refused-body.ts";
+import { parseBody } from "../http/parse-body.ts";
 import { readEmbeddingUsage } from "../runs/usage.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
@@ -47,9 +47,7 @@ export const embeddingsSurface: Surface<Embeddings> = {
   kind: "embedding",
   limitBytes: bodyLimits.embeddings,
   read(value, bodyBytes) {
-    const parsed = embeddingsSchema.safeParse(value);
-    if (!parsed.success) throw refuseBody(parsed.error, new Set());
-    const request = parsed.data;
+    const request = parseBody(embeddingsSchema, value);
     const counted = countTokens(request.input);
     return {
       request,

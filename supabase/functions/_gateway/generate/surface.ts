@@ -4,15 +4,15 @@ import { platformHeaders } from "../answers/platform-headers.ts";
 import { chatFormat } from "../chat/answer.ts";
 import { type Chat, chatProviderRequest } from "../chat/request.ts";
 import { bodyLimits } from "../http/body.ts";
-import { refuseBody } from "../http/refused-body.ts";
+import { parseBody } from "../http/parse-body.ts";
 import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";
 
 /** What the legacy adapter takes and answers. */
 export const generateSchema = z.strictObject({
   prompt: z.string().min(1),
-  model: modelName.nullish(),
-  system: z.string().nullish(),
+  model: modelName.optional(),
+  system: z.string().optional(),
 });
 const tokens = z.number().int();
 export const generated = z.object({
@@ -35,13 +35,11 @@ export const generateSurface: Surface<Chat> = {
   kind: "chat",
   limitBytes: bodyLimits.text,
   read(value, bodyBytes) {
-    const parsed = generateSchema.safeParse(value);
-    if (!parsed.success) throw refuseBody(parsed.error, new Set());
-    const { prompt, model, system } = parsed.data;
+    const { prompt, model, system } = parseBody(generateSchema, value);
     const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: prompt }];
     return {
       request: { model: model ?? "", messages },
-      model: model ?? undefined,
+      model,
       stream: false,
       outputLimit: outputLimits.default,
       choices: 1,

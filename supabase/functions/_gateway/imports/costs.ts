@@ -1,7 +1,7 @@
 import { type ProviderCost, providerCost, providerCostBatch } from "../../_shared/provider-records.ts";
 import type { Caller, GatewayDatabase, StoredRecord } from "../database.ts";
 import { errorBody, GatewayError } from "../http/errors.ts";
-import { refuseBody } from "../http/refused-body.ts";
+import { refuseBody } from "../http/parse-body.ts";
 import type { CostReceipt } from "./receipts.ts";
 import { orRefusal } from "./stored-record.ts";
 

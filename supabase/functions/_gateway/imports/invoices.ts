@@ -1,6 +1,6 @@
 import { type ProviderInvoice, providerInvoice } from "../../_shared/provider-records.ts";
 import type { Caller, GatewayDatabase } from "../database.ts";
-import { refuseBody } from "../http/refused-body.ts";
+import { refuseBody } from "../http/parse-body.ts";
 import type { InvoiceReceipt } from "./receipts.ts";
 import { orRefusal } from "./stored-record.ts";
 

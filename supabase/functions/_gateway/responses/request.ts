@@ -1,6 +1,5 @@
 import { GatewayError } from "../http/errors.ts";
-import { parserOfGivenFields } from "../http/given-fields.ts";
-import { refuseBody } from "../http/refused-body.ts";
+import { parseBody } from "../http/parse-body.ts";
 import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
@@ -21,17 +20,13 @@ type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "m
 
 const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
 
-const parseResponses = parserOfGivenFields(responsesSchema);
-
 /**
  * Checks a parsed body against the allow-list.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readResponses(value: unknown, bodyBytes: number): Responses {
-  const parsed = parseResponses(value);
-  if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
-  const request = parsed.data;
-  const [limitName, other] = limitNames.filter((name) => request[name] != null);
+  const request = parseBody(responsesSchema, value, unsupportedFields);
+  const [limitName, other] = limitNames.filter((name) => request[name] !== undefined);
   if (other !== undefined) {
     throw new GatewayError("invalid_request", {
       param: other,
@@ -82,7 +77,7 @@ export function responsesProviderRequest(
     model: route.model,
     max_output_tokens: outputLimit,
     store: false,
-    ...(prompt_cache_key == null ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
+    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
     ...(stream ? { stream: true, ...(stream_options ? { stream_options } : {}) } : {}),
   });
   return { path: "/responses", body };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { nullIsAbsent } from "../http/parse-body.ts";
 import {
   endUser,
   functionName,
@@ -16,68 +17,65 @@ import {
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const itemState = {
-  id: z.string().max(512).nullish(),
-  status: z.enum(["in_progress", "completed", "incomplete"]).nullish(),
+  id: z.string().max(512).optional(),
+  status: z.enum(["in_progress", "completed", "incomplete"]).optional(),
 };
+// Members that are not listed pass to the provider: clients send items back as providers wrote them.
 const part = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("input_text"), text: z.string() }),
-  z.strictObject({
+  z.looseObject({ type: z.literal("input_text"), text: z.string() }),
+  z.looseObject({
     type: z.literal("input_image"),
     image_url: imageUrl,
-    detail: imageDetail.nullish(),
-    file_id: z.null().optional(),
+    detail: imageDetail.optional(),
+    file_id: z.never().optional(),
   }),
-  // Answers have these; clients send answers back as they came.
-  z.strictObject({
-    type: z.literal("output_text"),
-    text: z.string(),
-    annotations: z.array(z.unknown()).optional(),
-    logprobs: z.array(z.unknown()).nullish(),
-  }),
-  z.strictObject({ type: z.literal("refusal"), refusal: z.string() }),
+  z.looseObject({ type: z.literal("output_text"), text: z.string() }),
+  z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
 ]);
-const content = z.union([z.string(), z.array(part).min(1)]);
-const summary = z.strictObject({ type: z.literal("summary_text"), text: z.string() });
-const reasoningText = z.strictObject({ type: z.literal("reasoning_text"), text: z.string() });
+const content = z.union([z.string(), z.array(nullIsAbsent(part)).min(1)]);
+const summary = z.looseObject({ type: z.literal("summary_text"), text: z.string() });
+const reasoningText = z.looseObject({ type: z.literal("reasoning_text"), text: z.string() });
 
 const item = z.discriminatedUnion("type", [
-  z.strictObject({
+  z.looseObject({
     type: z.literal("message"),
     role: z.enum(["user", "assistant", "system", "developer"]),
     content,
-    phase: z.enum(["commentary", "final_answer"]).nullish(),
+    phase: z.enum(["commentary", "final_answer"]).optional(),
     ...itemState,
   }),
-  z.strictObject({
+  z.looseObject({
     type: z.literal("function_call"),
     call_id: z.string(),
     name: z.string(),
     arguments: z.string(),
     ...itemState,
   }),
-  z.strictObject({ type: z.literal("function_call_output"), call_id: z.string(), output: content, ...itemState }),
-  // Whoever keeps nothing gets a model's reasoning back from the client, encrypted.
-  z.strictObject({
+  z.looseObject({ type: z.literal("function_call_output"), call_id: z.string(), output: content, ...itemState }),
+  // Nothing is stored, so clients send the model's reasoning back, encrypted.
+  z.looseObject({
     type: z.literal("reasoning"),
     summary: z.array(summary),
-    content: z.array(reasoningText).nullish(),
-    encrypted_content: z.string().nullish(),
+    content: z.array(reasoningText).optional(),
+    encrypted_content: z.string().optional(),
     ...itemState,
   }),
 ]);
 
-/** A message may leave out that it is one. */
-const inputItem = z.preprocess((value) => {
-  const message = typeof value === "object" && value !== null && "role" in value && !("type" in value);
-  return message ? { type: "message", ...value } : value;
-}, item);
+/** The type of a message may be left out. */
+const inputItem = nullIsAbsent(
+  z.preprocess((value) => {
+    const message = typeof value === "object" && value !== null && "role" in value && !("type" in value);
+    return message ? { type: "message", ...value } : value;
+  }, item),
+);
 
-const functionTool = z.strictObject({
+const functionTool = z.looseObject({
   type: z.literal("function"),
   name: functionName,
-  description: z.string().nullish(),
-  parameters: z.record(z.string(), z.unknown()).nullish(),
-  strict: z.boolean().nullish(),
+  description: z.string().optional(),
+  parameters: z.record(z.string(), z.unknown()).optional(),
+  strict: z.boolean().optional(),
 });
 const format = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
@@ -87,52 +85,52 @@ const format = z.discriminatedUnion("type", [
     name: functionName,
     description: z.string().optional(),
     schema: jsonSchema,
-    strict: z.boolean().nullish(),
+    strict: z.boolean().optional(),
   }),
 ]);
 
-/** The fields of OpenAI's responses that pass. Whatever stands in no list here is refused; nothing is ever stored. */
+/** The fields of OpenAI's responses that are offered. Any other top-level field is refused; nothing is stored. */
 export const responsesSchema = z.strictObject({
   model: modelName,
   input: z.union([z.string().min(1), z.array(inputItem).min(1)]),
-  instructions: z.string().nullish(),
-  stream: z.boolean().nullish(),
-  stream_options: z.strictObject({ include_obfuscation: z.boolean().optional() }).nullish(),
-  max_output_tokens: outputLimit.nullish(),
-  max_completion_tokens: outputLimit.nullish(),
-  max_tokens: outputLimit.nullish(),
-  temperature: temperature.nullish(),
-  top_p: probability.nullish(),
-  top_logprobs: z.number().int().min(0).max(20).nullish(),
+  instructions: z.string().optional(),
+  stream: z.boolean().optional(),
+  stream_options: nullIsAbsent(z.strictObject({ include_obfuscation: z.boolean().optional() })).optional(),
+  max_output_tokens: outputLimit.optional(),
+  max_completion_tokens: outputLimit.optional(),
+  max_tokens: outputLimit.optional(),
+  temperature: temperature.optional(),
+  top_p: probability.optional(),
+  top_logprobs: z.number().int().min(0).max(20).optional(),
   // A text names a server tool.
   tools: z
-    .array(z.union([functionTool, serverToolName]))
+    .array(z.union([nullIsAbsent(functionTool), serverToolName]))
     .max(128)
     .optional(),
   ...toolLoopFields,
   tool_choice: z
     .union([z.enum(["none", "auto", "required"]), z.strictObject({ type: z.literal("function"), name: functionName })])
     .optional(),
-  parallel_tool_calls: z.boolean().nullish(),
-  text: z.strictObject({ format: format.optional(), verbosity: verbosity.nullish() }).optional(),
-  reasoning: z
-    .strictObject({
-      effort: reasoningEffort.nullish(),
-      summary: z.enum(["auto", "concise", "detailed"]).nullish(),
-      generate_summary: z.enum(["auto", "concise", "detailed"]).nullish(),
-    })
-    .nullish(),
-  include: z.array(z.enum(["reasoning.encrypted_content", "message.output_text.logprobs"])).nullish(),
-  truncation: z.enum(["auto", "disabled"]).nullish(),
-  metadata: metadata.nullish(),
+  parallel_tool_calls: z.boolean().optional(),
+  text: nullIsAbsent(
+    z.strictObject({ format: nullIsAbsent(format).optional(), verbosity: verbosity.optional() }),
+  ).optional(),
+  reasoning: nullIsAbsent(
+    z.strictObject({
+      effort: reasoningEffort.optional(),
+      summary: z.enum(["auto", "concise", "detailed"]).optional(),
+      generate_summary: z.enum(["auto", "concise", "detailed"]).optional(),
+    }),
+  ).optional(),
+  include: z.array(z.enum(["reasoning.encrypted_content", "message.output_text.logprobs"])).optional(),
+  truncation: z.enum(["auto", "disabled"]).optional(),
+  metadata: nullIsAbsent(metadata).optional(),
   user: endUser.optional(),
-  prompt_cache_key: endUser.nullish(),
-  safety_identifier: endUser.nullish(),
-  store: z.literal(false).nullish(),
-  background: z.literal(false).nullish(),
-  service_tier: z.enum(["auto", "default"]).nullish(),
-  previous_response_id: z.null().optional(),
-  conversation: z.null().optional(),
+  prompt_cache_key: endUser.optional(),
+  safety_identifier: endUser.optional(),
+  store: z.literal(false).optional(),
+  background: z.literal(false).optional(),
+  service_tier: z.enum(["auto", "default"]).optional(),
 });
 
 export type ResponsesRequest = z.infer<typeof responsesSchema>;

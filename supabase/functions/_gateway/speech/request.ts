@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { refuseBody } from "../http/refused-body.ts";
+import { parseBody } from "../http/parse-body.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { countCharacters, modelName } from "../text-fields.ts";
@@ -33,9 +33,7 @@ export type Speech = Asked & { input: string; format: "wav" | "pcm" };
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readSpeech(value: unknown): Speech {
-  const parsed = speechSchema.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error, unsupportedFields);
-  const { model, input, voice, response_format } = parsed.data;
+  const { model, input, voice, response_format } = parseBody(speechSchema, value, unsupportedFields);
   return {
     input,
     format: response_format,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { GatewayError } from "../http/errors.ts";
+import { nullIsAbsent } from "../http/parse-body.ts";
 import { isServerTool, type ServerToolName } from "./server-tools.ts";
 
 const maxSteps = z.number().int().min(1).max(8);
@@ -9,7 +10,9 @@ const toolName = z.string().max(64);
 /** How a request asks for server tools, beside `tools`, where a text names one. */
 export const toolLoopFields = {
   max_steps: maxSteps.optional(),
-  platform: z.strictObject({ max_steps: maxSteps.optional(), tools: z.array(toolName).max(128).optional() }).optional(),
+  platform: nullIsAbsent(
+    z.strictObject({ max_steps: maxSteps.optional(), tools: z.array(toolName).max(128).optional() }),
+  ).optional(),
 };
 export const serverToolName = toolName;
 
@@ -25,7 +28,7 @@ export function readServerTools(request: {
   platform?: { max_steps?: number; tools?: string[] };
   tools?: readonly (object | string)[];
   max_steps?: number;
-  n?: number | null;
+  n?: number;
 }): ServerTools | undefined {
   const { platform, tools = [], max_steps, n } = request;
   const listed = tools.flatMap((tool, index) =>

@@ -1,48 +1,15 @@
 -- The catalogue of a development or demo project. Safe to run again: rows of the operator's own are left as they are.
--- Prices are chosen so that sums have digits worth checking.
+-- Prices are chosen so that sums have digits worth checking. Models that fail on purpose are in test-models.sql.
 
 insert into ai.plans (id, name, payer, markup, initial_credits, requests_per_minute, tokens_per_minute) values
   ('free', 'Free', 'member', 1, 10000, 600, 10000000),
   ('team', 'Team', 'workspace', 1.2, 100000, 60000, 1000000000)
 on conflict (id) do nothing;
 
-insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit)
-select m.id, 'chat', m.name, 'gatehouse-demo', 128000, 32768
-from (
-  values
-    ('demo-chat', 'Demo chat'),
-    ('demo-slow', 'Demo: slow'),
-    ('demo-paced', 'Demo: evenly paced'),
-    ('demo-error-400', 'Demo: refuses with 400'),
-    ('demo-error-401', 'Demo: refuses our key'),
-    ('demo-error-429', 'Demo: answers 429'),
-    ('demo-error-500', 'Demo: answers 500'),
-    ('demo-error-503', 'Demo: answers 503'),
-    ('demo-error-midway', 'Demo: stream ends in an error'),
-    ('demo-error-later', 'Demo: fails after a tool''s result'),
-    ('demo-redirect', 'Demo: redirects'),
-    ('demo-reset', 'Demo: resets the connection'),
-    ('demo-hang', 'Demo: never answers'),
-    ('demo-cut', 'Demo: stream is cut'),
-    ('demo-stall', 'Demo: stream stalls'),
-    ('demo-garbage', 'Demo: sends garbage'),
-    ('demo-no-usage', 'Demo: reports no usage'),
-    ('demo-zero-usage', 'Demo: reports zero usage'),
-    ('demo-usage-twice', 'Demo: reports usage twice'),
-    ('demo-usage-cumulative', 'Demo: reports usage as it goes'),
-    ('demo-cached', 'Demo: cached input'),
-    ('demo-reasoning', 'Demo: reasoning tokens'),
-    ('demo-length', 'Demo: stops at the limit'),
-    ('demo-filtered', 'Demo: stops at a filter'),
-    ('demo-tools', 'Demo: always calls a tool'),
-    ('demo-stubborn', 'Demo: calls tools for ever'),
-    ('demo-bad-schema', 'Demo: breaks its schema'),
-    ('demo-fallback', 'Demo: first route fails'),
-    ('demo-all-fail', 'Demo: every route fails')
-) as m (id, name)
-on conflict (id) do nothing;
-
 insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit, voices) values
+  ('demo-chat', 'chat', 'Demo chat', 'gatehouse-demo', 128000, 32768, null),
+  ('demo-long', 'chat', 'Demo long answer', 'gatehouse-demo', 128000, 32768, null),
+  ('demo-reasoning', 'chat', 'Demo reasoning', 'gatehouse-demo', 128000, 32768, null),
   ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192, null, null),
   (
     'demo-speech', 'speech', 'Demo speech', 'gatehouse-demo', 8192, 16384,
@@ -55,13 +22,9 @@ where m.id in ('demo-chat', 'demo-speech')
   and not exists (select from ai.models other where other.kind = m.kind and other.is_default);
 
 insert into ai.model_routes (model_id, position, provider_id, provider_model)
-select m.id, 1, case m.kind when 'speech' then 'demo_speech' else 'demo' end, case when m.id in ('demo-fallback', 'demo-all-fail') then 'demo-error-500' else m.id end
+select m.id, 1, case m.kind when 'speech' then 'demo_speech' else 'demo' end, m.id
 from ai.models m
 where m.owned_by = 'gatehouse-demo'
-union all
-values
-  ('demo-fallback', 2, 'demo', 'demo-chat'),
-  ('demo-all-fail', 2, 'demo', 'demo-error-429')
 on conflict (model_id, position) do nothing;
 
 insert into ai.model_prices (

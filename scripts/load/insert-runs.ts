@@ -18,7 +18,7 @@ const insertSql = `
     select
       now() - random() * $5::integer * interval '24 hours' as created_at,
       random() < 0.7 as of_app,
-      (array['demo-chat', 'demo-reasoning', 'demo-small', 'demo-large'])[1 + floor(random() * 4)::integer] as model,
+      (array['demo-chat', 'demo-reasoning', 'demo-long', 'demo-embedding'])[1 + floor(random() * 4)::integer] as model,
       (array['chat', 'responses', 'embeddings', 'Summaries', 'Search'])[1 + floor(random() * 5)::integer] as feature,
       random() < 0.03 as failed,
       floor(50 + 3000 * random() * random())::bigint as input,

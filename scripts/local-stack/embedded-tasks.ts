@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import path from "node:path";
 import { databaseUrl } from "./addresses.ts";
 import { ensureBuild } from "./build.ts";
@@ -25,7 +24,7 @@ export function buildTask(root: string, log: Log): Task {
 /** What the embedded stack does between its services' starts. `onDemo` gets the demo data once it is there. */
 export function describeTasks(
   context: Pick<ServiceContext, "root" | "dataDir" | "ports" | "addresses" | "secrets" | "placement">,
-  { log, onDemo }: { log: Log; onDemo: (data: DemoData) => void },
+  { log, testModels, onDemo }: { log: Log; testModels: boolean; onDemo: (data: DemoData) => void },
 ): Task[] {
   const { root, dataDir, ports, addresses, secrets, placement } = context;
   const dbUrl = databaseUrl("postgres", secrets, ports.postgres);
@@ -60,8 +59,8 @@ export function describeTasks(
       name: "seed",
       dependsOn: ["migrations"],
       run: async () => {
-        const file = path.join(root, "supabase/seed.sql");
-        if (existsSync(file)) await applySqlFile({ dbUrl, file });
+        const files = ["supabase/seed.sql", ...(testModels ? ["supabase/test-models.sql"] : [])];
+        for (const file of files) await applySqlFile({ dbUrl, file: path.join(root, file) });
       },
     },
     {

@@ -17,11 +17,16 @@ export function withSupabaseStatus(root: string, environment: Environment): Envi
 
 /**
  * Plans a run on a Supabase project that is there already: the web server alone. Nothing is applied or seeded.
- * @throws StackError naming the migrations that the project lacks
+ * @throws StackError naming the migrations that the project lacks, or an option that seeds
  */
 export async function planHosted(start: StartOptions, opened: Opened): Promise<Stack> {
   const { root, options, environment, onGiveUp } = start;
   const { settings, all } = environment;
+  if (options.testModels) {
+    throw new StackError(
+      "--test-models needs the embedded stack: nothing is seeded in a project that SUPABASE_URL names.",
+    );
+  }
   if (!options.dev) refuseExamples(environment);
   const url = settings.SUPABASE_URL ?? "";
   const publishableKey = settings.SUPABASE_PUBLISHABLE_KEY ?? "";

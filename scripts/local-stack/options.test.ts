@@ -8,6 +8,11 @@ test("without options the known ports and .local are used", () => {
   expect(readOptions([])).toMatchObject({ ports: defaultPorts, dataDir: ".local", json: false, dev: false });
 });
 
+test("models that fail on purpose are seeded only on request", () => {
+  expect(readOptions([]).testModels).toBe(false);
+  expect(readOptions(["--test-models"]).testModels).toBe(true);
+});
+
 test("ports are moved together or chosen freely", () => {
   expect(readOptions(["--port-offset", "100"]).ports.web).toBe(3100);
   expect(Object.values(readOptions(["--ports", "auto"]).ports).every((port) => port === 0)).toBe(true);

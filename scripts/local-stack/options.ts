@@ -12,6 +12,7 @@ export const usage = `npm start -- [options]
   --ports auto        any free ports instead of the known ones
   --port-offset N     the known ports plus N
   --database-via PORT the services find Postgres at this port, where somebody passes on what they say
+  --test-models       also the models that fail on purpose (supabase/test-models.sql); they stay until \`npm run reset\`
   --without A,B       leave services out (${Object.keys(defaultPorts).join(", ")})
   --verbose           every line of every service on the terminal
   --help              this text`;
@@ -24,6 +25,7 @@ export type Options = {
   dataDir: string;
   ports: Ports;
   databaseVia: number | undefined;
+  testModels: boolean;
   without: ReadonlySet<string>;
   verbose: boolean;
   help: boolean;
@@ -60,6 +62,7 @@ export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = proce
     dataDir: values["data-dir"] ?? ".local",
     ports,
     databaseVia,
+    testModels: values["test-models"] ?? false,
     without,
     verbose: values.verbose ?? false,
     help: values.help ?? false,
@@ -79,6 +82,7 @@ function parse(args: string[]) {
         ports: { type: "string" },
         "port-offset": { type: "string" },
         "database-via": { type: "string" },
+        "test-models": { type: "boolean" },
         without: { type: "string", multiple: true },
         verbose: { type: "boolean" },
         help: { type: "boolean" },

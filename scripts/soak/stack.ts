@@ -37,7 +37,8 @@ export async function startSoakStack(): Promise<SoakStack> {
     process.execPath,
     [
       "scripts/local-stack/main.ts",
-      ...["--json", "--embedded", "--ports", "auto", "--data-dir", dataDir, "--database-via", String(proxy.port)],
+      ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
+      ...["--database-via", String(proxy.port)],
     ],
     {
       stdio: ["ignore", "pipe", "pipe"],

@@ -37,7 +37,7 @@ export function readStack(): Stack {
   const file = process.env.GATEHOUSE_STACK;
   if (!file)
     throw new Error(
-      "GATEHOUSE_STACK is not set: run the tests with `npm test`, or set it to .local/stack.json of a running `npm start`.",
+      "GATEHOUSE_STACK is not set: run the tests with `npm test`, or set it to .local/stack.json of a running `npm start -- --test-models`.",
     );
   return readStackFile(file);
 }

@@ -12,7 +12,8 @@ const cheapestHash = "4";
 export type StartedStack = { file: string; stop: () => Promise<void> };
 
 /**
- * Starts a whole stack with its own ports and its own data below `.local/`, and waits until it is ready.
+ * Starts a whole stack with its own ports, its own data below `.local/` and the models that fail on purpose, and waits
+ * until it is ready.
  * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; passwords are hashed at bcrypt's
  *   least cost where they do not say otherwise
  * @param options.without services that are left out
@@ -32,7 +33,7 @@ export async function startStack(
     process.execPath,
     [
       "scripts/local-stack/main.ts",
-      ...["--json", "--embedded", "--ports", "auto", "--data-dir", dataDir],
+      ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
       ...without.flatMap((name) => ["--without", name]),
     ],
     {

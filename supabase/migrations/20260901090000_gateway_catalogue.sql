@@ -25,6 +25,19 @@ comment on column ai.models.voices is 'What a speech model can speak with; the f
 comment on column ai.models.is_default is 'The model of its kind that calls get which may leave it out: speech and the legacy endpoint.';
 create unique index models_one_default_a_kind on ai.models (kind) where is_default;
 
+create function ai.model_order(model ai.models) returns text[]
+  language sql
+  immutable
+  security invoker
+as $$
+  -- The names of the kinds happen to sort well: chat, embedding, speech.
+  select array[model.kind, case when model.is_default then '' else lower(model.display_name) end, model.id]
+$$;
+comment on function ai.model_order(ai.models) is
+  'Sorts every list of models: by kind, the default of each kind first, then by name.';
+revoke execute on function ai.model_order(ai.models) from public, anon, authenticated;
+grant execute on function ai.model_order(ai.models) to service_role;
+
 create table ai.model_routes (
   model_id text not null references ai.models (id) on update cascade on delete cascade,
   position smallint not null check (position >= 1),

@@ -81,7 +81,7 @@ begin
   if caller.refused is not null then
     return ai.refusal(caller.refused);
   end if;
-  select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by m.id), '[]') into listed
+  select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by ai.model_order(m)), '[]') into listed
   from ai.usable_models(
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
@@ -96,7 +96,7 @@ begin
 end
 $$;
 comment on function ai.list_models(jsonb) is
-  'The models that a credential may use and that can be reached and charged now, as OpenAI lists them; with model in the '
-  'call that one alone; or {refused: code}.';
+  'The models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the order of '
+  'ai.model_order; with model in the call that one alone; or {refused: code}.';
 revoke execute on function ai.list_models(jsonb) from public, anon, authenticated;
 grant execute on function ai.list_models(jsonb) to gateway;

@@ -39,7 +39,7 @@ as $$
       from ai.model_prices p
       where p.model_id = m.id
     )
-  ) order by m.kind, m.id), '[]')
+  ) order by ai.model_order(m)), '[]')
   from ai.models m
 $$;
 comment on function private.model_catalogue() is

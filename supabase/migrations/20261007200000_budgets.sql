@@ -235,7 +235,7 @@ begin
                 where g.model_id = m.id and (g.plan_id = w.plan_id or g.workspace_id = w.id)
               )
             )
-            order by m.kind, lower(m.display_name), m.id
+            order by ai.model_order(m)
           ),
           '[]'
         )

@@ -11,28 +11,21 @@ const listed = z.object({
           name: z.string(),
           kind: z.enum(["chat", "embedding", "speech"]),
           voices: z.array(z.string()).optional(),
-          default: z.boolean().optional(),
         }),
       })
-      .transform(({ id, platform: { name, kind, voices = [], default: usual = false } }) => ({
-        id,
-        name,
-        kind,
-        voices,
-        usual,
-      })),
+      .transform(({ id, platform: { name, kind, voices = [] } }) => ({ id, name, kind, voices })),
   ),
 });
 
 /** A model that the workspace may use now. Voices are for speech alone, the usual one first. */
 export type PlaygroundModel = z.infer<typeof listed>["data"][number];
 
-/** The models that a member may use in a workspace, the usual ones first; null where the gateway could not tell. */
+/** The models that a member may use in a workspace, in the gateway's order; null where the gateway could not tell. */
 export async function listPlaygroundModels(
   context: AppLoadContext,
   { workspaceId, signal }: { workspaceId: string; signal: AbortSignal },
 ): Promise<PlaygroundModel[] | null> {
   const answer = await askAsMember(context, { path: "/models", workspaceId, signal }).catch(() => null);
   const models = listed.safeParse(await answer?.json().catch(() => null));
-  return models.success ? models.data.data.sort((one, other) => Number(other.usual) - Number(one.usual)) : null;
+  return models.success ? models.data.data : null;
 }

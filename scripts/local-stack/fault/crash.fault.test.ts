@@ -72,6 +72,19 @@ async function signIn(): Promise<boolean> {
   return (data?.length ?? 0) > 0 && page.ok;
 }
 
+test("a newcomer sees five models, the default of each kind first", async () => {
+  const headers = { authorization: `Bearer ${stack.aiKey}` };
+  const answer = await fetch(`${stack.ai}/v1/models`, { headers });
+  const { data } = (await answer.json()) as { data: { id: string }[] };
+  expect(data.map(({ id }) => id)).toEqual([
+    "demo-chat",
+    "demo-long",
+    "demo-reasoning",
+    "demo-embedding",
+    "demo-speech",
+  ]);
+});
+
 describe("a service is killed", () => {
   test.each(["postgres", "mail", "identity", "gateway", "provider", "functions", "web"])(
     "%s comes back, and nothing committed is lost",

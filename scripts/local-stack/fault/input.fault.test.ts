@@ -150,6 +150,20 @@ test("a half-filled environment gets one message", async () => {
   ]);
 });
 
+test("refuses --test-models on a project that it does not seed", async () => {
+  const runner = start({
+    args: ["--ports", "auto", "--test-models"],
+    env: {
+      BASE_URL: "",
+      SUPABASE_URL: "https://abc.supabase.co",
+      SUPABASE_PUBLISHABLE_KEY: "sb_publishable_a",
+      SUPABASE_SECRET_KEY: "sb_secret_a",
+    },
+  });
+  expect(await runner.ended()).toBe(1);
+  expect(runner.said()).toContain("--test-models needs the embedded stack");
+});
+
 test("a start that was cut short is taken up again; damaged data is named, and never deleted", async () => {
   const args = [...auto, "--without", "web,gateway,functions,provider,oidc,identity,mail"];
   const cluster = path.join(place.dataDir, "postgres");

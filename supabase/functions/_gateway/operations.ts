@@ -134,6 +134,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/models",
     tag: "Models and credentials",
     summary: "List the models that a credential may use",
+    description: "Sorted by kind, the default of each kind first, then by name.",
     credentials: anyCredential,
     headers: readHeaders,
     answers: [{ status: 200, description: "The models, with their prices.", schema: modelList }],

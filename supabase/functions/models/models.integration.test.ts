@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => tenant.close());
 
 describe("models", () => {
-  test("are listed as OpenAI lists them, with prices", async () => {
+  test("are listed as OpenAI lists them, with prices, the default first", async () => {
     const { data } = await tenant.client.models.list();
     const model = data.find(({ id }) => id === "demo-chat");
     expect(model).toMatchObject({ object: "model", owned_by: "gatehouse-demo", created: expect.any(Number) });
@@ -21,6 +21,7 @@ describe("models", () => {
       },
     });
     expect(await tenant.client.models.retrieve("demo-chat")).toEqual(model);
+    expect(data[0]).toEqual(model);
   });
 
   test("that are unknown and that are not allowed are one answer", async () => {

@@ -41,6 +41,7 @@ const plain: Behaviour = {
 /** Every model of the demo provider, and what its name stands for. */
 export const models: Record<string, Partial<Behaviour>> = {
   "demo-chat": {},
+  "demo-long": { paceMs: 20, words: 300 },
   "demo-slow": { firstByteMs: 1_500, paceMs: 50 },
   "demo-paced": { paceMs: 20, words: 100 },
   "demo-error-400": { failure: 400 },

@@ -126,7 +126,7 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
       chunks,
       () =>
         createChatReader({
-          keepUsageChunk: false,
+          usageAsked: false,
           usageBound: bound,
           assembly: createAssembly(),
           unnamed: { id: "x", model: "m" },
@@ -135,8 +135,7 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
     [
       "a chat's with tools",
       chunks,
-      () =>
-        createChatStep({ ...step, name: { created: 0, model: "m" }, keepUsageChunk: true, assembly: createAssembly() }),
+      () => createChatStep({ ...step, name: { created: 0, model: "m" }, usageAsked: true, assembly: createAssembly() }),
     ],
     ["a response's", events, () => createResponsesReader({ usageBound: bound })],
     ["a response's with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
@@ -177,7 +176,7 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
         if (stated)
           for (const count of Object.values(stated)) expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
         reader.answer?.();
-        const last = reader.completion({ run_id: "r" });
+        const last = reader.completion({ usage: {} });
         expect(last.endsWith("data: [DONE]\n\n")).toBe(true);
         expect(`${passed}${last}`.split("data: [DONE]")).toHaveLength(2);
       }),

@@ -127,18 +127,21 @@ describe("a streamed chat", () => {
       expect(platform?.steps).toMatchObject([{ step: 1, type: "model", name: model, status: "succeeded" }]);
       // The provider's call was read to its end, not cut.
       expect(account.truth).toMatchObject([{ aborted: false, status: 200 }]);
-      const usageChunks = chunks.filter((chunk) => chunk.choices.length === 0 && !chunk.platform);
-      expect(usageChunks).toEqual([]);
+      // The documented idiom reads the first choice of every chunk.
+      expect(chunks.every(({ choices }) => choices[0]?.delta)).toBe(true);
     },
   );
 
-  test("has its usage chunk when the client asks for it, before the completion", async () => {
-    const { chunks } = await collect(newId(), chatOf("demo-chat"), true);
-    const [usage, completed] = chunks.slice(-2);
-    expect(usage?.usage?.total_tokens).toBeGreaterThan(0);
-    expect(completed).toMatchObject({
+  test.for([
+    [false, [{ index: 0, delta: {}, finish_reason: null }]],
+    [true, []],
+  ] as const)("states its usage once, in the last chunk: asked for %s", async ([usageAsked, choices]) => {
+    const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), usageAsked);
+    expect(chunks.filter(({ usage }) => usage)).toEqual([chunks.at(-1)]);
+    expect(chunks.at(-1)).toMatchObject({
       object: "chat.completion.chunk",
-      choices: [],
+      choices,
+      usage: { total_tokens: expect.any(Number) },
       platform: { usage_source: "provider" },
     });
   });

@@ -108,7 +108,7 @@ describe("a chat with server tools", () => {
     expect(bare(platform?.steps)).toEqual([model(), tool("calculator"), model()]);
     const account = await tenant.accountOf(requestId);
     expectSum(account, 2);
-    const usage = chunks.at(-2)?.usage;
+    const usage = chunks.at(-1)?.usage;
     expect([usage?.prompt_tokens, usage?.completion_tokens]).toEqual([
       account.run.input_tokens,
       account.run.output_tokens,

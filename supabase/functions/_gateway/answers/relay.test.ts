@@ -23,6 +23,8 @@ const usage = event({
   usage: { prompt_tokens: 3, completion_tokens: 2 },
 });
 
+const platform = { run_id: "r", usage: {} };
+
 /** Relays what a provider writes, and collects how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
@@ -64,7 +66,7 @@ async function relay(
     addStep: ({ type, status }) => tried.push(`${type} ${status}`),
     end: (end) => {
       ends.push(end);
-      return { run_id: "r" };
+      return platform;
     },
   };
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -87,7 +89,7 @@ async function relay(
     step: {
       answer,
       reader: createChatReader({
-        keepUsageChunk: false,
+        usageAsked: false,
         usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
         unnamed: { id: "run", model: "m" },
       }),
@@ -108,10 +110,16 @@ const text = (stream: ReadableStream<Uint8Array>) => new Response(stream as Body
 describe("a relayed stream", () => {
   test("ends with response.completed and [DONE], and its run with the provider's counts", async () => {
     const { stream, ends, tried } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
-    const completed = { id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [] };
-    expect(await text(stream)).toBe(
-      `${content("a")}event: response.completed\n${event({ ...completed, platform: { run_id: "r" } })}data: [DONE]\n\n`,
-    );
+    const completed = {
+      id: "c",
+      object: "chat.completion.chunk",
+      created: 1,
+      model: "m",
+      choices: [{ index: 0, delta: {}, finish_reason: null }],
+      usage: { prompt_tokens: 3, completion_tokens: 2 },
+      platform,
+    };
+    expect(await text(stream)).toBe(`${content("a")}event: response.completed\n${event(completed)}data: [DONE]\n\n`);
     expect(ends).toMatchObject([
       { status: "succeeded", use: { route: 1, basis: "final", usage: { input_tokens: 3, output_tokens: 2 } } },
     ]);

@@ -1,6 +1,6 @@
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import type { CallUse, OpenRun, RunEnd } from "../runs/run.ts";
+import type { CallUse, OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import { countsAll, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
@@ -44,7 +44,7 @@ export function relayStream(options: {
   let reading = false;
   let left = false;
 
-  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Record<string, unknown> {
+  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Platform {
     over = true;
     if (!between) {
       const status = stepStatus[how.status];

@@ -1,4 +1,5 @@
 import type { TokenCounts } from "../../_shared/money.ts";
+import type { Platform } from "../runs/run.ts";
 import { createOutputGuess } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import { nestsTooDeeply } from "./nesting.ts";
@@ -8,6 +9,8 @@ import { createEventSplitter, dataOf, type Fate, isNameAlone, isSilent, lineEnd,
 export type StreamFacts = {
   /** The last usage that was stated, and whether it came in the event that closes the count. */
   usage?: Required<TokenCounts>;
+  /** That usage in the provider's own form. */
+  stated?: unknown;
   usageIsFinal: boolean;
   /** The end has come: nothing after it counts. */
   done: boolean;
@@ -33,7 +36,7 @@ export type StreamReader = {
   push: (bytes: Uint8Array) => Uint8Array[];
   end: () => Uint8Array[];
   /** The last events of the answer, which tell what the run was. */
-  completion: (platform: Record<string, unknown>) => string;
+  completion: (platform: Platform) => string;
   /** The answer as it would have come whole, where somebody has to know. */
   answer?: () => StreamedAnswer | undefined;
 };
@@ -45,6 +48,7 @@ export type StreamedAnswer = { value: Record<string, unknown>; said: () => SaidT
 export type Reading = {
   fate: "pass" | "drop" | "done" | "fail" | Uint8Array;
   usage?: Required<TokenCounts>;
+  stated?: unknown;
   usageIsFinal?: boolean;
   /** It holds content, and not the count alone. */
   content?: boolean;
@@ -124,9 +128,10 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     return "stop";
   }
 
-  function learn({ usage, usageIsFinal = false }: Reading): void {
+  function learn({ usage, stated, usageIsFinal = false }: Reading): void {
     if (!usage) return;
     facts.usage = usage;
+    facts.stated = stated;
     facts.usageIsFinal = usageIsFinal;
     facts.guessedAtUsage = facts.guessedOutputTokens;
   }

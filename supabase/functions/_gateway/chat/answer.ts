@@ -22,8 +22,8 @@ export const chatFormat = {
     };
   },
   createReader({ asked, model, open, usageBound }) {
-    const keepUsageChunk = asked.request.stream_options?.include_usage === true;
+    const usageAsked = asked.request.stream_options?.include_usage === true;
     const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
-    return createChatReader({ keepUsageChunk, usageBound, assembly, unnamed: { id: open.run.run_id, model } });
+    return createChatReader({ usageAsked, usageBound, assembly, unnamed: { id: open.run.run_id, model } });
   },
 } satisfies AnswerFormat<Chat>;

@@ -34,7 +34,7 @@ test("a streamed chat is kept with its log probabilities, and replayed with them
   expect(value).toMatchObject({ choices: kept.map((logprobs) => ({ logprobs })) });
 
   const asked = readChat({ model: "m", messages: [{ role: "user", content: "x" }], stream: true, logprobs: true }, 90);
-  const [first = ""] = replayChat({ ...value, platform: {} }, asked).split("\n\n");
+  const [first = ""] = replayChat({ ...value, platform: { usage: {} } }, asked).split("\n\n");
   expect(JSON.parse(dataOf(first)).choices).toMatchObject(kept.map((logprobs) => ({ logprobs })));
 });
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { maxKept } from "../runs/captured-content.ts";
+import { mergeDelta, wholeMessage } from "./delta.ts";
 import { saidInChat } from "./said.ts";
 
 const text = z.string().nullish().catch(undefined);
@@ -15,36 +16,13 @@ const chunkShape = z.looseObject({
       index: z.number().int().min(0).max(127).catch(0),
       finish_reason: text,
       logprobs: z.looseObject({ content: entries, refusal: entries }).nullish().catch(undefined),
-      delta: z
-        .looseObject({
-          content: text,
-          refusal: text,
-          tool_calls: z
-            .array(
-              z.looseObject({
-                index: z.number().int().min(0).max(127).optional(),
-                id: text,
-                function: z.looseObject({ name: text, arguments: text }).nullish(),
-              }),
-            )
-            .nullish()
-            .catch(undefined),
-        })
-        .nullish()
-        .catch(undefined),
+      delta: z.record(z.string(), z.unknown()).nullish().catch(undefined),
     }),
   ),
 });
 
-type Call = { id: string; name: string; arguments: string };
 type Logprobs = { content: unknown[] | null; refusal: unknown[] | null };
-type Choice = {
-  content?: string;
-  refusal?: string;
-  calls: Call[];
-  finish: string | null;
-  logprobs?: Logprobs | undefined;
-};
+type Choice = { message: Record<string, unknown>; finish: string | null; logprobs?: Logprobs | undefined };
 
 /** An answer beyond this is put together for nobody. */
 const maxCharacters = 4 * 1024 * 1024;
@@ -66,21 +44,13 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
     if (!name && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
     if (chunk.usage) usage = chunk.usage;
     for (const { index, delta, finish_reason, logprobs } of chunk.choices) {
-      choices[index] ??= { calls: [], finish: null };
+      choices[index] ??= { message: {}, finish: null };
       const choice = choices[index];
       if (logprobs) addLogprobs(choice, logprobs);
       if (finish_reason) choice.finish = finish_reason;
-      if (typeof delta?.content === "string") choice.content = (choice.content ?? "") + delta.content;
-      if (typeof delta?.refusal === "string") choice.refusal = (choice.refusal ?? "") + delta.refusal;
-      characters += (delta?.content?.length ?? 0) + (delta?.refusal?.length ?? 0);
-      for (const [position, part] of (delta?.tool_calls ?? []).entries()) {
-        choice.calls[part.index ?? position] ??= { id: "", name: "", arguments: "" };
-        const call = choice.calls[part.index ?? position] as Call;
-        if (part.id) call.id = part.id;
-        call.name += part.function?.name ?? "";
-        call.arguments += part.function?.arguments ?? "";
-        characters += part.function?.arguments?.length ?? 0;
-      }
+      if (!delta) continue;
+      mergeDelta(choice.message, delta);
+      characters += JSON.stringify(delta).length;
     }
   }
 
@@ -110,15 +80,11 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
   return { take, answer };
 }
 
-function wholeChoice({ content, refusal, calls, finish, logprobs }: Choice, index: number): object {
-  const tool_calls = calls
-    .filter(Boolean)
-    .map(({ id, name, arguments: text }) => ({ id, type: "function", function: { name, arguments: text } }));
-  const message = {
-    role: "assistant",
-    content: tool_calls.length > 0 ? content || null : (content ?? null),
-    refusal: refusal || null,
-    ...(tool_calls.length > 0 ? { tool_calls } : {}),
+function wholeChoice({ message, finish, logprobs }: Choice, index: number): object {
+  return {
+    index,
+    message: { refusal: null, ...wholeMessage(message) },
+    logprobs: logprobs ?? null,
+    finish_reason: finish,
   };
-  return { index, message, logprobs: logprobs ?? null, finish_reason: finish };
 }

@@ -18,12 +18,13 @@ const counts = {
 
 const bound = { inputTokens: 1_000, outputTokens: 500, exceeded: () => {} };
 
-const createReader = (options: { keepUsageChunk: boolean; usageBound: typeof bound }) =>
-  createChatReader({ ...options, unnamed: { id: "run", model: "m" } });
+const createReader = ({ usageAsked = false, usageBound = bound } = {}) =>
+  createChatReader({ usageAsked, usageBound, unnamed: { id: "run", model: "m" } });
+const platform = { run_id: "r", usage: { input_tokens: 7, output_tokens: 5 } };
 
 /** Feeds a stream in pieces and joins what passes. */
-function scan(pieces: Uint8Array[], { keepUsageChunk = false, usageBound = bound } = {}) {
-  const scanner = createReader({ keepUsageChunk, usageBound });
+function scan(pieces: Uint8Array[], options: Parameters<typeof createReader>[0] = {}) {
+  const scanner = createReader(options);
   const passed = [...pieces.flatMap((piece) => scanner.push(piece)), ...scanner.end()];
   return { text: Buffer.concat(passed).toString("utf8"), facts: scanner.facts };
 }
@@ -63,14 +64,8 @@ describe("the scanner", () => {
     expect(scan([...bytes].map((byte) => Uint8Array.of(byte))).text).toBe(body.join(""));
   });
 
-  test("leaves the usage chunk to a client that asked for it", () => {
-    const { text, facts } = scan([encoder.encode(whole)], { keepUsageChunk: true });
-    expect(text).toBe([...body, usageChunk].join(""));
-    expect(facts.usage).toEqual(counts);
-  });
-
   test("never holds a whole event back for the next", () => {
-    const scanner = createReader({ keepUsageChunk: false, usageBound: bound });
+    const scanner = createReader();
     for (const each of body) expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(each);
   });
 
@@ -86,7 +81,7 @@ describe("the scanner", () => {
   });
 
   test("hands the very bytes on when a piece is whole events", () => {
-    const scanner = createReader({ keepUsageChunk: false, usageBound: bound });
+    const scanner = createReader();
     scanner.push(encoder.encode(content("first")));
     const piece = encoder.encode(content("a") + content("b"));
     const [passed] = scanner.push(piece);
@@ -113,7 +108,7 @@ describe("usage", () => {
   test("that grows with the content is not final until its chunk has no choices", () => {
     const growing = event(chunk({ choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } }));
     expect(stream(content("a"), growing)).toMatchObject({ usage: { output_tokens: 1 }, usageIsFinal: false });
-    expect(scan([encoder.encode(growing)]).text).toBe(growing);
+    expect(scan([encoder.encode(growing)]).text).toBe(event(chunk({ choices: [{ delta: {} }] })));
   });
 
   test("reads cached, reasoning and audio tokens", () => {
@@ -179,6 +174,50 @@ describe("usage", () => {
     const call = { index: 0, function: { arguments: "x".repeat(40) } };
     const delta = { content: null, reasoning_content: "x".repeat(8), tool_calls: [call] };
     expect(stream(content(""), event(chunk({ choices: [{ index: 0, delta }] }))).guessedOutputTokens).toBe(12);
+  });
+});
+
+/** The last event of a stream, and what follows it. */
+function completionOf(stream: string, options: Parameters<typeof createReader>[0] = {}): [unknown, string[]] {
+  const reader = createReader(options);
+  reader.push(encoder.encode(stream));
+  const [last = "", ...rest] = reader.completion(platform).split("\n\n");
+  expect(last.startsWith("event: response.completed\ndata: ")).toBe(true);
+  return [JSON.parse(last.slice(last.indexOf("{"))), rest];
+}
+
+/**
+ * Usage comes once and last: ChatCompletionAccumulator of openai-java 4 ignores the choices of a chunk with usage and
+ * throws at any chunk after it. OpenAI's reference gives the usage chunk empty choices where `include_usage` asks for it.
+ */
+describe("the last event", () => {
+  const usage = { prompt_tokens: 3, completion_tokens: 2 };
+  const emptyChoice = { index: 0, delta: {}, finish_reason: null };
+
+  test.for([
+    ["has one empty choice, so that chunk.choices[0].delta can be read", false, [emptyChoice]],
+    ["is the usage chunk for a client that asked for usage", true, []],
+  ] as const)("%s", ([, usageAsked, choices]) => {
+    const [last, rest] = completionOf(whole, { usageAsked });
+    expect(last).toEqual(chunk({ choices, usage, platform }));
+    expect(rest).toEqual(["data: [DONE]", ""]);
+  });
+
+  test("states the usage as the provider does, members that OpenAI does not have included", () => {
+    const stated = { ...usage, prompt_cache_hit_tokens: 1, cost: 0.1 };
+    const [last] = completionOf(content("a") + event(chunk({ choices: [], usage: stated })));
+    expect(last).toMatchObject({ usage: stated });
+  });
+
+  test("states what is charged where the provider states nothing", () => {
+    const [last] = completionOf(content("a"));
+    expect(last).toMatchObject({ usage: { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 } });
+  });
+
+  test("alone has usage, though the provider sends it with content or with the finish reason", () => {
+    const choices = [{ index: 0, delta: {}, finish_reason: "stop" }];
+    const { text } = scan([encoder.encode(content("a") + event(chunk({ choices, usage })))]);
+    expect(text).toBe(content("a") + event(chunk({ choices })));
   });
 });
 

@@ -1,5 +1,7 @@
 import { z } from "zod";
+import type { TokenCounts } from "../../_shared/money.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import type { Platform } from "../runs/run.ts";
 import { readCompletionUsage, type UsageBound } from "../runs/usage.ts";
 import type { createAssembly } from "./assembly.ts";
 
@@ -12,20 +14,21 @@ const chunkShape = z.looseObject({
   error: z.unknown().optional(),
 });
 
+const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
 /** The texts of a chunk that are output. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"/g;
 
 /**
- * Reads a stream of chat completion chunks on its way through, and ends it with `response.completed`, whose data is a
- * chunk too, and `[DONE]`.
- * @param keepUsageChunk the client asked for the usage chunk itself; otherwise it is taken out
+ * Reads a stream of chat completion chunks on its way through. Usage reaches the client once, in the last event: clients
+ * such as openai-java's ChatCompletionAccumulator take nothing after it.
+ * @param usageAsked the client sent `stream_options.include_usage`
  * @param assembly is shown every chunk
  * @param unnamed what the last event is called where no chunk had a name
  */
 export function createChatReader(options: {
-  keepUsageChunk: boolean;
+  usageAsked: boolean;
   usageBound: UsageBound;
   assembly?: ReturnType<typeof createAssembly>;
   unnamed: { id: string; model: string };
@@ -39,11 +42,12 @@ export function createChatReader(options: {
     if (isPresent(chunk.error)) return { fate: "fail", usage, usageIsFinal: true };
     if (chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
     const usageIsFinal = chunk.choices.length === 0 && isPresent(chunk.usage);
+    if (usageIsFinal) return { fate: "drop", usage, stated: chunk.usage, usageIsFinal };
     return {
-      fate: usageIsFinal && !options.keepUsageChunk ? "drop" : "pass",
+      fate: isPresent(chunk.usage) ? withoutUsage(data as { usage: unknown }) : "pass",
       usage,
-      usageIsFinal,
-      content: !usageIsFinal,
+      stated: chunk.usage,
+      content: true,
     };
   }
 
@@ -53,21 +57,43 @@ export function createChatReader(options: {
     output: outputTexts,
     read,
     observe: options.assembly?.take,
-    completion: (platform) => completedEvent({ ...name, platform }),
+    completion(platform) {
+      return completedEvent({ ...name, usageAsked: options.usageAsked, usage: reader.facts.stated, platform });
+    },
   });
   return { ...reader, answer: options.assembly?.answer };
 }
 
-/** The last event of a streamed chat, and the terminator. */
+/**
+ * The last event of a streamed chat, `response.completed`, and the terminator. Where usage was asked for, its choices are
+ * empty, as OpenAI documents; elsewhere clients read `chunk.choices[0].delta` of every chunk, so one is there.
+ * @param named.usage as the provider stated it; if it did not, the counts that were charged stand in
+ */
 export function completedEvent(named: {
   id: string;
   created: number;
   model: string;
-  platform: Record<string, unknown>;
+  usageAsked: boolean;
+  usage: unknown;
+  platform: Platform;
 }): string {
-  const { id, created, model, platform } = named;
-  const chunk = { id, object: "chat.completion.chunk", created, model, choices: [], platform };
+  const { id, created, model, usageAsked, platform } = named;
+  const choices = usageAsked ? [] : [{ index: 0, delta: {}, finish_reason: null }];
+  const usage = named.usage ?? chargedUsage(platform.usage);
+  const chunk = { id, object: "chat.completion.chunk", created, model, choices, usage, platform };
   return `event: response.completed\ndata: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
+}
+
+function chargedUsage({ input_tokens = 0, output_tokens = 0 }: TokenCounts): object {
+  return {
+    prompt_tokens: input_tokens,
+    completion_tokens: output_tokens,
+    total_tokens: input_tokens + output_tokens,
+  };
+}
+
+function withoutUsage({ usage, ...chunk }: { usage: unknown }): Uint8Array {
+  return encoder.encode(`data: ${JSON.stringify(chunk)}\n\n`);
 }
 
 function isPresent(value: unknown): boolean {

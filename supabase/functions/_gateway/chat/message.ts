@@ -1,37 +1,31 @@
 import { z } from "zod";
-import type { ToolCall, Turn } from "../tools/tool-loop.ts";
+import type { Turn } from "../tools/tool-loop.ts";
 
-const toolCall = z.looseObject({
-  id: z.string(),
-  function: z.looseObject({ name: z.string(), arguments: z.string() }),
-});
-const completion = z.looseObject({
-  choices: z
+const message = z.looseObject({
+  tool_calls: z
     .array(
       z.looseObject({
-        message: z.looseObject({ content: z.string().nullish(), tool_calls: z.array(toolCall).nullish() }),
+        id: z.string(),
+        function: z.looseObject({ name: z.string(), arguments: z.string().default("") }),
       }),
     )
-    .min(1),
+    .nullish(),
 });
+const completion = z.looseObject({ choices: z.array(z.looseObject({ message: z.unknown() })).min(1) });
 
-/** What a model said in a whole chat completion; in an answer that has no message, nothing. */
-export function readMessage(value: unknown): Turn {
-  const message = completion.safeParse(value).data?.choices[0]?.message;
-  const toolCalls = (message?.tool_calls ?? []).map(({ id, function: { name, arguments: text } }) => ({
+/** The first message of a whole chat completion and the tools that it calls; empty if it has none. */
+export function readMessage(answer: unknown): Turn {
+  return turnOf(completion.safeParse(answer).data?.choices[0]?.message);
+}
+
+/** An assistant's message, which goes back to the provider as it came, and the tools that it calls. */
+export function turnOf(value: unknown): Turn {
+  const { success, data } = message.safeParse(value);
+  if (!success) return { said: [], toolCalls: [] };
+  const toolCalls = (data.tool_calls ?? []).map(({ id, function: { name, arguments: text } }) => ({
     id,
     name,
     arguments: text,
   }));
-  return assistantTurn(message?.content ?? null, toolCalls);
-}
-
-/** A message with calls of tools, as a model is told what it said before. */
-export function assistantTurn(content: string | null, toolCalls: readonly ToolCall[]): Turn {
-  const tool_calls = toolCalls.map(({ id, name, arguments: text }) => ({
-    id,
-    type: "function",
-    function: { name, arguments: text },
-  }));
-  return { said: [{ role: "assistant", content, tool_calls }], toolCalls };
+  return { said: [value as object], toolCalls };
 }

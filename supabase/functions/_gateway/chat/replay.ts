@@ -15,10 +15,10 @@ const kept = z.looseObject({
     }),
   ),
   usage: z.unknown().optional(),
-  platform: z.record(z.string(), z.unknown()),
+  platform: z.looseObject({ usage: z.record(z.string(), z.number()) }),
 });
 
-/** A kept chat as a stream: all its content in one chunk, its usage where that was asked for, and its completion. */
+/** A kept chat as a stream: all its content in one chunk, and its completion. */
 export function replayChat(answer: unknown, { request }: Chat): string {
   const { id, created, model, choices, usage, platform } = kept.parse(answer);
   const head = { id, object: "chat.completion.chunk", created, model };
@@ -31,8 +31,7 @@ export function replayChat(answer: unknown, { request }: Chat): string {
     logprobs,
     finish_reason,
   }));
-  const chunks: object[] = [{ ...head, choices: content }];
-  if (request.stream_options?.include_usage && usage) chunks.push({ ...head, choices: [], usage });
-  const events = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
-  return events + completedEvent({ id, created, model, platform });
+  const usageAsked = request.stream_options?.include_usage === true;
+  const completion = completedEvent({ id, created, model, usageAsked, usage, platform });
+  return `data: ${JSON.stringify({ ...head, choices: content })}\n\n${completion}`;
 }

@@ -11,7 +11,7 @@ export const chatTools: ToolDialect<Chat> = {
   format: chatFormat,
   stepRequest(asked, { first, last, added }) {
     const { tool_choice, ...request } = asked.request;
-    // Whom the client wants called is called once; whoever has no step left cannot call.
+    // `tool_choice` applies once; on the last step, tools are disabled.
     const choice = last ? "none" : first ? tool_choice : undefined;
     const messages = [...request.messages, ...added];
     return { ...asked, request: { ...request, messages, ...(choice === undefined ? {} : { tool_choice: choice }) } };
@@ -22,7 +22,7 @@ export const chatTools: ToolDialect<Chat> = {
   createReaders({ asked, model, open }) {
     const name: AnswerName = { created: 0, model };
     const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
-    const keepUsageChunk = asked.request.stream_options?.include_usage === true;
-    return (step) => createStepReader({ ...step, name, assembly, keepUsageChunk });
+    const usageAsked = asked.request.stream_options?.include_usage === true;
+    return (step) => createStepReader({ ...step, name, assembly, usageAsked });
   },
 };

@@ -30,7 +30,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
     name,
     first: true,
     last: false,
-    keepUsageChunk: false,
+    usageAsked: false,
     earlier: {},
     usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
     ...options,
@@ -73,6 +73,23 @@ describe("a step that calls tools", () => {
     });
   });
 
+  test("returns the provider's message as it came", () => {
+    const extra_content = { google: { thought_signature: "c2ln" } };
+    const { reader } = scan([
+      chunk({ role: "assistant", content: null, reasoning_content: "thin" }),
+      chunk({ reasoning_content: "king" }),
+      call({ id: "t", type: "function", function: { name: "calculator", arguments: "{}" }, extra_content }),
+      chunk({}, "tool_calls"),
+      done,
+    ]);
+    const tool_calls = [
+      { id: "t", type: "function", function: { name: "calculator", arguments: "{}" }, extra_content },
+    ];
+    expect(reader.turn().said).toEqual([
+      { role: "assistant", content: null, reasoning_content: "thinking", tool_calls },
+    ]);
+  });
+
   test("does so even where its end is called otherwise", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
@@ -110,19 +127,15 @@ describe("a later step", () => {
       [{}, "stop"],
     ]);
     for (const each of events) expect(each).toMatchObject({ ...name, object: "chat.completion.chunk" });
-    expect(reader.completion({})).toContain('"id":"c1"');
-    expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42", tool_calls: [] }], toolCalls: [] });
+    expect(reader.completion({ usage: {} })).toContain('"id":"c1"');
+    expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42" }], toolCalls: [] });
   });
 
-  test("states the usage of all steps where it is asked for", () => {
+  test("states the usage of all steps", () => {
     const earlier = { input_tokens: 10, output_tokens: 20 };
-    const { events } = scan([chunk({ content: "x" }), usage, done], {
-      first: false,
-      name,
-      keepUsageChunk: true,
-      earlier,
-    });
-    expect(events.at(-1).usage).toEqual({ prompt_tokens: 13, completion_tokens: 22, total_tokens: 35 });
+    const { reader } = scan([chunk({ content: "x" }), usage, done], { first: false, name, earlier });
+    const [, data = ""] = reader.completion({ usage: {} }).split(/^data: /m);
+    expect(JSON.parse(data).usage).toEqual({ prompt_tokens: 13, completion_tokens: 22, total_tokens: 35 });
   });
 });
 

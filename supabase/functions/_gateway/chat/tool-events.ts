@@ -2,23 +2,13 @@ import { z } from "zod";
 import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
 import { addUsage, chatUsageNames } from "../runs/total-usage.ts";
 import { readCompletionUsage } from "../runs/usage.ts";
-import type { Step, StepReader, ToolCall } from "../tools/tool-loop.ts";
+import type { Step, StepReader } from "../tools/tool-loop.ts";
 import type { createAssembly } from "./assembly.ts";
+import { mergeDelta, wholeMessage } from "./delta.ts";
 import { completedEvent, outputTexts } from "./events.ts";
-import { assistantTurn } from "./message.ts";
+import { turnOf } from "./message.ts";
 
-const delta = z.looseObject({
-  content: z.string().nullish(),
-  tool_calls: z
-    .array(
-      z.looseObject({
-        index: z.number().int().min(0).optional(),
-        id: z.string().nullish(),
-        function: z.looseObject({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
-      }),
-    )
-    .nullish(),
-});
+const delta = z.looseObject({ tool_calls: z.array(z.looseObject({})).nullish() });
 const chunkShape = z.looseObject({
   id: z.string().optional(),
   created: z.number().optional(),
@@ -40,19 +30,18 @@ const encoder = new TextEncoder();
  * the calls of our tools, and one end. Each chunk is read, and written anew.
  * @param options.last there is no further step: what the model says stands, calls of tools included
  * @param options.assembly is shown every chunk that the client gets
- * @param options.earlier what the steps before used, which the client's usage chunk includes
+ * @param options.earlier what the steps before used, which the client's usage includes
  */
 export function createStepReader(
   options: Step & {
     name: AnswerName;
-    keepUsageChunk: boolean;
+    usageAsked: boolean;
     assembly?: ReturnType<typeof createAssembly>;
   },
 ): StepReader {
-  const { name, first, last } = options;
-  /** By their places, which are the provider's to choose: a list with a hole of millions would hold up everybody. */
-  const toolCalls = new Map<number, ToolCall>();
-  let content: string | null = null;
+  const { name, first, last, usageAsked } = options;
+  const message: Record<string, unknown> = {};
+  const callsTools = () => Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
 
   function read(data: unknown): Reading {
     const { success, data: chunk } = chunkShape.safeParse(data);
@@ -64,46 +53,37 @@ export function createStepReader(
     }
     const usageIsFinal = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
     if (usageIsFinal) {
-      const passes = options.keepUsageChunk && (last || toolCalls.size === 0);
-      const total = { ...chunk, usage: addUsage(chunk.usage, options.earlier, chatUsageNames) };
-      return { fate: passes ? event(total) : "drop", usage, usageIsFinal };
+      return { fate: "drop", usage, stated: chunk.usage, usageIsFinal };
     }
-    for (const choice of chunk.choices) learn(choice.delta);
+    for (const choice of chunk.choices) mergeDelta(message, choice.delta);
     const kept = last ? chunk.choices : chunk.choices.flatMap(withoutTools);
     const shown = first ? kept : kept.flatMap(withoutOpening);
-    return { fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop", usage, content: true };
-  }
-
-  function learn({ content: text, tool_calls }: z.infer<typeof delta>): void {
-    if (text) content = (content ?? "") + text;
-    for (const [position, part] of (tool_calls ?? []).entries()) {
-      const index = part.index ?? position;
-      const call = toolCalls.get(index) ?? { id: "", name: "", arguments: "" };
-      if (part.id) call.id = part.id;
-      if (part.function?.name) call.name += part.function.name;
-      call.arguments += part.function?.arguments ?? "";
-      toolCalls.set(index, call);
-    }
-  }
-
-  function called(): ToolCall[] {
-    return [...toolCalls].toSorted(([one], [other]) => one - other).map(([, call]) => call);
+    return {
+      fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop",
+      usage,
+      stated: chunk.usage,
+      content: true,
+    };
   }
 
   /** What is between the model and us: the calls, and the end that is none. */
   function withoutTools(choice: Chunk["choices"][number]): Chunk["choices"] {
     const { tool_calls, ...rest } = choice.delta;
     const ends = Boolean(choice.finish_reason);
-    if (ends && toolCalls.size > 0) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
+    if (ends && callsTools()) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
     const opens = "role" in rest;
     return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];
   }
 
-  function event(chunk: Chunk): Uint8Array {
+  function event({ usage, ...chunk }: Chunk): Uint8Array {
     const { id = chunk.id, created, model } = name;
     const shown = { ...chunk, id, created, model };
     options.assembly?.take(shown);
     return encoder.encode(`data: ${JSON.stringify(shown)}\n\n`);
+  }
+
+  function totalUsage(): unknown {
+    return addUsage(reader.facts.stated, options.earlier, chatUsageNames);
   }
 
   const reader = createStreamReader({
@@ -112,12 +92,12 @@ export function createStepReader(
     telling: nothing,
     output: outputTexts,
     read,
-    completion: (platform) => completedEvent({ ...name, id: name.id ?? "", platform }),
+    completion: (platform) => completedEvent({ ...name, id: name.id ?? "", usageAsked, usage: totalUsage(), platform }),
   });
   return {
     ...reader,
     answer: options.assembly?.answer,
-    turn: () => assistantTurn(content, called()),
+    turn: () => turnOf(wholeMessage(message)),
   };
 }
 

@@ -34,12 +34,13 @@ describe("a response's stream", () => {
 
   test("ends with its own last event, in which the metadata stands, and [DONE]", () => {
     const { reader } = scan(...body, completed);
-    const [last, done, rest] = reader.completion({ run_id: "x" }).split("\n\n");
+    const platform = { run_id: "x", usage: {} };
+    const [last, done, rest] = reader.completion(platform).split("\n\n");
     expect(last).toMatch(/^event: response\.completed\ndata: /);
     expect(JSON.parse(last?.split("data: ")[1] ?? "")).toEqual({
       type: "response.completed",
-      response: { id: "r", usage, platform: { run_id: "x" } },
-      platform: { run_id: "x" },
+      response: { id: "r", usage, platform },
+      platform,
     });
     expect([done, rest]).toEqual(["data: [DONE]", ""]);
   });

@@ -19,7 +19,7 @@ export const responsesTools: ToolDialect<Responses> = {
   format: responsesFormat,
   stepRequest(asked, { first, last, added }) {
     const { tool_choice, input, ...request } = asked.request;
-    // Whom the client wants called is called once; whoever has no step left cannot call.
+    // `tool_choice` applies once; on the last step, tools are disabled.
     const choice = last ? "none" : first ? tool_choice : undefined;
     const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
     return {

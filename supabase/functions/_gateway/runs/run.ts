@@ -29,7 +29,10 @@ export type RunEnd = {
 };
 
 /** A whole answer: what its choices say, and all of it as JSON. */
-export type WholeAnswerText = { said?: () => SaidTexts; text: (platform: Record<string, unknown>) => string };
+export type WholeAnswerText = { said?: () => SaidTexts; text: (platform: Platform) => string };
+
+/** Native response metadata, with the counts that are charged. */
+export type Platform = Record<string, unknown> & { usage: TokenCounts };
 
 /** A run from its beginning to its one end. */
 export type OpenRun = {
@@ -49,7 +52,7 @@ export type OpenRun = {
   /** What the finished calls used together. */
   usedSoFar: () => TokenCounts;
   /** Settles the run behind the answer and returns its `platform` metadata. Only the first end counts. */
-  end: (end: RunEnd) => Record<string, unknown>;
+  end: (end: RunEnd) => Platform;
 };
 
 /** How a run is told from others, for whoever watches. */
@@ -74,7 +77,7 @@ export function openRun(
       output_tokens: output_tokens + progress.output_tokens,
     };
   });
-  let platform: Record<string, unknown> | undefined;
+  let platform: Platform | undefined;
   return {
     run,
     steps,
@@ -166,7 +169,7 @@ function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageS
 function platformMetadata(
   run: Run,
   end: { calls: readonly CallUse[]; source: UsageSource; steps: Step[]; latencyMs: number; schemaValid?: boolean },
-): Record<string, unknown> {
+): Platform {
   const cost = costOf(run, end.calls);
   const credits = run.exempt ? "0" : formatDecimal(usdToCredits(cost, run.markup));
   return {

@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import { mergeDelta, wholeMessage } from "./delta.ts";
+
+function merge(...deltas: object[]): Record<string, unknown> {
+  const message = {};
+  for (const delta of deltas) mergeDelta(message, delta as Record<string, unknown>);
+  return wholeMessage(message);
+}
+const calls = (...deltas: object[]) => merge(...deltas.map((call) => ({ tool_calls: [call] }))).tool_calls;
+const called = (id: string, name: string, text: string, more: object = {}) => ({
+  id,
+  type: "function",
+  function: { name, arguments: text },
+  ...more,
+});
+
+describe("a streamed message", () => {
+  test("is the text of its deltas, whatever member holds it", () => {
+    expect(
+      merge(
+        { role: "assistant", content: "" },
+        { reasoning_content: "th", reasoning: "a" },
+        { reasoning_content: "ink", reasoning: "b", role: "assistant" },
+        { content: "Hel", refusal: null },
+        { content: "lo" },
+      ),
+    ).toEqual({ role: "assistant", content: "Hello", reasoning_content: "think", reasoning: "ab" });
+  });
+
+  // https://openrouter.ai/docs/use-cases/reasoning-tokens: the details come in chunks, to be sent back as one sequence.
+  test("joins OpenRouter's reasoning details by their index", () => {
+    const detail = (more: object) => ({
+      reasoning_details: [{ type: "reasoning.text", format: "v1", index: 0, ...more }],
+    });
+    expect(merge(detail({ text: "th" }), detail({ text: "ink" }), detail({ signature: "s" }))).toMatchObject({
+      reasoning_details: [{ type: "reasoning.text", format: "v1", index: 0, text: "think", signature: "s" }],
+    });
+  });
+
+  test("keeps lists without an index in their order", () => {
+    expect(merge({ annotations: [{ url: "a" }] }, { annotations: [{ url: "b" }] })).toMatchObject({
+      annotations: [{ url: "a" }, { url: "b" }],
+    });
+  });
+
+  test("changes no prototype", () => {
+    merge(JSON.parse('{"__proto__":{"polluted":1},"a":{"__proto__":{"polluted":1},"constructor":{"polluted":1}}}'));
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+});
+
+describe("streamed tool calls", () => {
+  test("are whole once all their pieces have come", () => {
+    expect(
+      calls(
+        { index: 0, id: "a", type: "function", function: { name: "add", arguments: "" } },
+        { index: 0, function: { arguments: '{"a"' } },
+        { index: 0, function: { arguments: ":1}" } },
+      ),
+    ).toEqual([called("a", "add", '{"a":1}')]);
+  });
+
+  // https://ai.google.dev/gemini-api/docs/thought-signatures (OpenAI compatibility)
+  test("keep members that providers add", () => {
+    const extra_content = { google: { thought_signature: "c2ln" } };
+    expect(calls({ index: 0, ...called("a", "add", "{}"), extra_content })).toEqual([
+      called("a", "add", "{}", { extra_content }),
+    ]);
+  });
+
+  test("with an id of their own are calls of their own, though their index is the same", () => {
+    const [a, b] = [called("a", "add", '{"a":1}'), called("b", "add", '{"a":2}')];
+    expect(calls({ index: 0, ...a }, { index: 0, ...b })).toEqual([a, b]);
+    expect(calls(a, b)).toEqual([a, b]);
+    expect(
+      calls(
+        { index: 0, ...a },
+        { index: 0, ...called("b", "add", '{"a"') },
+        { index: 0, function: { arguments: ":2}" } },
+      ),
+    ).toEqual([a, b]);
+  });
+
+  test("may repeat their id and name in every piece", () => {
+    expect(
+      calls(
+        { index: 0, id: "a", function: { name: "add", arguments: "{" } },
+        { index: 0, id: "a", function: { name: "add", arguments: "}" } },
+      ),
+    ).toEqual([called("a", "add", "{}")]);
+  });
+
+  test("without an index go on until another function is named", () => {
+    expect(
+      calls(
+        { function: { name: "add", arguments: "{" } },
+        { function: { arguments: "}" } },
+        { function: { name: "sub", arguments: "{}" } },
+      ),
+    ).toEqual([called("", "add", "{}"), called("", "sub", "{}")]);
+  });
+
+  test("are merged in time that grows with their number, wherever their provider puts them", () => {
+    const began = performance.now();
+    const many = Array.from({ length: 50_000 }, (_, index) => ({ index: 2 ** 40 - index, function: { name: "f" } }));
+    expect(calls(...many)).toHaveLength(many.length);
+    expect(performance.now() - began).toBeLessThan(3_000);
+  });
+});

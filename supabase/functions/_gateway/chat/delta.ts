@@ -1,0 +1,73 @@
+type Members = Record<string, unknown>;
+
+/** Only the last entries of a list can continue, so that a hostile stream is not searched quadratically. */
+const maxOpenEntries = 128;
+
+/** Members whose value is sent whole, and by some providers in every chunk. */
+const sentWhole: ReadonlySet<string> = new Set(["id", "type", "role", "format", "signature", "thought_signature"]);
+
+/** Merges a streamed message's next delta into it, members that OpenAI does not have included. */
+export function mergeDelta(message: Members, delta: Members): void {
+  for (const [name, value] of Object.entries(delta)) {
+    if (name === "__proto__" || value === null || value === undefined) continue;
+    const before = Object.hasOwn(message, name) ? message[name] : undefined;
+    if (Array.isArray(value)) message[name] = mergeList(Array.isArray(before) ? before : [], value);
+    else if (isMembers(value)) message[name] = mergeInto(isMembers(before) ? before : {}, value);
+    else message[name] = mergeText(name, before, value);
+  }
+}
+
+/** The message as an answer that is not streamed has it. */
+export function wholeMessage(merged: Members): Members {
+  const { content, tool_calls: calls, ...rest } = merged;
+  const tool_calls = (Array.isArray(calls) ? calls.filter(isMembers) : [])
+    .toSorted((one, other) => Number(one.index ?? 0) - Number(other.index ?? 0))
+    .map(({ index, ...call }) => wholeCall(call));
+  const called = tool_calls.length > 0;
+  return {
+    role: "assistant",
+    content: called ? content || null : (content ?? null),
+    ...rest,
+    ...(called ? { tool_calls } : {}),
+  };
+}
+
+function wholeCall({ id = "", function: called, ...rest }: Members): Members {
+  return { id, type: "function", ...rest, function: { name: "", arguments: "", ...(isMembers(called) ? called : {}) } };
+}
+
+function mergeInto(target: Members, delta: Members): Members {
+  mergeDelta(target, delta);
+  return target;
+}
+
+function mergeList(list: unknown[], more: unknown[]): unknown[] {
+  for (const each of more) {
+    if (!isMembers(each)) {
+      list.push(each);
+      continue;
+    }
+    const entry = list.slice(-maxOpenEntries).findLast((known) => isMembers(known) && continues(known, each));
+    if (isMembers(entry)) mergeDelta(entry, each);
+    else list.push(mergeInto({}, each));
+  }
+  return list;
+}
+
+/** Whether a list's entry is the next part of a known one. One with another id is new, whatever its index. */
+function continues(known: Members, entry: Members): boolean {
+  if (entry.id && known.id) return entry.id === known.id;
+  if (entry.index !== undefined) return entry.index === known.index;
+  return isMembers(entry.function) && !entry.function.name;
+}
+
+function mergeText(name: string, before: unknown, value: unknown): unknown {
+  if (typeof before !== "string" || typeof value !== "string" || name === "index") return value;
+  if (sentWhole.has(name)) return value || before;
+  // A function's name comes in pieces, or whole in every chunk.
+  return name === "name" && before === value ? before : before + value;
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,4 +1,5 @@
-import type { AssistantMessage, ToolCall } from "./chat-message.ts";
+import { mergeDelta, wholeMessage } from "#shared/chat-delta.ts";
+import type { AssistantMessage } from "./chat-message.ts";
 import { factsOfPlatform, parseAnswer, type RunFacts } from "./run-facts.ts";
 
 /** An answer as far as it has come. */
@@ -11,17 +12,9 @@ export interface ChatAnswer {
   error?: unknown;
 }
 
-interface Delta {
-  content?: unknown;
-  refusal?: unknown;
-  tool_calls?: unknown;
-}
-
 /** Puts an answer together from the chunks of its stream. Unknown things in them are passed over. */
 export function createChatAnswer(): { take: (data: string) => void; answer: () => ChatAnswer } {
-  let text = "";
-  let refusal = "";
-  const calls: ToolCall[] = [];
+  const merged: Record<string, unknown> = {};
   let facts: RunFacts | undefined;
   let finish: string | undefined;
   let error: unknown;
@@ -33,38 +26,17 @@ export function createChatAnswer(): { take: (data: string) => void; answer: () =
     if (chunk?.platform) facts = factsOfPlatform(chunk.platform);
     const choice = chunk?.choices?.[0];
     if (typeof choice?.finish_reason === "string") finish = choice.finish_reason;
-    if (choice?.delta) takeDelta(choice.delta);
-  }
-
-  function takeDelta({ content, refusal: refused, tool_calls: parts }: Delta): void {
-    if (typeof content === "string") text += content;
-    if (typeof refused === "string") refusal += refused;
-    for (const [position, part] of Array.isArray(parts) ? parts.entries() : []) {
-      const index = Number.isInteger(part?.index) ? part.index : position;
-      calls[index] ??= { id: "", type: "function", function: { name: "", arguments: "" } };
-      const call = calls[index];
-      if (typeof part.id === "string") call.id = part.id;
-      if (typeof part.function?.name === "string") call.function.name += part.function.name;
-      if (typeof part.function?.arguments === "string") call.function.arguments += part.function.arguments;
-    }
+    if (choice?.delta) mergeDelta(merged, choice.delta);
   }
 
   return {
     take,
-    answer: () => {
-      const toolCalls = calls.filter(Boolean);
-      return {
-        message: {
-          role: "assistant",
-          content: text === "" ? null : text,
-          ...(refusal ? { refusal } : {}),
-          ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
-        },
-        ...(facts ? { facts } : {}),
-        ...(finish ? { finish } : {}),
-        ...(error ? { error } : {}),
-      };
-    },
+    answer: () => ({
+      message: wholeMessage(merged) as AssistantMessage,
+      ...(facts ? { facts } : {}),
+      ...(finish ? { finish } : {}),
+      ...(error ? { error } : {}),
+    }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { maxKept } from "../runs/captured-content.ts";
-import { mergeDelta, wholeMessage } from "./delta.ts";
 import { saidInChat } from "./said.ts";
 
 const text = z.string().nullish().catch(undefined);

@@ -1,10 +1,10 @@
 import { z } from "zod";
+import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
 import { addUsage, chatUsageNames } from "../runs/total-usage.ts";
 import { readCompletionUsage } from "../runs/usage.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
 import type { createAssembly } from "./assembly.ts";
-import { mergeDelta, wholeMessage } from "./delta.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 import { turnOf } from "./message.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { mergeDelta, wholeMessage } from "./delta.ts";
+import { mergeDelta, wholeMessage } from "./chat-delta.ts";
 
 function merge(...deltas: object[]): Record<string, unknown> {
   const message = {};

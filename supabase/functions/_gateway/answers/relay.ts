@@ -1,7 +1,7 @@
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse, OpenRun, Platform, RunEnd } from "../runs/run.ts";
-import { countsAll, type StreamFacts, type StreamReader } from "./stream-reader.ts";
+import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
 /** A provider that has said that it is done closes soon, and its connection can then be used again. */
@@ -68,7 +68,7 @@ export function relayStream(options: {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts, guessedInputTokens);
       open.progress.output_tokens = outputTokens(facts);
-      if (facts.done || (ended && facts.usageIsFinal && !facts.failed)) state = "done";
+      if (facts.done) state = "done";
       else if (facts.failed || ended) {
         facts.failed = true;
         state = "failed";
@@ -83,8 +83,8 @@ export function relayStream(options: {
     try {
       if (!(await answer.pour((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
     } catch (error) {
-      // After its usage nothing was to come but the end.
-      if (!(error instanceof ProviderFailure && reader.facts.usageIsFinal)) throw error;
+      // Nothing was to come but usage and the end.
+      if (!(error instanceof ProviderFailure && isWhole(reader.facts))) throw error;
       digest(reader.end(), true);
     } finally {
       reading = false;

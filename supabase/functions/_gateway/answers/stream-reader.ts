@@ -1,5 +1,6 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import type { Platform } from "../runs/run.ts";
+import { latestCounts } from "../runs/stated-usage.ts";
 import { createOutputGuess } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import { nestsTooDeeply } from "./nesting.ts";
@@ -9,11 +10,11 @@ import { createEventSplitter, dataOf, type Fate, isNameAlone, isSilent, lineEnd,
 export type StreamFacts = {
   /** The last usage that was stated, and whether it came in the event that closes the count. */
   usage?: Required<TokenCounts>;
-  /** That usage in the provider's own form. */
-  stated?: unknown;
   usageIsFinal: boolean;
   /** The end has come: nothing after it counts. */
   done: boolean;
+  /** Every choice has its finish reason: what may still come is usage and the end. */
+  finished: boolean;
   /** The provider has sent an error, or something that is no event of this kind, or has ended too early. */
   failed: boolean;
   /** Events with content so far, and a guess at what they hold. */
@@ -27,7 +28,12 @@ export type StreamFacts = {
 
 /** Whether the usage that a stream has stated is of all that came. @param whole it has come to its end */
 export function countsAll(facts: StreamFacts, whole: boolean): boolean {
-  return facts.usageIsFinal || (whole && facts.guessedOutputTokens === facts.guessedAtUsage);
+  return facts.usageIsFinal || ((whole || facts.finished) && facts.guessedOutputTokens === facts.guessedAtUsage);
+}
+
+/** Whether all content has come, so that a connection that closes now cuts nothing off. */
+export function isWhole({ usageIsFinal, finished, failed }: StreamFacts): boolean {
+  return (usageIsFinal || finished) && !failed;
 }
 
 /** Reads a provider's stream on its way through. */
@@ -48,8 +54,9 @@ export type StreamedAnswer = { value: Record<string, unknown>; said: () => SaidT
 export type Reading = {
   fate: "pass" | "drop" | "done" | "fail" | Uint8Array;
   usage?: Required<TokenCounts>;
-  stated?: unknown;
   usageIsFinal?: boolean;
+  /** With it, every choice has its finish reason. */
+  finished?: boolean;
   /** It holds content, and not the count alone. */
   content?: boolean;
 };
@@ -80,6 +87,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   const facts: StreamFacts = {
     usageIsFinal: false,
     done: false,
+    finished: false,
     failed: false,
     events: 0,
     guessedOutputTokens: 0,
@@ -128,17 +136,21 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     return "stop";
   }
 
-  function learn({ usage, stated, usageIsFinal = false }: Reading): void {
-    if (!usage) return;
-    facts.usage = usage;
-    facts.stated = stated;
-    facts.usageIsFinal = usageIsFinal;
+  function learn({ usage, usageIsFinal = false, finished = false }: Reading): void {
+    facts.finished ||= finished;
+    // Zeros next to content are a placeholder: content has tokens.
+    if (!usage || (!usageIsFinal && isNothing(usage))) return;
+    facts.usage = latestCounts(facts.usage, usage);
+    facts.usageIsFinal ||= usageIsFinal;
     facts.guessedAtUsage = facts.guessedOutputTokens;
   }
 
   function count(text: string): void {
     facts.events += 1;
-    facts.guessedOutputTokens = guess(text);
+    const guessed = guess(text);
+    // Usage that content follows was not the last word.
+    if (guessed > facts.guessedOutputTokens) facts.usageIsFinal = false;
+    facts.guessedOutputTokens = guessed;
   }
 
   function readData(data: string): Reading | undefined {
@@ -158,7 +170,25 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     return dialect.content.test(lines) && lines.endsWith("}") && !dialect.telling.test(lines) && oneData(lines);
   }
 
-  return { facts, push: splitter.push, end: splitter.end, completion: dialect.completion };
+  function end(): Uint8Array[] {
+    const last = splitter.end();
+    facts.done ||= isWhole(facts);
+    return last;
+  }
+
+  return { facts, push: splitter.push, end, completion: dialect.completion };
+}
+
+function isNothing({ input_tokens, output_tokens }: Required<TokenCounts>): boolean {
+  return input_tokens === 0 && output_tokens === 0;
+}
+
+const errorMembers = ["error", "errors", "message", "msg", "detail"];
+
+/** Whether an event that is not of its dialect tells an error, in whatever shape. Others may be dropped. */
+export function tellsError(event: Record<string, unknown>): boolean {
+  const isNamed = event.type === "error" || event.object === "error";
+  return isNamed || errorMembers.some((member) => event[member] !== undefined && event[member] !== null);
 }
 
 /** What only looks like content is passed on all the same, and is nothing to anybody here. */

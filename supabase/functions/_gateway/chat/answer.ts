@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { readCompletionUsage } from "../runs/usage.ts";
 import type { AnswerFormat } from "../surface.ts";
 import { createAssembly } from "./assembly.ts";
 import { createChatReader } from "./events.ts";
 import type { Chat } from "./request.ts";
 import { saidInChat } from "./said.ts";
+import { readChatUsage } from "./usage.ts";
 
 /** A chat completion, as far as it is read here. */
 export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
@@ -14,7 +14,7 @@ export const chatFormat = {
   readAnswer(value, bound) {
     const { success, data } = completion.safeParse(value);
     if (!success) return undefined;
-    const usage = readCompletionUsage(data.usage, bound);
+    const usage = readChatUsage(data, bound);
     return {
       usage,
       outputBytes: usage ? 0 : JSON.stringify(data.choices).length,
@@ -24,6 +24,7 @@ export const chatFormat = {
   createReader({ asked, model, open, usageBound }) {
     const usageAsked = asked.request.stream_options?.include_usage === true;
     const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
-    return createChatReader({ usageAsked, usageBound, assembly, unnamed: { id: open.run.run_id, model } });
+    const unnamed = { id: open.run.run_id, model };
+    return createChatReader({ usageAsked, usageBound, choices: asked.choices, assembly, unnamed });
   },
 } satisfies AnswerFormat<Chat>;

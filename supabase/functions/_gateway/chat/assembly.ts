@@ -3,6 +3,7 @@ import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { maxKept } from "../runs/captured-content.ts";
 import { saidInChat } from "./said.ts";
+import { latestUsage } from "./usage.ts";
 
 const text = z.string().nullish().catch(undefined);
 const entries = z.array(z.unknown()).nullish().catch(undefined);
@@ -10,15 +11,16 @@ const chunkShape = z.looseObject({
   id: text,
   created: z.number().optional().catch(undefined),
   model: text,
-  usage: z.unknown().optional(),
-  choices: z.array(
-    z.looseObject({
-      index: z.number().int().min(0).max(127).catch(0),
-      finish_reason: text,
-      logprobs: z.looseObject({ content: entries, refusal: entries }).nullish().catch(undefined),
-      delta: z.record(z.string(), z.unknown()).nullish().catch(undefined),
-    }),
-  ),
+  choices: z
+    .array(
+      z.looseObject({
+        index: z.number().int().min(0).max(127).catch(0),
+        finish_reason: text,
+        logprobs: z.looseObject({ content: entries, refusal: entries }).nullish().catch(undefined),
+        delta: z.record(z.string(), z.unknown()).nullish().catch(undefined),
+      }),
+    )
+    .nullish(),
 });
 
 type Logprobs = { content: unknown[] | null; refusal: unknown[] | null };
@@ -33,7 +35,7 @@ const maxProbabilities = (3 / 4) * maxKept;
 export function createAssembly(): { take: (chunk: unknown) => void; answer: () => StreamedAnswer | undefined } {
   const choices: Choice[] = [];
   let name: { id: string; created: number; model: string } | undefined;
-  let usage: unknown;
+  let usage: Record<string, unknown> | undefined;
   let characters = 0;
   /** Characters of the log probabilities. */
   let probabilities = 0;
@@ -42,8 +44,8 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
     const { data: chunk } = chunkShape.safeParse(data);
     if (!chunk || characters > maxCharacters) return;
     if (!name && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    if (chunk.usage) usage = chunk.usage;
-    for (const { index, delta, finish_reason, logprobs } of chunk.choices) {
+    usage = latestUsage(usage, chunk);
+    for (const { index, delta, finish_reason, logprobs } of chunk.choices ?? []) {
       choices[index] ??= { message: {}, finish: null };
       const choice = choices[index];
       if (logprobs) addLogprobs(choice, logprobs);

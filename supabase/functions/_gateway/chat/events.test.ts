@@ -18,8 +18,8 @@ const counts = {
 
 const bound = { inputTokens: 1_000, outputTokens: 500, exceeded: () => {} };
 
-const createReader = ({ usageAsked = false, usageBound = bound } = {}) =>
-  createChatReader({ usageAsked, usageBound, unnamed: { id: "run", model: "m" } });
+const createReader = ({ usageAsked = false, usageBound = bound, choices = 1 } = {}) =>
+  createChatReader({ usageAsked, usageBound, choices, unnamed: { id: "run", model: "m" } });
 const platform = { run_id: "r", usage: { input_tokens: 7, output_tokens: 5 } };
 
 /** Feeds a stream in pieces and joins what passes. */
@@ -100,6 +100,19 @@ describe("usage", () => {
     });
   });
 
+  test("that other output follows is not final", () => {
+    expect(stream(content("a"), usageChunk)).toMatchObject({ usageIsFinal: true });
+    expect(stream(content("a"), usageChunk, content(""))).toMatchObject({ usageIsFinal: true });
+    expect(stream(content("a"), usageChunk, content("b"))).toMatchObject({ usage: counts, usageIsFinal: false });
+  });
+
+  test("of zero next to content is a placeholder", () => {
+    const zeros = { prompt_tokens: 0, completion_tokens: 0 };
+    const placeholder = event(chunk({ choices: [{ index: 0, delta: { content: "a" } }], usage: zeros }));
+    expect(stream(placeholder, placeholder).usage).toBeUndefined();
+    expect(stream(placeholder, usageChunk, placeholder).usage).toEqual(counts);
+  });
+
   test("stated twice counts as last stated", () => {
     const more = event(chunk({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 9 } }));
     expect(stream(usageChunk, more).usage).toMatchObject({ output_tokens: 9 });
@@ -131,7 +144,7 @@ describe("usage", () => {
   test.for([
     { prompt_tokens: -1, completion_tokens: 0 },
     { prompt_tokens: 1.5, completion_tokens: 0 },
-    { prompt_tokens: "7", completion_tokens: 0 },
+    { prompt_tokens: "seven", completion_tokens: 0 },
     { prompt_tokens: 1e30, completion_tokens: 0 },
     {},
     null,
@@ -221,6 +234,49 @@ describe("the last event", () => {
   });
 });
 
+describe("an event that is no chunk", () => {
+  const ping = event({ type: "ping" });
+
+  test("is dropped, first or later, and is no content", () => {
+    for (const other of [ping, `event: ping\n${ping}`, event({}), event({ choices: null, id: "x", created: 1 })]) {
+      const { text, facts } = scan([encoder.encode(other + content("a") + other + content("b"))]);
+      expect(text).toBe(content("a") + content("b"));
+      expect(facts).toMatchObject({ failed: false, events: 2 });
+    }
+    expect(scan([encoder.encode(`${ping}data: [DONE]\n\n`)]).facts).toMatchObject({ failed: true, events: 0 });
+  });
+
+  test("but states usage is a usage chunk", () => {
+    const { usage } = JSON.parse(usageChunk.slice("data: ".length));
+    for (const stated of [{ usage }, { choices: null, usage }]) {
+      const bytes = [encoder.encode(content("a") + event(stated))];
+      expect(scan(bytes)).toMatchObject({ text: content("a"), facts: { usage: counts, usageIsFinal: true } });
+      expect(completionOf(content("a") + event(stated))[0]).toMatchObject({ usage });
+    }
+  });
+});
+
+describe("a stream without [DONE]", () => {
+  const finish = (index: number, finish_reason: string | null = "stop") =>
+    event(chunk({ choices: [{ index, delta: {}, finish_reason }] }));
+  const isDone = (events: string, choices = 1) => scan([encoder.encode(events)], { choices }).facts.done;
+
+  test("is done where every choice has finished, or its usage is final", () => {
+    expect(isDone(content("a"))).toBe(false);
+    expect(isDone(content("a") + finish(0, null) + finish(0, ""))).toBe(false);
+    expect(isDone(content("a") + finish(0))).toBe(true);
+    expect(isDone(content("a") + finish(0, "length").trimEnd())).toBe(true);
+    expect(isDone(content("a") + finish(0) + finish(0), 2)).toBe(false);
+    expect(isDone(content("a") + finish(0) + finish(1), 2)).toBe(true);
+    expect(isDone(content("a") + usageChunk)).toBe(true);
+    expect(isDone(content("a") + finish(0) + event({ error: {} }))).toBe(false);
+  });
+
+  test("is not done by what its content says", () => {
+    expect(isDone(content("a") + content('{"finish_reason": "stop"}'))).toBe(false);
+  });
+});
+
 describe("failures", () => {
   test("an error event ends the stream and is not passed on", () => {
     const { text, facts } = scan([
@@ -235,6 +291,9 @@ describe("failures", () => {
     'event: error\rdata: {"message":"secret"}\r\r',
     'event: error\ndata: {"message":"secret","choices":[]}\n\n',
     'data: {"message":"secret"}\n\n',
+    'data: {"object":"error","code":500}\n\n',
+    'data: {"type":"error"}\n\n',
+    'data: {"detail":"secret"}\n\n',
     'data: {"message":"secret","choices":"none"}\n\n',
     'data: Traceback (secret): "choices":\n\n',
     'data: {"usage":{ secret\n\n',

@@ -1,22 +1,14 @@
-import { z } from "zod";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Platform } from "../runs/run.ts";
-import { readCompletionUsage, type UsageBound } from "../runs/usage.ts";
+import type { UsageBound } from "../runs/usage.ts";
 import type { createAssembly } from "./assembly.ts";
-
-const chunkShape = z.looseObject({
-  id: z.string().optional().catch(undefined),
-  created: z.number().optional().catch(undefined),
-  model: z.string().optional().catch(undefined),
-  choices: z.array(z.unknown()),
-  usage: z.unknown().optional(),
-  error: z.unknown().optional(),
-});
+import { createChunkReader } from "./chunk.ts";
+import { latestUsage } from "./usage.ts";
 
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
-const telling = /"usage"\s*:\s*\{|"error"\s*:|\[DONE\]/;
+const telling = /"usage"\s*:\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
 /** The texts of a chunk that are output. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"/g;
 
@@ -24,31 +16,29 @@ export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|argu
  * Reads a stream of chat completion chunks on its way through. Usage reaches the client once, in the last event: clients
  * such as openai-java's ChatCompletionAccumulator take nothing after it.
  * @param usageAsked the client sent `stream_options.include_usage`
+ * @param choices how many were asked for
  * @param assembly is shown every chunk
  * @param unnamed what the last event is called where no chunk had a name
  */
 export function createChatReader(options: {
   usageAsked: boolean;
   usageBound: UsageBound;
+  choices?: number;
   assembly?: ReturnType<typeof createAssembly>;
   unnamed: { id: string; model: string };
 }): StreamReader {
   let name = { id: options.unnamed.id, created: 0, model: options.unnamed.model };
 
+  const readChunk = createChunkReader({ choices: options.choices ?? 1, usageBound: options.usageBound });
+  let usage: Record<string, unknown> | undefined;
+
   function read(data: unknown): Reading {
-    const { success, data: chunk } = chunkShape.safeParse(data);
-    if (!success) return { fate: "fail" };
-    const usage = readCompletionUsage(chunk.usage, options.usageBound);
-    if (isPresent(chunk.error)) return { fate: "fail", usage, usageIsFinal: true };
-    if (chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    const usageIsFinal = chunk.choices.length === 0 && isPresent(chunk.usage);
-    if (usageIsFinal) return { fate: "drop", usage, stated: chunk.usage, usageIsFinal };
-    return {
-      fate: isPresent(chunk.usage) ? withoutUsage(data as { usage: unknown }) : "pass",
-      usage,
-      stated: chunk.usage,
-      content: true,
-    };
+    const { chunk, ...reading } = readChunk(data);
+    if (!chunk) return reading;
+    if (chunk.choices && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
+    usage = latestUsage(usage, chunk);
+    if (reading.usageIsFinal) return { ...reading, fate: "drop" };
+    return isPresent(chunk.usage) ? { ...reading, fate: withoutUsage(data as { usage: unknown }) } : reading;
   }
 
   const reader = createStreamReader({
@@ -57,9 +47,7 @@ export function createChatReader(options: {
     output: outputTexts,
     read,
     observe: options.assembly?.take,
-    completion(platform) {
-      return completedEvent({ ...name, usageAsked: options.usageAsked, usage: reader.facts.stated, platform });
-    },
+    completion: (platform) => completedEvent({ ...name, usageAsked: options.usageAsked, usage, platform }),
   });
   return { ...reader, answer: options.assembly?.answer };
 }

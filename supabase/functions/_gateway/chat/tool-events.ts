@@ -2,22 +2,16 @@ import { z } from "zod";
 import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
 import { addUsage, chatUsageNames } from "../runs/total-usage.ts";
-import { readCompletionUsage } from "../runs/usage.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
 import type { createAssembly } from "./assembly.ts";
+import { type Chunk, createChunkReader } from "./chunk.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 import { turnOf } from "./message.ts";
+import { latestUsage } from "./usage.ts";
 
 const delta = z.looseObject({ tool_calls: z.array(z.looseObject({})).nullish() });
-const chunkShape = z.looseObject({
-  id: z.string().optional(),
-  created: z.number().optional(),
-  model: z.string().optional(),
-  choices: z.array(z.looseObject({ delta, finish_reason: z.string().nullish() })),
-  usage: z.unknown().optional(),
-  error: z.unknown().optional(),
-});
-type Chunk = z.infer<typeof chunkShape>;
+const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.string().nullish() }));
+type Choices = z.infer<typeof choicesShape>;
 
 /** How an answer of several steps is called: as its first chunk was. */
 export type AnswerName = { id?: string; created: number; model: string };
@@ -41,33 +35,28 @@ export function createStepReader(
 ): StepReader {
   const { name, first, last, usageAsked } = options;
   const message: Record<string, unknown> = {};
+  let usage: Record<string, unknown> | undefined;
+  const readChunk = createChunkReader({ choices: 1, usageBound: options.usageBound });
   const callsTools = () => Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
 
   function read(data: unknown): Reading {
-    const { success, data: chunk } = chunkShape.safeParse(data);
-    if (!success) return { fate: "fail" };
-    const usage = readCompletionUsage(chunk.usage, options.usageBound);
-    if (chunk.error !== undefined && chunk.error !== null) return { fate: "fail", usage, usageIsFinal: true };
+    const { chunk, ...reading } = readChunk(data);
+    if (!chunk) return reading;
+    const { success, data: choices } = choicesShape.safeParse(chunk.choices ?? []);
+    if (!success) return { ...reading, fate: "fail" };
     if (name.id === undefined && chunk.id) {
       Object.assign(name, { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? name.model });
     }
-    const usageIsFinal = chunk.choices.length === 0 && chunk.usage !== undefined && chunk.usage !== null;
-    if (usageIsFinal) {
-      return { fate: "drop", usage, stated: chunk.usage, usageIsFinal };
-    }
-    for (const choice of chunk.choices) mergeDelta(message, choice.delta);
-    const kept = last ? chunk.choices : chunk.choices.flatMap(withoutTools);
+    usage = latestUsage(usage, chunk);
+    if (reading.usageIsFinal) return { ...reading, fate: "drop" };
+    for (const choice of choices) mergeDelta(message, choice.delta);
+    const kept = last ? choices : choices.flatMap(withoutTools);
     const shown = first ? kept : kept.flatMap(withoutOpening);
-    return {
-      fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop",
-      usage,
-      stated: chunk.usage,
-      content: true,
-    };
+    return { ...reading, fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
   }
 
   /** What is between the model and us: the calls, and the end that is none. */
-  function withoutTools(choice: Chunk["choices"][number]): Chunk["choices"] {
+  function withoutTools(choice: Choices[number]): Choices {
     const { tool_calls, ...rest } = choice.delta;
     const ends = Boolean(choice.finish_reason);
     if (ends && callsTools()) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
@@ -82,17 +71,20 @@ export function createStepReader(
     return encoder.encode(`data: ${JSON.stringify(shown)}\n\n`);
   }
 
-  function totalUsage(): unknown {
-    return addUsage(reader.facts.stated, options.earlier, chatUsageNames);
-  }
-
   const reader = createStreamReader({
     // Every event is read.
     content: nothing,
     telling: nothing,
     output: outputTexts,
     read,
-    completion: (platform) => completedEvent({ ...name, id: name.id ?? "", usageAsked, usage: totalUsage(), platform }),
+    completion: (platform) =>
+      completedEvent({
+        ...name,
+        id: name.id ?? "",
+        usageAsked,
+        usage: addUsage(usage, options.earlier, chatUsageNames),
+        platform,
+      }),
   });
   return {
     ...reader,
@@ -102,7 +94,7 @@ export function createStepReader(
 }
 
 /** A client that has been told who speaks is not told again. */
-function withoutOpening(choice: Chunk["choices"][number]): Chunk["choices"] {
+function withoutOpening(choice: Choices[number]): Choices {
   const { role, ...rest } = choice.delta;
   const opens = role !== undefined && !choice.finish_reason && !choice.delta.tool_calls && !hasText(rest);
   return opens ? [] : [{ ...choice, delta: rest }];

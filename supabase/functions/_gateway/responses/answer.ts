@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { readResponseUsage } from "../runs/usage.ts";
+import { readCompletionUsage } from "../runs/usage.ts";
 import type { AnswerFormat } from "../surface.ts";
 import { createResponsesReader } from "./events.ts";
 import type { Responses } from "./request.ts";
@@ -17,7 +17,7 @@ export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, bound) {
     const { success, data } = response.safeParse(value);
     if (!success) return undefined;
-    const usage = readResponseUsage(data.usage, bound);
+    const usage = readCompletionUsage(data.usage, bound);
     return {
       usage,
       outputBytes: usage ? 0 : JSON.stringify(data.output).length,

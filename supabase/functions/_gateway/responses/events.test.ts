@@ -45,6 +45,13 @@ describe("a response's stream", () => {
     expect([done, rest]).toEqual(["data: [DONE]", ""]);
   });
 
+  test("drops events of other kinds, which clients do not know", () => {
+    const ping = event("ping", { time: 1 });
+    const { text, facts } = scan(ping, created, ping, delta("a"), ping, completed);
+    expect(text).toBe(created + delta("a"));
+    expect(facts).toMatchObject({ done: true, failed: false });
+  });
+
   test("guesses its output from the deltas alone", () => {
     const long = "x".repeat(400);
     const done = event("response.output_text.done", { text: long });
@@ -56,6 +63,7 @@ describe("a response's stream", () => {
     event("response.failed", { response: { id: "r", error: { message: "secret" }, usage: null } }),
     event("error", { message: "secret" }),
     'data: {"type":"error","message":"secret"}\n\n',
+    'data: {"type":"server_error","message":"secret"}\n\n',
     'data: {"error":{"message":"secret"}}\n\n',
     'data: {"choices":[oops\n\n',
     "Traceback (secret)\n\n",

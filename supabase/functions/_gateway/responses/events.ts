@@ -1,15 +1,16 @@
 import { z } from "zod";
-import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
-import { readResponseUsage, type UsageBound } from "../runs/usage.ts";
+import { createStreamReader, type Reading, type StreamReader, tellsError } from "../answers/stream-reader.ts";
+import { readCompletionUsage, type UsageBound } from "../runs/usage.ts";
 import { saidInResponse } from "./said.ts";
 
 /** What OpenAI sends while a long response makes it wait, which stock clients do not know: a comment does the same. */
 export const keepaliveEvent = "keepalive";
 export const keepaliveComment = new TextEncoder().encode(": keepalive\n\n");
-export const eventType = z.string().regex(/^(?:response\.|keepalive$)/);
+/** The events of a response, which are all that clients know. */
+export const responseEvent = /^response\./;
 
 const eventShape = z.looseObject({
-  type: eventType,
+  type: z.string(),
   response: z.looseObject({ usage: z.unknown().optional() }).optional(),
 });
 /** Before anything is written. */
@@ -33,7 +34,8 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
     if (event.type === keepaliveEvent) return { fate: keepaliveComment };
-    const usage = readResponseUsage(event.response?.usage, usageBound);
+    if (!responseEvent.test(event.type)) return { fate: tellsError(event) ? "fail" : "drop" };
+    const usage = readCompletionUsage(event.response?.usage, usageBound);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };
     completed = event;

@@ -1,22 +1,22 @@
 import { z } from "zod";
-import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import { createStreamReader, type Reading, type StreamReader, tellsError } from "../answers/stream-reader.ts";
 import { addUsage, responseUsageNames } from "../runs/total-usage.ts";
-import { readResponseUsage } from "../runs/usage.ts";
+import { readCompletionUsage } from "../runs/usage.ts";
 import type { Step } from "../tools/tool-loop.ts";
 import {
   beginEvents,
   completion,
   endEvents,
-  eventType,
   failureEvent,
   keepaliveComment,
   keepaliveEvent,
   outputTexts,
+  responseEvent,
 } from "./events.ts";
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
-  type: eventType,
+  type: z.string(),
   output_index: z.number().int().min(0).optional(),
   item: z.looseObject({ type: z.string() }).optional(),
   response: z.looseObject({ id: z.unknown(), created_at: z.unknown(), usage: z.unknown().optional() }).optional(),
@@ -51,7 +51,8 @@ export function createStepReader(
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
     if (event.type === keepaliveEvent) return { fate: keepaliveComment };
-    const usage = readResponseUsage(event.response?.usage, options.usageBound);
+    if (!responseEvent.test(event.type)) return { fate: tellsError(event) ? "fail" : "drop" };
+    const usage = readCompletionUsage(event.response?.usage, options.usageBound);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (endEvents.has(event.type)) {
       ended = event;

@@ -1,4 +1,6 @@
 import type { TokenCounts } from "../../_shared/money.ts";
+import { isObject } from "../structured/canonical.ts";
+import { countNamed, readStatedCounts, toTokenCounts } from "./stated-usage.ts";
 
 /** What a surface calls the counts of its usage. */
 type UsageNames = { input: string; output: string };
@@ -7,27 +9,25 @@ export const chatUsageNames: UsageNames = { input: "prompt_tokens", output: "com
 export const responseUsageNames: UsageNames = { input: "input_tokens", output: "output_tokens" };
 
 /**
- * The usage that a client is told of an answer in several steps: the last step's as the provider states it, with what
- * the steps before used added.
+ * The usage that a client is told of an answer in several steps: the last step's as the provider states it, but that its
+ * counts are those of all steps, by OpenAI's names and in OpenAI's sense.
  */
 export function addUsage(stated: unknown, earlier: TokenCounts, { input, output }: UsageNames): unknown {
-  if (!isObject(stated)) return stated;
-  const add = (value: unknown, more = 0) => (typeof value === "number" ? value + more : more);
-  const details = (name: string, member: string, more: number | undefined) => {
+  if (!isObject(stated) || Object.keys(earlier).length === 0) return stated;
+  const last = readStatedCounts(stated);
+  const own = toTokenCounts({ ...last, input: last.input ?? 0, output: last.output ?? 0 });
+  const sum = (name: keyof TokenCounts) => own[name] + (earlier[name] ?? 0);
+  const details = (name: string, member: string, count: number) => {
     const given = stated[name];
-    return isObject(given) ? { [name]: { ...given, [member]: add(given[member], more) } } : {};
+    return isObject(given) || count > 0 ? { [name]: { ...(isObject(given) ? given : {}), [member]: count } } : {};
   };
-  const { input_tokens = 0, output_tokens = 0, cached_input_tokens, reasoning_tokens } = earlier;
+  const rest = Object.entries(stated).filter(([name]) => !countNamed(name, "usage"));
   return {
-    ...stated,
-    [input]: add(stated[input], input_tokens),
-    [output]: add(stated[output], output_tokens),
-    total_tokens: add(stated.total_tokens, input_tokens + output_tokens),
-    ...details(`${input}_details`, "cached_tokens", cached_input_tokens),
-    ...details(`${output}_details`, "reasoning_tokens", reasoning_tokens),
+    ...Object.fromEntries(rest),
+    [input]: sum("input_tokens"),
+    [output]: sum("output_tokens"),
+    total_tokens: sum("input_tokens") + sum("output_tokens"),
+    ...details(`${input}_details`, "cached_tokens", sum("cached_input_tokens")),
+    ...details(`${output}_details`, "reasoning_tokens", sum("reasoning_tokens")),
   };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,6 @@
-import { z } from "zod";
 import type { TokenCounts } from "../../_shared/money.ts";
+import { isObject } from "../structured/canonical.ts";
+import { readCount, readStatedCounts, type StatedCounts, toTokenCounts } from "./stated-usage.ts";
 
 /** What a request can use at the very most, and whom to tell that a provider stated more. */
 export type UsageBound = { inputTokens: number; outputTokens: number; exceeded: () => void };
@@ -26,140 +27,74 @@ export function boundUsage(
   };
 }
 
-const count = z.number().int().min(0);
-const total = count.nullish().catch(undefined);
-const details = z.object({
-  cached_tokens: count.nullish(),
-  audio_tokens: count.nullish(),
-  reasoning_tokens: count.nullish(),
-});
-/** As chat completions and embeddings state it. */
-const completionUsage = z.object({
-  prompt_tokens: count,
-  completion_tokens: count.nullish(),
-  total_tokens: total,
-  prompt_tokens_details: details.nullish(),
-  completion_tokens_details: details.nullish(),
-});
-/** As responses state it. */
-const responseUsage = z.object({
-  input_tokens: count,
-  output_tokens: count,
-  total_tokens: total,
-  input_tokens_details: details.nullish(),
-  output_tokens_details: details.nullish(),
-});
-
-/** As Gemini states it. */
-const geminiUsage = z.looseObject({
-  promptTokenCount: count,
-  candidatesTokenCount: count.nullish(),
-  candidatesTokensDetails: z.array(z.looseObject({ modality: z.string(), tokenCount: count.nullish() })).nullish(),
-});
-
 /**
- * Reads usage of speech as Gemini states it.
- * @returns undefined where there is none that can be charged by
- */
-export function readGeminiUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
-  const parsed = geminiUsage.safeParse(value);
-  if (!parsed.success) return undefined;
-  const { promptTokenCount, candidatesTokenCount, candidatesTokensDetails } = parsed.data;
-  const output = candidatesTokenCount ?? 0;
-  const spoken = candidatesTokensDetails?.find(({ modality }) => modality === "AUDIO")?.tokenCount ?? output;
-  return withinBound(bound, {
-    input: promptTokenCount,
-    output,
-    inputDetails: null,
-    outputDetails: { audio_tokens: Math.min(spoken, output) },
-  });
-}
-
-/**
- * Reads usage as chat completions state it.
+ * Reads usage as chat completions and responses state it.
  * @returns undefined where there is none that can be charged by
  */
 export function readCompletionUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
-  const parsed = completionUsage.safeParse(value);
-  if (!parsed.success) return undefined;
-  const { prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details, completion_tokens_details } =
-    parsed.data;
+  const stated = readStatedCounts(value);
+  const { total = 0, input = difference(total, stated.output) } = stated;
   // Not to count the output is not to count it as nothing; but the total may.
-  if (completion_tokens == null && (total_tokens ?? 0) <= prompt_tokens) return undefined;
-  return withinBound(bound, {
-    input: prompt_tokens,
-    output: completion_tokens ?? 0,
-    total: total_tokens,
-    inputDetails: prompt_tokens_details,
-    outputDetails: completion_tokens_details,
-  });
+  const output = stated.output ?? difference(total, input);
+  if (input === undefined || output === undefined) return undefined;
+  return withinBound(bound, { ...stated, input, output });
+}
+
+/** What a total has beyond one of its two parts; undefined where that is nothing, or the part is not known. */
+function difference(total: number, part: number | undefined): number | undefined {
+  return part !== undefined && total > part ? total - part : undefined;
 }
 
 /**
- * Reads usage of embeddings, which have no output: a total beyond their input says nothing that has a price.
+ * Reads usage of embeddings, which have no output. Some state the total alone; one beyond their input has no price.
  * @returns undefined where there is none that can be charged by
  */
 export function readEmbeddingUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
-  const parsed = completionUsage.safeParse(value);
-  if (!parsed.success) return undefined;
-  const { prompt_tokens, prompt_tokens_details } = parsed.data;
-  return withinBound(bound, {
-    input: prompt_tokens,
-    output: 0,
-    inputDetails: prompt_tokens_details,
-    outputDetails: null,
-  });
+  const { total, thoughts, audioOutput, ...stated } = readStatedCounts(value);
+  const input = stated.input ?? total;
+  return input === undefined ? undefined : withinBound(bound, { ...stated, input, output: 0 });
 }
 
 /**
- * Reads usage as responses state it.
- * @returns undefined where there is none that can be charged by
+ * Reads usage of speech as Gemini states it.
+ * @returns undefined where there is none that can be charged by; `spoken` tells whether what was spoken is counted
  */
-export function readResponseUsage(value: unknown, bound: UsageBound): Required<TokenCounts> | undefined {
-  const parsed = responseUsage.safeParse(value);
-  if (!parsed.success) return undefined;
-  const { input_tokens, output_tokens, total_tokens, input_tokens_details, output_tokens_details } = parsed.data;
-  return withinBound(bound, {
-    input: input_tokens,
-    output: output_tokens,
-    total: total_tokens,
-    inputDetails: input_tokens_details,
-    outputDetails: output_tokens_details,
-  });
+export function readGeminiUsage(
+  value: unknown,
+  bound: UsageBound,
+): { usage: Required<TokenCounts>; spoken: boolean } | undefined {
+  const stated = readStatedCounts(value);
+  const { input, total = 0 } = stated;
+  if (input === undefined) return undefined;
+  const counted = stated.output ?? difference(total, input);
+  const output = counted ?? 0;
+  const audioOutput = readModality(value, "AUDIO") ?? output;
+  const usage = withinBound(bound, { ...stated, input, output, audioOutput });
+  return usage && { usage, spoken: counted !== undefined };
 }
 
-type Details = z.infer<typeof details> | null | undefined;
-
-type Stated = { input: number; output: number; total?: number | null; inputDetails: Details; outputDetails: Details };
-
-/**
- * Thoughts, and those of them that are counted beside the output: xAI does that, and Google, which names them nowhere
- * but in the total. Whoever counts as OpenAI does has them in the output.
- */
-function thoughtsOf({ input, output, total, outputDetails }: Stated): { all: number; apart: number } {
-  const beyond = Math.max((total ?? 0) - input - output, 0);
-  const all = outputDetails?.reasoning_tokens ?? beyond;
-  return { all, apart: all === beyond ? all : 0 };
+/** How much of the output is of a kind, as Gemini lists them. */
+function readModality(usage: unknown, modality: string): number | undefined {
+  const kinds = isObject(usage) ? usage.candidatesTokensDetails : undefined;
+  if (!Array.isArray(kinds)) return undefined;
+  const kind: unknown = kinds.find((each) => isObject(each) && each.modality === modality);
+  return isObject(kind) ? readCount(kind.tokenCount) : undefined;
 }
 
-function withinBound(bound: UsageBound, stated: Stated): Required<TokenCounts> | undefined {
-  const { input, inputDetails, outputDetails } = stated;
-  const thoughts = thoughtsOf(stated);
-  const output = stated.output + thoughts.apart;
-  if (input > bound.inputTokens || output > bound.outputTokens) {
-    bound.exceeded();
-    return undefined;
-  }
-  // What is said to be of them and is more is charged as all of them, and told so: sums have to hold it.
-  const cached = Math.min(inputDetails?.cached_tokens ?? 0, input);
-  return {
-    input_tokens: input,
-    cached_input_tokens: cached,
-    audio_input_tokens: Math.min(inputDetails?.audio_tokens ?? 0, input - cached),
-    output_tokens: output,
-    reasoning_tokens: Math.min(thoughts.all, bound.outputTokens),
-    audio_output_tokens: Math.min(outputDetails?.audio_tokens ?? 0, output),
-  };
+/** Beyond the bound, details are not believed, and a usage whose input and output are is nothing to charge by. */
+function withinBound(
+  bound: UsageBound,
+  stated: StatedCounts & { input: number; output: number },
+): Required<TokenCounts> | undefined {
+  const fits = (counts: Required<TokenCounts>) =>
+    counts.input_tokens <= bound.inputTokens && counts.output_tokens <= bound.outputTokens;
+  const counts = toTokenCounts(stated);
+  if (fits(counts)) return counts;
+  bound.exceeded();
+  const { input, output, cacheReads, cacheWrites, thoughts } = stated;
+  if (!cacheReads && !cacheWrites && !thoughts) return undefined;
+  const bare = toTokenCounts({ input, output, thoughts: 0 });
+  return fits(bare) ? bare : undefined;
 }
 
 /** A provider stated more than its call can have used. */

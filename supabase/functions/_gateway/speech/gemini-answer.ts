@@ -25,7 +25,6 @@ const answerShape = z.looseObject({
     .min(1),
 });
 const usageShape = z.looseObject({ usageMetadata: z.unknown().optional() });
-const countedOutput = z.looseObject({ candidatesTokenCount: z.number() });
 
 /** Speech as raw PCM, and what it used. */
 export type SpokenAnswer = { pcm: Uint8Array[]; bytes: number; use: CallUse };
@@ -43,11 +42,11 @@ export async function readGeminiSpeech(
   const value = parse(rest);
   const said = usageShape.safeParse(value).data?.usageMetadata;
   const stated = readGeminiUsage(said, usageBound);
-  const use = stated && ({ route, usage: stated, basis: "final" } as const);
+  const use = stated && ({ route, usage: stated.usage, basis: "final" } as const);
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw unusable(use);
   // Not to count what was spoken is not to count it as nothing.
-  if (use && countedOutput.safeParse(said).success) return { pcm: audio, bytes: audioBytes, use };
-  const usage = guessUsage(stated?.input_tokens ?? guessTokens(inputBytes), audioBytes);
+  if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
+  const usage = guessUsage(stated?.usage.input_tokens ?? guessTokens(inputBytes), audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };
 }
 

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { type Reading, tellsError } from "../answers/stream-reader.ts";
+import type { UsageBound } from "../runs/usage.ts";
+import { isObject } from "../structured/canonical.ts";
+import { readChatUsage } from "./usage.ts";
+
+const chunkShape = z.looseObject({
+  id: z.string().optional().catch(undefined),
+  created: z.number().optional().catch(undefined),
+  model: z.string().optional().catch(undefined),
+  choices: z.array(z.unknown()).nullish(),
+  error: z.unknown().optional(),
+});
+export type Chunk = z.infer<typeof chunkShape>;
+
+/** What an event says about its stream; with the chunk that it is, where the stream goes on with it. */
+type ReadChunk = Reading & { chunk?: Chunk };
+
+/**
+ * Reads usage, errors and finish reasons of a stream's chunks.
+ * @param choices how many were asked for
+ */
+export function createChunkReader({
+  choices: asked,
+  usageBound,
+}: {
+  choices: number;
+  usageBound: UsageBound;
+}): (data: unknown) => ReadChunk {
+  const finished = new Set<unknown>();
+  return (data) => {
+    const { success, data: chunk } = chunkShape.safeParse(data);
+    if (!success) return { fate: "fail" };
+    const { choices } = chunk;
+    const usage = readChatUsage(chunk, usageBound);
+    if (choices ? isPresent(chunk.error) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
+    const statesUsage = usage !== undefined || isPresent(chunk.usage);
+    // Some send events of their own, such as {"type":"ping"}, at which stock clients fail.
+    if (!choices && !statesUsage) return { fate: "drop" };
+    for (const choice of choices ?? []) {
+      if (isObject(choice) && choice.finish_reason) finished.add(choice.index ?? 0);
+    }
+    const usageIsFinal = !choices?.length && statesUsage;
+    return { fate: "pass", chunk, usage, usageIsFinal, finished: finished.size >= asked, content: !usageIsFinal };
+  };
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}

@@ -2,6 +2,7 @@ import OpenAI from "openai";
 import { readStack } from "../../scripts/test/stack.ts";
 import { assembleGateway } from "../functions/_gateway/assemble-gateway.ts";
 import { readEnvironment } from "../functions/_gateway/environment.ts";
+import type { TimeLimits } from "../functions/_gateway/providers/limits.ts";
 import { createHandler as createChat } from "../functions/chat/handler.ts";
 import { createHandler as createResponses } from "../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
@@ -20,15 +21,17 @@ export type InProcessGateway = {
  * Puts together what a function's isolate does, in this process.
  * @param settings of its environment, beside the stack's
  * @param write takes its log
+ * @param limits in place of the default ones
  */
 export async function openGateway(
   settings: Record<string, string> = {},
   write: (line: string) => void = () => {},
+  limits: Partial<TimeLimits> = {},
 ): Promise<InProcessGateway> {
   const { provider, providerKey, supabase } = readStack();
   const line = await openLine();
   const background = new Set<Promise<unknown>>();
-  const gateway = assembleGateway(
+  const assembled = assembleGateway(
     readEnvironment({
       GATEWAY_DB_URL: line.url,
       SUPABASE_URL: supabase.url,
@@ -47,6 +50,7 @@ export async function openGateway(
       write,
     },
   );
+  const gateway = { ...assembled, limits: { ...assembled.limits, ...limits } };
   const [chat, responses] = [createChat(gateway), createResponses(gateway)];
   const serve: typeof fetch = (input, init) => {
     const request = new Request(String(input).replace("/v1", ""), init);

@@ -1,6 +1,7 @@
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
+import { limitsFor } from "../providers/limits.ts";
 import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
@@ -48,7 +49,7 @@ export async function askProvider<Request extends Asked>(
       requestId: call.requestId,
       name: model,
       clientLeft: request.signal,
-      limits: gateway.limits,
+      limits: limitsFor(gateway.limits, asked),
       deadline: call.deadline,
       now: gateway.now,
       onDispatch: (route) => {

@@ -14,3 +14,8 @@ export const defaultTimeLimits = {
   routesMs: firstByteWithinMs,
   idleMs: 30_000,
 } as const;
+
+/** The limits of one call. An answer that is not streamed has its first byte when it is whole: it may use all the time. */
+export function limitsFor(limits: TimeLimits, { stream }: { stream: boolean }): TimeLimits {
+  return stream ? limits : { ...limits, firstByteMs: limits.routesMs };
+}

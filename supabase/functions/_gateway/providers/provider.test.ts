@@ -2,6 +2,7 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
+import { defaultTimeLimits, limitsFor } from "./limits.ts";
 import { ClientLeft, callProvider, type ProviderCall } from "./provider.ts";
 import { noteReached } from "./reachable.ts";
 
@@ -233,5 +234,56 @@ describe("a provider call", () => {
       await expect(readAll(callOf([slow.baseUrl], { clientLeft: leaving.signal }))).rejects.toBeInstanceOf(ClientLeft);
       await slow.left;
     }
+  });
+});
+
+describe("the time before the first byte", () => {
+  const inMs = (ms: number): RequestListener => {
+    return (_, response) => void setTimeout(() => response.end("yes"), ms);
+  };
+  const timeouts = { ...limits, firstByteMs: 300, routesMs: 900 };
+  const whole = { limits: limitsFor(timeouts, { stream: false }) };
+  const streamed = { limits: limitsFor(timeouts, { stream: true }) };
+  const timeout = { code: "provider_timeout", mayHaveCharged: true };
+
+  test("is 60 s of a stream, and 140 s of an answer that is not streamed", () => {
+    const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
+    expect([true, false].map((stream) => limitsFor(defaults, { stream }).firstByteMs)).toEqual([60_000, 140_000]);
+  });
+
+  test("of a stream is each route's own", async () => {
+    const [fast, slow] = [await provider(inMs(100)), await provider(inMs(600))];
+    expect(await readAll(callOf([fast.baseUrl], streamed))).toBe("yes");
+    await expect(readAll(callOf([slow.baseUrl], streamed))).rejects.toMatchObject(timeout);
+    expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
+  });
+
+  test("of an answer that is not streamed is that of all routes", async () => {
+    const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
+    expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
+    await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
+  });
+
+  test("of an answer that is not streamed ends with the call's", async () => {
+    const slow = await provider(inMs(600));
+    const by = (ms: number) => callOf([slow.baseUrl], { ...whole, deadline: performance.now() + ms });
+    expect(await readAll(by(800))).toBe("yes");
+    await expect(readAll(by(400))).rejects.toMatchObject(timeout);
+  });
+
+  test("of an answer that is not streamed is left to the next route by one that fails at once", async () => {
+    const [busy, failing, slow] = [
+      await provider(text("no", 429)),
+      await provider(text("no", 500)),
+      await provider(inMs(600)),
+    ];
+    const routes = ["http://127.0.0.1:9/v1", busy.baseUrl, failing.baseUrl, slow.baseUrl];
+    expect(await readAll(callOf(routes, whole))).toBe("yes");
+  });
+
+  test("of an answer that is not streamed is used up by a route that is silent", async () => {
+    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+    await expect(readAll(callOf([silent.baseUrl, good.baseUrl], whole))).rejects.toMatchObject(timeout);
+    expect(good.asked).toEqual([]);
   });
 });

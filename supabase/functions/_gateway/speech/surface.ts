@@ -4,7 +4,6 @@ import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { bodyLimits } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
-import { firstByteWithinMs } from "../providers/limits.ts";
 import { ClientLeft, type ProviderAnswer } from "../providers/provider.ts";
 import type { Surface } from "../surface.ts";
 import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
@@ -40,9 +39,7 @@ export const speechSurface: Surface<Speech> = {
 };
 
 async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Response> {
-  // It is spoken to its end before its first byte comes.
-  const limits = { ...gateway.limits, firstByteMs: firstByteWithinMs };
-  const answer = await askProvider({ ...gateway, limits }, call);
+  const answer = await askProvider(gateway, call);
   const spoken = await listen(call, answer);
   return speechResponse(call, spoken, endWhole(call, answer, { use: spoken.use }));
 }

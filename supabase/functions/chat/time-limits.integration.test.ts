@@ -1,0 +1,79 @@
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+import { createPricedModel } from "../../tests/priced-model.ts";
+import { formatDecimal, parseDecimal } from "../_shared/decimal.ts";
+
+/** When the provider answers, after it was asked. */
+let answerInMs = 0;
+const usage = { prompt_tokens: 20, completion_tokens: 30_000, total_tokens: 30_020 };
+const finished = { index: 0, finish_reason: "stop" };
+const whole = { id: "c", object: "chat.completion", created: 1, model: "m", usage };
+const chunk = { id: "c", object: "chat.completion.chunk", created: 1, model: "m", usage };
+const provider = createServer(async (request, response) => {
+  let text = "";
+  for await (const piece of request) text += piece;
+  const { stream } = JSON.parse(text);
+  const body = stream
+    ? `data: ${JSON.stringify({ ...chunk, choices: [{ ...finished, delta: { content: "hi" } }] })}\n\n`
+    : JSON.stringify({ ...whole, choices: [{ ...finished, message: { role: "assistant", content: "hi" } }] });
+  const type = stream ? "text/event-stream" : "application/json";
+  setTimeout(() => response.writeHead(200, { "content-type": type }).end(body), answerInMs);
+});
+
+let tenant: GatewayTenant;
+let gateway: InProcessGateway;
+let model: string;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  tenant = await createGatewayTenant();
+  model = await createPricedModel(tenant);
+  const { port } = provider.address() as AddressInfo;
+  const settings = { AI_PROVIDER_DEMO_BASE_URL: `http://127.0.0.1:${port}/v1`, AI_TOTAL_LIMIT_SECONDS: "2" };
+  gateway = await openGateway(settings, undefined, { firstByteMs: 400 });
+});
+afterAll(async () => {
+  await gateway.close();
+  await tenant.close();
+  provider.closeAllConnections();
+  provider.close();
+});
+
+/** Asks for an answer that comes after so many milliseconds. @returns its status and its settled cost */
+async function ask(ms: number, { stream }: { stream: boolean }) {
+  answerInMs = ms;
+  const requestId = `it-${randomUUID()}`;
+  const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
+  const messages = [{ role: "user" as const, content: "Write a book." }];
+  const body = { model, messages, max_completion_tokens: 32_768, stream };
+  const call = client.chat.completions.create(body).then(async (answer) => {
+    if (Symbol.asyncIterator in answer) for await (const _ of answer);
+    return 200;
+  });
+  const status: number = await call.catch((error) => error.status);
+  const { run } = await tenant.accountOf(requestId);
+  return [status, run.error_code, formatDecimal(parseDecimal(run.cost_usd))];
+}
+
+describe("an answer that is not streamed", () => {
+  test("may come after the time that a stream has for its first byte, and is charged", async () => {
+    expect(await ask(1_000, { stream: false })).toEqual([200, null, "0.24004"]);
+  });
+
+  test("may not come after the time in all", async () => {
+    expect(await ask(2_500, { stream: false })).toEqual([504, "provider_timeout", "0"]);
+  });
+});
+
+describe("a stream", () => {
+  test("may begin within the time for its first byte", async () => {
+    expect(await ask(100, { stream: true })).toEqual([200, null, "0.24004"]);
+  });
+
+  test("may not begin after it", async () => {
+    expect(await ask(1_000, { stream: true })).toEqual([504, "provider_timeout", "0"]);
+  });
+});

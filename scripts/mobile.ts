@@ -1,4 +1,11 @@
-import { answerApproval, decideLink, PlatformRefusal, pendingApprovals, whoAmI } from "./mobile/base-api.ts";
+import {
+  answerApproval,
+  decideLink,
+  PlatformRefusal,
+  pendingApprovals,
+  requireOwnOrigin,
+  whoAmI,
+} from "./mobile/base-api.ts";
 import { type MobileCommand, readMobileCommand, usage } from "./mobile/command.ts";
 import { openPhone, SignInRefusal } from "./mobile/phone-session.ts";
 import { mobileProject } from "./mobile/project.ts";
@@ -58,6 +65,7 @@ async function run(command: MobileCommand): Promise<void> {
       return;
     }
     case "qr": {
+      requireOwnOrigin(project, command);
       const status = await decideLink(await phone.caller(), command);
       console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
       return;

@@ -48,6 +48,17 @@ export async function workspaceOf(caller: Caller, chosen: string | null): Promis
   throw new Error("This account is in no workspace.");
 }
 
+/**
+ * Refuses the link of another platform, or of somebody who plays ours. To be asked before anything is sent.
+ * @throws Error that names both origins
+ */
+export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { origin: string }): void {
+  const own = new URL(base).origin;
+  if (origin !== own) {
+    throw new Error(`This QR code is of ${origin}. Only codes of ${own} are accepted, so nothing was sent.`);
+  }
+}
+
 /** Answers a QR code by its link. */
 export async function decideLink(
   caller: Caller,

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { readMobileCommand } from "./command.ts";
 
 const id = "0b0b0b0b-0b0b-4b0b-8b0b-0b0b0b0b0b0b";
-const link = `https://gatehouse.example/qr/open#${id}.s-e_cret`;
+const origin = "https://gatehouse.example";
+const link = `${origin}/qr/open#${id}.s-e_cret`;
 const device = {
   name: "Command-line phone",
   platform: "android",
@@ -18,8 +19,8 @@ test.each([
   [["models", "--workspace", id], { verb: "models", workspaceId: id }],
   [["chat", "Hello", "there"], { verb: "chat", text: "Hello there", model: "demo-chat", workspaceId: null }],
   [["speak", "Hi", "--file", "a.wav"], { verb: "speak", text: "Hi", voice: null, file: "a.wav", workspaceId: null }],
-  [["qr", "approve", link], { verb: "qr", approve: true, id, secret: "s-e_cret", device }],
-  [["qr", "reject", link], { verb: "qr", approve: false, id, secret: "s-e_cret", device }],
+  [["qr", "approve", link], { verb: "qr", approve: true, origin, id, secret: "s-e_cret", device }],
+  [["qr", "reject", link], { verb: "qr", approve: false, origin, id, secret: "s-e_cret", device }],
   [["mfa", "list"], { verb: "mfa-list" }],
   [
     ["mfa", "approve", id, "--pair-code", "012 345"],
@@ -43,11 +44,17 @@ test.each([
   [["chat"], "Say what"],
   [["chat", "Hi", "--workspace", "mine"], "takes an id"],
   [["qr", link], "approve or reject"],
-  [["qr", "approve", "https://gatehouse.example/qr/open"], "no link of a QR code"],
-  [["qr", "approve", `https://gatehouse.example/qr#${id}.s`], "no link of a QR code"],
+  [["qr", "approve", `${origin}/qr/open`], "not the link of a QR code"],
+  [["qr", "approve", `${origin}/qr#${id}.s`], "not the link of a QR code"],
+  [["qr", "approve", `/qr/open#${id}.s`], "not the link of a QR code"],
+  [["qr", "approve", `https://evil.example/?${link}`], "not the link of a QR code"],
+  [["qr", "approve", `https://evil.example/${link}`], "not the link of a QR code"],
+  [["qr", "approve", `https://evil@gatehouse.example/qr/open#${id}.s`], "not the link of a QR code"],
+  [["qr", "approve", `mailto:/qr/open#${id}.s`], "not the link of a QR code"],
   [["qr", "approve", link, "--unlock", "face"], "--unlock"],
   [["mfa", "approve", id], "6 digits"],
   [["mfa", "approve", "1", "--pair-code", "123456"], "mfa list"],
+  [["mfa", "approve", link, "--pair-code", "123456"], "mfa list"],
   [["mfa", "approve", id, "--pair-code", "12345"], "6 digits"],
   [["dance"], "no such command"],
   [[], "Say what to do"],

@@ -34,13 +34,20 @@ export interface PhoneDevice {
   localAuthentication: z.infer<typeof unlock>;
 }
 
+/** What a QR code holds: `{origin}/qr/open#{id}.{secret}`. */
+interface QrLink {
+  origin: string;
+  id: string;
+  secret: string;
+}
+
 type Deed =
   | { verb: "sign-in"; email: string; code: string | null }
   | { verb: "sign-out" | "whoami" | "mfa-list" }
   | { verb: "models"; workspaceId: string | null }
   | { verb: "chat"; text: string; model: string; workspaceId: string | null }
   | { verb: "speak"; text: string; voice: string | null; file: string; workspaceId: string | null }
-  | { verb: "qr"; approve: boolean; id: string; secret: string; device: PhoneDevice }
+  | ({ verb: "qr"; approve: boolean; device: PhoneDevice } & QrLink)
   | { verb: "mfa-answer"; approve: boolean; id: string; pairCode: string; device: PhoneDevice };
 
 /** What `npm run mobile --` is asked to do, and where it keeps its session. */
@@ -113,11 +120,11 @@ export function readMobileCommand(argv: string[]): MobileCommand {
   }
 }
 
-/** A link of a QR code: `{base}/qr/open#{id}.{secret}`. */
-function linkOf(link: string): { id: string; secret: string } {
-  const [, id, secret] = /\/qr\/open#([0-9a-f-]{36})\.([\w-]{1,128})$/.exec(link) ?? [];
-  if (id && secret) return { id, secret };
-  throw new Error("That is no link of a QR code. It looks like https://…/qr/open#<id>.<secret>");
+function linkOf(link: string): QrLink {
+  const url = URL.canParse(link) ? new URL(link) : null;
+  const [, id, secret] = /^#([0-9a-f-]{36})\.([\w-]{1,128})$/.exec(url?.hash ?? "") ?? [];
+  if (url && id && secret && url.href === `${url.origin}/qr/open${url.hash}`) return { origin: url.origin, id, secret };
+  throw new Error("This is not the link of a QR code, which looks like https://…/qr/open#<id>.<secret>");
 }
 
 function decisionOf([word = "", ...rest]: string[]): { approve: boolean; rest: string[] } {

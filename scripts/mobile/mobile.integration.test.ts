@@ -1,4 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
@@ -86,6 +88,31 @@ describe("of an account with an authenticator", () => {
     const { code, err } = await enter(person, "--code", "000000");
     expect([code, err]).toEqual([1, expect.stringContaining("The code was refused")]);
   });
+});
+
+test("a QR code of another origin is refused before anything is sent, by a phone that is not even signed in", async () => {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? "");
+    response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    const evil = `http://127.0.0.1:${port}`;
+    for (const verb of ["approve", "reject"]) {
+      const { code, err } = await phone.run(["qr", verb, `${evil}/qr/open#${crypto.randomUUID()}.secret`]);
+      expect([code, err]).toEqual([
+        1,
+        expect.stringContaining(`This QR code is of ${evil}. Only codes of ${stack.base}`),
+      ]);
+    }
+    expect(asked).toEqual([]);
+    const own = await phone.run(["qr", "approve", `${stack.base}/qr/open#${crypto.randomUUID()}.secret`]);
+    expect(own.err).toContain("Nobody is signed in");
+  } finally {
+    server.close();
+  }
 });
 
 test.each([

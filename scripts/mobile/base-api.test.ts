@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { requireOwnOrigin } from "./base-api.ts";
+
+const project = { base: "https://gatehouse.example" };
+
+test.each(["https://gatehouse.example", "https://gatehouse.example/"])("a QR code of %s is accepted there", (base) => {
+  expect(() => requireOwnOrigin({ base }, { origin: "https://gatehouse.example" })).not.toThrow();
+});
+
+test.each([
+  "https://evil.example",
+  "http://gatehouse.example",
+  "https://gatehouse.example:8443",
+  "https://gatehouse.example.evil.example",
+  "https://web.gatehouse.example",
+  "null",
+])("a QR code of %s is refused, with the origin that was expected", (origin) => {
+  expect(() => requireOwnOrigin(project, { origin })).toThrow(
+    `This QR code is of ${origin}. Only codes of https://gatehouse.example are accepted, so nothing was sent.`,
+  );
+});

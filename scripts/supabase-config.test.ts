@@ -71,6 +71,25 @@ describe("supabase/config.toml", () => {
 });
 
 describe("the mail templates", () => {
+  const files = readdirSync(path.join(root, "supabase/templates"));
+
+  // Gmail and others make a link of whatever looks like one, also of `me+evil.example/login@example.com`.
+  test.for(files)("%s names nothing that anybody typed, and links to our own page alone", (file) => {
+    const template = readFileSync(path.join(root, "supabase/templates", file), "utf8");
+    const values = [...template.matchAll(/\{\{\s*(.*?)\s*\}\}/g)].map(([, value]) => value);
+    expect([".SiteURL", ".TokenHash", ".RedirectTo", ".Token"]).toEqual(expect.arrayContaining(values));
+    for (const [, href] of template.matchAll(/href="([^"]*)"/g)) {
+      expect(href).toMatch(/^\{\{ \.SiteURL \}\}\/auth\/confirm\?/);
+    }
+    expect(template.replaceAll(/href="[^"]*"/g, "")).not.toMatch(/SiteURL|RedirectTo|\/\//);
+  });
+
+  test("have subjects that name nothing", () => {
+    const subjects = [...config.matchAll(/^subject = "(.*)"$/gm)].map(([, subject]) => subject);
+    expect(subjects).toHaveLength(files.length);
+    expect(subjects.join()).not.toContain("{{");
+  });
+
   test.for([
     ["confirmation", "signup"],
     ["recovery", "recovery"],

@@ -1,4 +1,4 @@
-import { asShown } from "../http/as-shown.ts";
+import { quoted } from "../mail/inert-text.ts";
 import type { Mail } from "../mail/mail-body.ts";
 import { methodLabel } from "./method-label.ts";
 
@@ -15,9 +15,8 @@ interface Place {
 /** The mail about a change that matters: what, when, from where, and what to do. */
 export function noticeMail(notice: Place & { subject: string; what: string; details: Record<string, string> }): Mail {
   const { to, subject, what, details } = notice;
-  // What others have named is one line, whatever they wrote: a paragraph of the mail is our word.
   const facts = Object.entries(details).map(
-    ([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${asShown(value)}`,
+    ([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${quoted(value)}`,
   );
   return { to, subject, text: [what, [...facts, ...placeLines(notice)].join("\n"), ...whatToDo(notice)].join("\n\n") };
 }
@@ -56,7 +55,7 @@ function timeOf(when: Date): string {
 }
 
 function placeLines({ when, device, address }: Place): string[] {
-  return [`When: ${timeOf(when)}`, `Device: ${device}`, `Address: ${address}`];
+  return [`When: ${timeOf(when)}`, `Device: ${quoted(device)}`, `Address: ${quoted(address)}`];
 }
 
 function whatToDo({ origin }: Place): string[] {

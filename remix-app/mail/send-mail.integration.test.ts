@@ -28,11 +28,11 @@ const makeDue = () =>
     .eq("recipient", to);
 
 test("a mail goes out as text and as HTML, and is then forgotten", async () => {
-  await sendMail(env, { to, subject: "Something changed", text: "First.\n\nSecond: https://example.com/x" });
+  await sendMail(env, { to, subject: "Something changed", text: `First.\n\nSecond: ${env.BASE_URL}/x` });
   await expect.poll(() => mailsTo(to)).toHaveLength(1);
   const [received] = await mailsTo(to);
   expect(received).toMatchObject({ subject: "Something changed", text: expect.stringContaining("First.\n\nSecond") });
-  expect(received?.html).toContain('<a href="https://example.com/x">');
+  expect(received?.html).toContain(`<a href="${env.BASE_URL}/x">`);
   await expect.poll(kept).toEqual([]);
 });
 

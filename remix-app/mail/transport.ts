@@ -1,6 +1,6 @@
 import { createTransport, type Transporter } from "nodemailer";
 import type { Env } from "../env.server.ts";
-import { type Mail, mailHtml } from "./mail-body.ts";
+import { type Mail, mailBody } from "./mail-body.ts";
 
 /** Bounds on one delivery; nobody waits for it but its own retry. */
 const connectTimeoutMs = 5_000;
@@ -14,7 +14,7 @@ const transports = new Map<string, Transporter>();
  * @returns why it did not go out; null where it did
  */
 export async function deliverMail(
-  { SMTP_URL, MAIL_FROM }: Pick<Env, "SMTP_URL" | "MAIL_FROM">,
+  { BASE_URL, SMTP_URL, MAIL_FROM }: Pick<Env, "BASE_URL" | "SMTP_URL" | "MAIL_FROM">,
   { mail, id = crypto.randomUUID() }: { mail: Mail; id?: string },
 ): Promise<string | null> {
   if (!SMTP_URL || !MAIL_FROM) return "SMTP_URL is not set";
@@ -24,8 +24,7 @@ export async function deliverMail(
       // As an object, so that an address is never read as a list of them.
       to: { name: "", address: mail.to },
       subject: mail.subject,
-      text: mail.text,
-      html: mailHtml(mail),
+      ...mailBody(mail, { origin: BASE_URL }),
       messageId: `<${id}@${MAIL_FROM.replace(/^.*@|>$/g, "")}>`,
     });
     return null;

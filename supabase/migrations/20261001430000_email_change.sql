@@ -51,7 +51,7 @@ as $$
 $$;
 comment on function private.email_change_of_link(text) is
   'The change that a link from a mail confirms, with the account''s userId and the mailbox that the link was sent to; '
-  'null where the link is used, replaced or none of ours. Who has the link was told both addresses in the same mail.';
+  'null where the link is used, replaced or none of ours. The link was mailed to one of the two addresses.';
 revoke execute on function private.email_change_of_link(text) from public, anon, authenticated;
 grant execute on function private.email_change_of_link(text) to service_role;
 

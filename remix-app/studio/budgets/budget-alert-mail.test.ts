@@ -21,7 +21,7 @@ const mail = (changes: Partial<BudgetAlert>) =>
 
 test("it says which budget, exactly what is spent, what follows, and where to change it", () => {
   expect(mail({})).toEqual({
-    subject: "80% of the monthly budget of the workspace Acme is spent",
+    subject: "80% of the monthly budget of a workspace is spent",
     text: `At least 80% of the monthly budget of the workspace Acme is spent.
 
 Workspace: Acme
@@ -38,14 +38,14 @@ You get this as an owner of the workspace, or because your role manages its AI p
 
 test("a budget that is used up says that calls are refused", () => {
   const { subject, text } = mail({ threshold: 100, scope: "key", subject: "Nightly" });
-  expect(subject).toBe("100% of the monthly budget of the key Nightly is spent");
+  expect(subject).toBe("100% of the monthly budget of a key is spent");
   expect(text).toContain("The monthly budget of the key Nightly is spent.");
   expect(text).toContain("Its calls are refused until the budget starts anew on 1 December 2026, 00:00 UTC");
 });
 
 test("a budget that has too little left for calls says that they are refused, and exactly what is left", () => {
   expect(mail({ threshold: 100, refusing: true })).toEqual({
-    subject: "Calls are refused: the monthly budget of the workspace Acme is used up",
+    subject: "Calls are refused: the monthly budget of a workspace is used up",
     text: `Calls are refused: too little is left of the monthly budget of the workspace Acme.
 
 Workspace: Acme
@@ -71,12 +71,13 @@ test("what the workspace hides is not told", () => {
   expect(refusing.text).toContain("Calls are refused");
 });
 
-test("no name adds a line, and the longest fits a subject", () => {
-  const { subject, text } = mail({ scope: "app", subject: "A\r\nBcc: x@y.z\u0000\u2028B", workspace: "One\n\nTwo" });
-  expect(subject).toBe("80% of the monthly budget of the app A Bcc: x@y.z B is spent");
-  expect(text).toContain("Workspace: One Two\n");
-  const longest = { scope: "key", threshold: 100, subject: "x".repeat(100) } as const;
-  for (const refusing of [false, true]) {
-    expect(mail({ ...longest, refusing }).subject.length).toBeLessThanOrEqual(200);
-  }
+test("a name adds no line and no link to the text, and the subject holds none", () => {
+  const { subject, text } = mail({
+    scope: "app",
+    subject: "A\r\nBcc: x@y.z\u0000\u2028B",
+    workspace: "One\n\nhttps://evil.example",
+  });
+  expect(subject).toBe("80% of the monthly budget of an app is spent");
+  expect(text).toContain("of the app A Bcc: x@\u200Ay.\u200Az B is spent.");
+  expect(text).toContain("Workspace: One https:\u200A/\u200A/evil.\u200Aexample\n");
 });

@@ -1,4 +1,4 @@
-import { asShown } from "../../http/as-shown.ts";
+import { quoted } from "../../mail/inert-text.ts";
 import type { Mail } from "../../mail/mail-body.ts";
 import { exactUsd } from "../format-amount.ts";
 
@@ -31,7 +31,7 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
   const whose = subjectWords(alert);
   const held = reservedUsd !== null && Number(reservedUsd) > 0;
   const facts = [
-    `Workspace: ${asShown(alert.workspace)}`,
+    `Workspace: ${quoted(alert.workspace)}`,
     `Budget: ${exactUsd(limitUsd)} for ${monthOf(month)}`,
     ...(spentUsd === null ? [] : [`Spent: ${exactUsd(spentUsd)}`]),
     ...(refusing && held ? [`Held by calls under way: ${exactUsd(reservedUsd)}`] : []),
@@ -50,15 +50,16 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
   };
 }
 
-function newsWords({ threshold, refusing }: BudgetAlert, whose: string) {
+function newsWords({ threshold, refusing, scope }: BudgetAlert, whose: string) {
+  const budget = `the monthly budget of ${scope === "app" ? "an" : "a"} ${scope}`;
   if (refusing) {
     return {
-      subject: `Calls are refused: the monthly budget of ${whose} is used up`,
+      subject: `Calls are refused: ${budget} is used up`,
       news: `Calls are refused: too little is left of the monthly budget of ${whose}.`,
       consequence: "Each call whose dearest possible cost is more than what is left is refused",
     };
   }
-  const subject = `${threshold}% of the monthly budget of ${whose} is spent`;
+  const subject = `${threshold}% of ${budget} is spent`;
   if (threshold === 100) {
     return { subject, news: `The monthly budget of ${whose} is spent.`, consequence: "Its calls are refused" };
   }
@@ -70,8 +71,8 @@ function newsWords({ threshold, refusing }: BudgetAlert, whose: string) {
 }
 
 function subjectWords({ scope, subject, workspace }: BudgetAlert): string {
-  if (scope === "workspace") return `the workspace ${asShown(workspace)}`;
-  return `the ${scope} ${subject === null ? "that is gone" : asShown(subject)}`;
+  if (scope === "workspace") return `the workspace ${quoted(workspace)}`;
+  return `the ${scope} ${subject === null ? "that is gone" : quoted(subject)}`;
 }
 
 function monthOf(day: string): string {

@@ -16,7 +16,7 @@ async function invite(scene: Scene, email: string): Promise<string> {
   await page.getByLabel("Email").fill(email);
   await press(page, "Send invitation");
   await page.getByText("We sent an invitation").waitFor();
-  const { pathname, search } = new URL(await world.linkOfMail(email, "Join Aurora on Gatehouse"));
+  const { pathname, search } = new URL(await world.linkOfMail(email, "You are invited to a workspace"));
   return `${pathname}${search}`;
 }
 

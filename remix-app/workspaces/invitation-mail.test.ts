@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { mailBody } from "../mail/mail-body.ts";
+import { invitationMail } from "./invitation-mail.ts";
+
+const origin = "https://gatehouse.example";
+
+test("an invitation links to its own page alone, and no name reaches its subject", () => {
+  const inviter = { displayName: "Claim $500 at https://evil.example", email: "billing@evil.example" };
+  const workspace = { name: `evil.example/login\n\nOr here: ${origin}/logout` };
+  const mail = invitationMail({ to: "ada@example.com", inviter, workspace, token: "t0ken" }, { origin });
+  expect(mail.subject).toBe("You are invited to a workspace");
+  const { text, html } = mailBody(mail, { origin });
+  expect(html.match(/href="[^"]*"/g)).toEqual([`href="${origin}/invitation?token=t0ken"`]);
+  const around = text.replace(`${origin}/invitation?token=t0ken`, "");
+  expect(around).not.toMatch(/\/\/|evil\.example|@evil|gatehouse\.example/);
+  expect(around.replaceAll("\u200A", "")).toContain("Claim $500 at https://evil.example (billing@evil.example)");
+});
+
+test("an invitation by somebody without a display name names their email", () => {
+  const mail = invitationMail(
+    {
+      to: "ada@example.com",
+      inviter: { displayName: null, email: "grace@example.com" },
+      workspace: { name: "Orbit" },
+      token: "t",
+    },
+    { origin },
+  );
+  expect(mail.text.replaceAll("\u200A", "")).toMatch(
+    /^grace@example\.com \(grace@example\.com\) invites you to the workspace “Orbit”/,
+  );
+});

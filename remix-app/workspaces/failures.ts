@@ -7,6 +7,7 @@ const problems: Record<string, ProblemCode> = {
   "42501": "FORBIDDEN",
   PT404: "NOT_FOUND",
   PT409: "CONFLICT",
+  PT429: "RATE_LIMITED",
   "23505": "CONFLICT",
   "23503": "CONFLICT",
   "23514": "INVALID_REQUEST",

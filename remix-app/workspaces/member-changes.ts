@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt } from "../abuse/attempts.ts";
+import { waitInWords } from "../abuse/wait-in-words.ts";
 import { problem } from "../http/problem.ts";
 import { emailSchema } from "../identity/credentials.ts";
 import type { User } from "../identity/user.ts";
@@ -28,6 +29,9 @@ export interface MemberOutcome {
   /** True once the caller is no member any more. */
   leftWorkspace: boolean;
 }
+
+const stillOpen =
+  "An invitation for this email is open, and its link works. Send another in a few minutes, or withdraw it first.";
 
 const done = (message: string): MemberOutcome => ({
   done: message,
@@ -71,16 +75,20 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
-      // A mail to whatever address, with words of the inviter's: counted as other mails of ours are.
+      // Counted as other mails to this email are; the database counts those of the inviter.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
       if (!attempt.admitted) return failed(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });
       if ("error" in created) {
         await attempt.settle("void");
-        if (created.error.code === "23505")
-          return { ...failed("There is an open invitation for this email already."), aboutEmail: true };
+        if (created.error.code === "23505") return { ...failed(stillOpen), aboutEmail: true };
         if (created.error.code === "PT409")
           return failed("Too many invitations are open. Withdraw one that you do not need first.");
+        if (created.error.code === "PT429") {
+          const seconds = Number(created.error.details);
+          context.retryAfter(seconds);
+          return failed(`You sent many invitations. You can send the next one in ${waitInWords(seconds)}.`, 429);
+        }
         throw refused(created.error);
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });

@@ -292,7 +292,13 @@ describe("invitations", () => {
     const { path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = () => owner.browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
-    for (let sent = 0; sent < 5; sent += 1) expect((await invite()).status).toBe(200);
+    for (let sent = 0; sent < 5; sent += 1) {
+      expect((await invite()).status).toBe(200);
+      await query(
+        "update public.workspace_invitations set created_at = created_at - interval '3 minutes' where email = $1",
+        [email],
+      );
+    }
     const refused = await invite();
     expect([refused.status, refused.words]).toEqual([429, expect.stringContaining("Too many attempts. Try again in")]);
     const open = await service.from("workspace_invitations").select("email").eq("email", email);
@@ -300,6 +306,73 @@ describe("invitations", () => {
     // The email is not at fault; what was chosen stays.
     expect(refused.text).not.toContain('id="invite-email-error"');
     expect(chosenRole(refused.text)).toBe(roleId("viewer"));
+  });
+
+  test("are ten in a row by one inviter, on the page and through the Data API, in all workspaces together", async () => {
+    const inviter = await createVisitor();
+    const own = await query<{ id: string }>(
+      "insert into public.workspaces (name, created_by) values ('First', $1), ('Second', $1) returning id",
+      [inviter.id],
+    );
+    try {
+      const ids = own.map(({ id }) => id);
+      const roles = await query<{ id: string; workspace_id: string }>(
+        "select id, workspace_id from public.workspace_roles where name = 'viewer' and workspace_id = any ($1)",
+        [ids],
+      );
+      const emails = Array.from({ length: 12 }, () => `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`);
+      const roleOf = (nth: number) => roles[nth % roles.length] ?? { id: "", workspace_id: "" };
+      const onPage = (nth: number) =>
+        inviter.browser.post(`/workspaces/${roleOf(nth).workspace_id}/members`, {
+          intent: "invite",
+          email: emails[nth] ?? "",
+          roleId: roleOf(nth).id,
+        });
+      const direct = (nth: number) =>
+        fetch(`${supabase.url}/rest/v1/workspace_invitations`, {
+          method: "POST",
+          headers: { apikey: supabase.publishableKey, "content-type": "application/json", ...bearer(inviter.token) },
+          body: JSON.stringify({
+            workspace_id: roleOf(nth).workspace_id,
+            email: emails[nth],
+            role_id: roleOf(nth).id,
+            token_hash: `\\x${crypto.randomUUID().replaceAll("-", "").repeat(2)}`,
+          }),
+        });
+      for (let sent = 0; sent < 5; sent += 1) expect((await onPage(sent)).status).toBe(200);
+      for (let sent = 5; sent < 10; sent += 1) expect((await direct(sent)).status).toBe(201);
+      const refused = await onPage(10);
+      expect([refused.status, refused.words]).toEqual([
+        429,
+        expect.stringMatching(/You sent many invitations\. You can send the next one in \d\d seconds\./),
+      ]);
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(30);
+      expect(refused.text).toContain(`value="${emails[10]}"`);
+      const answer = await direct(11);
+      expect([answer.status, await answer.json()]).toMatchObject([429, { code: "PT429" }]);
+    } finally {
+      await deletePerson(inviter);
+    }
+  });
+
+  test("to somebody who was just invited leave that mail's link as it is, until it is withdrawn", async () => {
+    const { id, path, roleId } = await found();
+    const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+    const invite = (name: string) =>
+      owner.browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId(name) });
+    expect((await invite("viewer")).status).toBe(200);
+    const open = () =>
+      query<{ id: string; token_hash: Buffer }>(
+        "select id, token_hash from public.workspace_invitations where workspace_id = $1 and email = $2",
+        [id, email],
+      );
+    const [first] = await open();
+    const again = await invite("admin");
+    expect([again.status, again.words]).toEqual([409, expect.stringContaining("is open, and its link works")]);
+    expect(await open()).toEqual([first]);
+    await owner.browser.post(`${path}/members`, { intent: "withdraw", invitationId: first?.id ?? "" });
+    expect((await invite("admin")).status).toBe(200);
+    expect(await open()).not.toEqual([first]);
   });
 
   test("whose mail does not go out say so, and what to quote", async () => {

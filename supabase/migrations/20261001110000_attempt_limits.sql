@@ -75,11 +75,25 @@ comment on table private.proven_addresses is
 create index proven_addresses_proven_until_idx on private.proven_addresses (proven_until);
 select private.protect_table('private.proven_addresses');
 
+create function private.mail_pause() returns interval
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select interval '3 minutes'
+$$;
+comment on function private.mail_pause() is
+  'How long the link in a mail is safe from being replaced by that of another mail of its kind: long enough to receive, '
+  'open and use it. The same as max_frequency in supabase/config.toml.';
+revoke execute on function private.mail_pause() from public, anon, authenticated;
+
 -- Every number of the abuse controls, and its reason. `address`: whoever comes from there. `pair`: one account from one
 -- address. `account`: one account from anywhere. What happens when a bucket is empty:
 --   refuse      429, with the time until the next attempt
 --   challenge   a bot challenge is due; without one the attempt is slowed down, never refused
 --   refuse_new  429, unless the attempt carries a bot challenge or the address is proven for this account
+--   wait        no mail is sent, and the answer is the same
 create function private.attempt_limits()
   returns table (action text, scope text, attempts integer, per interval, when_empty text)
   language sql
@@ -113,6 +127,17 @@ as $$
     ('sign_up', 'pair', 5, interval '15 minutes', 'refuse'),
     ('sign_up', 'account', 10, interval '1 hour', 'challenge'),
     ('sign_up', 'account_cap', 30, interval '1 hour', 'refuse_new'),
+
+    -- One at a time of each kind: the identity backend notes a mail when its mail server has taken it, and a second
+    -- request within those seconds would replace the link in the first mail.
+    ('sign_up_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('confirmation_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('recovery_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('email_change_mail', 'account', 1, interval '30 seconds', 'wait'),
+
+    -- Of one inviter, whatever the workspace: a team in one go, and never a mailing to strangers.
+    ('invitation', 'account', 10, interval '10 minutes', 'refuse'),
+    ('invitation', 'account_cap', 50, interval '1 day', 'refuse'),
 
     -- Nothing to guess here; this spares the identity backend.
     ('passkey', 'address', 60, interval '10 minutes', 'refuse'),

@@ -1,7 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, createWorkspace, failureOf, matrix } from "./actors.ts";
+import { age, ownRows } from "./attempt-fixtures.ts";
 import { type Claims, type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
+import { commitPeople } from "./recovery-fixtures.ts";
 
 type Invitation = { workspaceId: string; role?: string; email?: string };
 
@@ -46,23 +49,20 @@ describe("workspace invitations", () => {
 
   test("are 500 of a workspace at most that nobody has accepted", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
-    const inviteMany = (from: number, to: number) =>
-      db.asUser(owner, () =>
-        db.query(
-          `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
-           select $1, 'u' || n || '@example.test', r.id, sha256((r.id::text || n)::bytea)
-           from generate_series($2::integer, $3::integer) as n, public.workspace_roles r
-           where r.workspace_id = $1 and r.name = 'viewer'`,
-          [id, from, to],
-        ),
-      );
-    await inviteMany(1, 500);
-    expect((await failureOf(() => inviteMany(501, 501))).code).toBe("PT409");
+    // By nobody, so that no inviter's own limit is met.
+    await db.query(
+      `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
+       select $1, 'u' || n || '@example.test', r.id, sha256((r.id::text || n)::bytea)
+       from generate_series(1, 500) as n, public.workspace_roles r
+       where r.workspace_id = $1 and r.name = 'viewer'`,
+      [id],
+    );
+    expect((await failureOf(() => asManager(db, owner, { workspaceId: id }))).code).toBe("PT409");
     await db.query(
       "update public.workspace_invitations set accepted_at = now() where workspace_id = $1 and email = 'u1@example.test'",
       [id],
     );
-    await inviteMany(501, 501);
+    await asManager(db, owner, { workspaceId: id });
   });
 
   test("offer no role above the inviter's own", async ({ db }) => {
@@ -88,13 +88,43 @@ describe("workspace invitations", () => {
     expect((await failureOf(read)).code).toBe("42501");
   });
 
-  test("stand open once an address, and again after they were accepted", async ({ db }) => {
+  test("are open once an address, and again after they were accepted", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await asManager(db, owner, { workspaceId: id });
     expect((await failureOf(() => asManager(db, owner, { workspaceId: id }))).code).toBe("23505");
     await db.query("update public.workspace_invitations set accepted_at = now() where workspace_id = $1", [id]);
     await asManager(db, owner, { workspaceId: id });
     expect(await count(db, id)).toBe(2);
+  });
+
+  test("replace an open one of the same address that is three minutes old, and no younger one", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const hashes = () => db.query("select token_hash from public.workspace_invitations where workspace_id = $1", [id]);
+    const madeAgo = (seconds: number) =>
+      db.query(
+        "update public.workspace_invitations set created_at = now() - make_interval(secs => $2) where workspace_id = $1",
+        [id, seconds],
+      );
+    await asManager(db, owner, { workspaceId: id });
+    const first = await hashes();
+    await madeAgo(179);
+    expect((await failureOf(() => asManager(db, owner, { workspaceId: id }))).code).toBe("23505");
+    expect(await hashes()).toEqual(first);
+    await madeAgo(180);
+    await asManager(db, owner, { workspaceId: id });
+    expect(await hashes()).toHaveLength(1);
+    expect(await hashes()).not.toEqual(first);
+  });
+
+  test("replace none for a role above the inviter's own", async ({ db }) => {
+    const { id, owner } = await createWorkspace(db);
+    const admin = await createActor(db, { workspaceId: id, role: "admin" });
+    await asManager(db, owner, { workspaceId: id, role: "owner" });
+    await db.query(
+      "update public.workspace_invitations set created_at = now() - interval '1 day' where workspace_id = $1",
+      [id],
+    );
+    expect((await failureOf(() => asManager(db, admin, { workspaceId: id }))).code).toBe("23505");
   });
 
   test.for(["Upper@example.test", "no-at-sign", `${"a".repeat(250)}@x.test`])(
@@ -113,5 +143,96 @@ describe("workspace invitations", () => {
       values: [id],
     });
     expect(row).toEqual({ week: true });
+  });
+});
+
+describe("an inviter", () => {
+  /** Three workspaces of an inviter, and invitations into one after the other. */
+  async function spread(db: Database) {
+    const { id: first, owner } = await createWorkspace(db);
+    const rows = await db.query<{ id: string }>(
+      "insert into public.workspaces (name, created_by) values ('Second', $1), ('Third', $1) returning id",
+      [owner.sub],
+    );
+    const ids = [first, ...rows.map(({ id }) => id)];
+    let made = 0;
+    return {
+      owner,
+      ids,
+      invite: () => {
+        const workspaceId = ids[made % ids.length] ?? "";
+        made += 1;
+        return asManager(db, owner, { workspaceId, email: `${made}@example.test` });
+      },
+    };
+  }
+  test("sends ten invitations in a row, in all workspaces together, and then one a minute", async ({ db }) => {
+    const { invite } = await spread(db);
+    for (let sent = 0; sent < 10; sent += 1) await invite();
+    expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
+    await age(db, "59 seconds");
+    expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "1" });
+    await age(db, "1 second");
+    await invite();
+    expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
+  });
+
+  test("sends fifty in a row, however slowly, and then fifty a day", async ({ db }) => {
+    const { invite } = await spread(db);
+    const fillTheOther = () => db.query(`delete from private.rate_limits where scope = 'account' and ${ownRows}`);
+    for (let sent = 0; sent < 50; sent += 1) {
+      await invite();
+      await fillTheOther();
+    }
+    expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "1728" });
+    await age(db, "1727 seconds");
+    expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "1" });
+    await age(db, "1 second");
+    await invite();
+  });
+
+  test("is counted for invitations that were withdrawn, and not for those that were refused", async ({ db }) => {
+    const { ids, owner, invite } = await spread(db);
+    for (let refused = 0; refused < 10; refused += 1)
+      await failureOf(() => asManager(db, owner, { workspaceId: ids[0] ?? "", email: "No@example.test" }));
+    for (let sent = 0; sent < 10; sent += 1) await invite();
+    await db.asUser(owner, () => db.query("delete from public.workspace_invitations"));
+    expect(await failureOf(invite)).toMatchObject({ code: "PT429" });
+  });
+
+  test("is not held up by other inviters of the same workspace", async ({ db }) => {
+    const { ids, invite } = await spread(db);
+    for (let sent = 0; sent < 10; sent += 1) await invite();
+    const [id = ""] = ids;
+    const other = await createActor(db, { workspaceId: id, role: "admin" });
+    await asManager(db, other, { workspaceId: id, email: "other@example.test" });
+  });
+
+  test("of 60 invitations at once sends ten, in two workspaces together", async () => {
+    const { db, close } = openPool(20);
+    const people = await commitPeople(db);
+    try {
+      const workspaces = await db.query<{ id: string }>(
+        "insert into public.workspaces (name, created_by) values ('First', $1), ('Second', $1) returning id",
+        [people.userId],
+      );
+      const sent = await Promise.allSettled(
+        Array.from({ length: 60 }, (_, index) =>
+          db.query(
+            `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by)
+             select r.workspace_id, $2, r.id, $3, $4 from public.workspace_roles r
+             where r.workspace_id = $1 and r.name = 'viewer'`,
+            [workspaces[index % 2]?.id, `${index}@race.test`, randomBytes(32), people.userId],
+          ),
+        ),
+      );
+      expect(sent.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+      const codes = sent.flatMap((result) => (result.status === "rejected" ? [result.reason.code] : []));
+      expect(new Set(codes)).toEqual(new Set(["PT429"]));
+      await db.query("delete from public.workspaces where id = any ($1)", [workspaces.map(({ id }) => id)]);
+    } finally {
+      await people.remove();
+      await close();
+    }
   });
 });

@@ -22,8 +22,13 @@ export type AttemptAction = "password" | "code" | "mail" | "sign_up" | "passkey"
  */
 export type AttemptOutcome = "succeeded" | "failed" | "void";
 
+/** A mail with a link of the identity backend, which replaces the link in the last one of its kind. */
+export type LinkMail = "sign_up_mail" | "confirmation_mail" | "recovery_mail" | "email_change_mail";
+
 export interface AttemptOptions {
   action: AttemptAction;
+  /** The mail that the attempt sends, where it sends one with a link. */
+  mail?: LinkMail;
   /** As typed. Whether there is such an account makes no difference. */
   email?: string;
   /** In the place of `email` where the session names the account. */
@@ -46,6 +51,13 @@ export interface AdmittedAttempt {
   overridden: boolean;
   /** For the options of the call to the identity backend; empty where no bot challenge is configured. */
   challenge: { captchaToken?: string };
+  /**
+   * Not null where the last mail of the kind must not be replaced yet, and for how long: send nothing, and answer as if
+   * it was sent. Only the account's own user may be told.
+   */
+  mailWaitSeconds: number | null;
+  /** How long the link in a mail is safe from being replaced, as in "in the last 3 minutes". */
+  mailPause: string;
   /** To be called once, before answering. An attempt that is never settled stays counted. It never throws. */
   settle(outcome: AttemptOutcome): Promise<void>;
 }
@@ -63,7 +75,14 @@ const slowedAttemptMs = 2_000;
 const retryAfterOutageSeconds = 5;
 
 const answer = z.discriminatedUnion("allowed", [
-  z.object({ allowed: z.literal(true), attemptId: z.uuid(), needsBotChallenge: z.boolean() }),
+  z.object({
+    allowed: z.literal(true),
+    attemptId: z.uuid(),
+    needsBotChallenge: z.boolean(),
+    // Absent where the database is older than this server.
+    mailWaitSeconds: z.number().int().nullable().default(null),
+    mailPauseSeconds: z.number().int().optional(),
+  }),
   z.object({
     allowed: z.literal(false),
     reason: z.enum(["limited", "blocked"]),
@@ -80,7 +99,7 @@ export async function guardAttempt(
   options: AttemptOptions,
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
-  const { action, email, userId, botChallenge, isOverridden } = options;
+  const { action, mail, email, userId, botChallenge, isOverridden } = options;
   if (isSuspiciousUserAgent(userAgent)) return refused("FORBIDDEN", 403, suspiciousProgram);
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
@@ -89,7 +108,7 @@ export async function guardAttempt(
   const overridden = (await isOverridden?.()) ?? false;
   const database = serviceData(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
-    attempt: { action, address: clientAddress, email, userId, challenged, overridden },
+    attempt: { action, mail, address: clientAddress, email, userId, challenged, overridden },
   });
   const begun = answer.safeParse(data);
   if (!begun.success) {
@@ -102,12 +121,14 @@ export async function guardAttempt(
     context.retryAfter(retryAfterSeconds);
     return refused("RATE_LIMITED", 429, `${tooMany[reason]} Try again in ${waitInWords(retryAfterSeconds)}.`);
   }
-  const { attemptId, needsBotChallenge } = begun.data;
+  const { attemptId, needsBotChallenge, mailWaitSeconds, mailPauseSeconds } = begun.data;
   if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowedAttemptMs));
   return {
     admitted: true,
     overridden,
     challenge: captchaToken ? { captchaToken } : {},
+    mailWaitSeconds,
+    mailPause: mailPauseSeconds ? waitInWords(mailPauseSeconds) : "few minutes",
     async settle(outcome) {
       const { error } = await database.rpc("settle_attempt", { attempt_id: attemptId, outcome });
       if (error) console.error(`warning request=${context.requestId} an attempt stays counted: ${error.code}`);

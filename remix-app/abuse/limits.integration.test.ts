@@ -1,7 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { deletePerson, insertAccount } from "../../scripts/test/people.ts";
+import { deletePerson, insertAccount, passMailPause } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { newAddress, visitorHeaders } from "../testing/visitor.ts";
@@ -120,7 +120,7 @@ describe("what sends a mail", () => {
     const newcomer = `new-${email}`;
     for (const typed of [password, "another password"]) {
       await post("/signup", { email: newcomer, password: typed });
-      await new Promise((resolve) => setTimeout(resolve, 1_100));
+      await passMailPause(newcomer);
     }
     const { rows } = await database.query(
       "select from private.rate_limits where subject in (select subject from private.attempt_buckets('direct_password', $1, private.address_network($2)))",

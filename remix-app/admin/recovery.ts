@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { waitInWords } from "../abuse/wait-in-words.ts";
 import { problem } from "../http/problem.ts";
 import { emailSchema } from "../identity/credentials.ts";
 import { createServiceClient } from "../identity/service-client.ts";
@@ -107,7 +108,10 @@ export async function createOverride(
   return refusal ?? { outcome: "changed" };
 }
 
-/** Sends the recovery mail of an override; one that was sent before works no more. Nobody here sees link or code. */
+/**
+ * Sends the recovery mail of an override; any earlier one stops working, and is not replaced in its first minutes.
+ * Nobody here sees link or code.
+ */
 export async function sendRecovery(
   context: AppLoadContext,
   { admin, overrideId, reason }: { admin: InfrastructureAdmin; overrideId: string; reason: string },
@@ -117,6 +121,11 @@ export async function sendRecovery(
   const request = { overrideId, reason, ...stored };
   const { answer, refusal } = await ask(context, { name: "issue_recovery_credential", request, admin });
   if (refusal) return refusal;
+  const justSent = justSentSchema.safeParse(answer);
+  if (justSent.success) {
+    const wait = waitInWords(justSent.data.retryAfterSeconds);
+    return refuse(409, `The last recovery mail went out a moment ago, and still works. Send another in ${wait}.`);
+  }
   const { email: to, credentialId } = issuedSchema.parse(answer);
   const mail = recoveryMail({ to, origin: env.BASE_URL, token, code });
   const failure = await deliverMail(env, { mail });
@@ -140,6 +149,7 @@ const issuedSchema = z.object({ email: z.string(), credentialId: z.uuid() });
 const refusedSchema = z.object({
   refused: z.enum(["forbidden", "oneself", "lifetime", "active", "not_found", "inactive", "switched_off"]),
 });
+const justSentSchema = z.object({ refused: z.literal("just_sent"), retryAfterSeconds: z.number() });
 
 async function ask(
   context: AppLoadContext,

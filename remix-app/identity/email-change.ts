@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { waitInWords } from "../abuse/wait-in-words.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "./auth-errors.ts";
@@ -61,8 +62,13 @@ export async function requestEmailChange(
   if (email.toLowerCase() === user.email.toLowerCase()) {
     return { status: "refused", httpStatus: 400, fieldErrors: { email: ["This is your email already"] } };
   }
-  const attempt = await guardAttempt(context, { action: "credential", userId: user.id });
+  const attempt = await guardAttempt(context, { action: "credential", mail: "email_change_mail", userId: user.id });
   if (!attempt.admitted) return { status: "refused", httpStatus: attempt.status, formErrors: [attempt.message] };
+  if (attempt.mailWaitSeconds !== null) {
+    await attempt.settle("succeeded");
+    context.retryAfter(attempt.mailWaitSeconds);
+    return { status: "refused", httpStatus: 429, formErrors: [tooSoon(attempt.mailWaitSeconds)] };
+  }
   const stored = await context.session.stored();
   if (!stored) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
   // The client of mails sends no PKCE challenge: no verifier stays in the browser.
@@ -78,8 +84,7 @@ export async function requestEmailChange(
     return { status: "sent" };
   }
   if (error.code === "over_email_send_rate_limit") {
-    const message = "A mail went out a moment ago. Wait a minute, then try again.";
-    return { status: "refused", httpStatus: 429, formErrors: [message] };
+    return { status: "refused", httpStatus: 429, formErrors: ["A mail went out a moment ago. Try again later."] };
   }
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message] };
   if (error.code === "insufficient_aal") {
@@ -91,6 +96,10 @@ export async function requestEmailChange(
     httpStatus: 400,
     fieldErrors: { email: ["This address cannot be used. Choose another one"] },
   };
+}
+
+function tooSoon(seconds: number): string {
+  return `We mailed links a moment ago. You can ask for others in ${waitInWords(seconds)}.`;
 }
 
 /**

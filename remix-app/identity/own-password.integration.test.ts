@@ -1,6 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { confirmationLink } from "../../e2e/mailbox.ts";
+import { passMailPause } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 
@@ -8,8 +9,6 @@ const { base, supabase } = readStack();
 const { admin } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } }).auth;
 const theirs = "the attacker's password";
 const own = "the owner's own password";
-/** The backend lets one mail a second through to an address. */
-const mailPauseMs = 1_100;
 let email: string;
 
 beforeEach(() => {
@@ -58,13 +57,12 @@ async function signsIn(password: string): Promise<boolean> {
   return status === 302;
 }
 
-const pause = () => new Promise((resolve) => setTimeout(resolve, mailPauseMs));
 const choosePassword = /^\/reset-password\?first=&/;
 
 describe("an account that another had signed up for", () => {
   beforeEach(async () => {
     await openBrowser().post("/signup", { email, password: theirs });
-    await pause();
+    await passMailPause(email);
   });
 
   test("is its mailbox owner's alone once confirmed, though both signed up", async () => {
@@ -98,9 +96,9 @@ describe("an account that its owner signed up for", () => {
   test("is confirmed by one click where that was, whoever signs up for it after", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own, returnUrl: "/workspaces" });
-    // Where a second has passed, another mail went out, which leads where this sign-up says.
+    await passMailPause(email);
     await openBrowser().post("/signup", { email, password: theirs, returnUrl: "/workspaces" });
-    expect((await openMail(browser)).location).toBe("/workspaces");
+    expect((await openMail(browser, { after: 1 })).location).toBe("/workspaces");
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 

@@ -81,7 +81,7 @@ export async function replaceForeignPassword(
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
 }
 
-/** A mail for an account that was there before goes out a second after the last one at the earliest. */
+/** A mail for an account that was there before goes out minutes after the last one. */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
   return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
 }

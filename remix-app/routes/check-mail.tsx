@@ -36,20 +36,24 @@ export function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   const submission = parseWithZod(form, { schema: mailSchema });
-  if (submission.status !== "success") return data({ result: submission.reply(), sent: false }, { status: 400 });
+  if (submission.status !== "success") return data({ result: submission.reply(), pause: null }, { status: 400 });
   const { email, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
-  const attempt = await guardAttempt(context, { action: "mail", email, botChallenge: form.get(botChallengeField) });
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "mail", mail: "confirmation_mail", email, botChallenge });
   if (!attempt.admitted) {
     const result = submission.reply({ formErrors: [attempt.message] });
-    return data({ result, sent: false }, { status: attempt.status });
+    return data({ result, pause: null }, { status: attempt.status });
   }
-  const { error } = await context.session.mailClient().auth.resend({
-    type: "signup",
-    email,
-    options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
-  });
+  const { error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.resend({
+          type: "signup",
+          email,
+          options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
+        })
+      : { error: null };
   // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same, and so does
   // what is counted.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
@@ -57,12 +61,12 @@ export async function action({ request, context }: ActionFunctionArgs) {
   await whenDue();
   if (failure) {
     return data(
-      { result: submission.reply({ formErrors: [failure.message] }), sent: false },
+      { result: submission.reply({ formErrors: [failure.message] }), pause: null },
       { status: failure.status },
     );
   }
   writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
-  return data({ result: submission.reply(), sent: true });
+  return data({ result: submission.reply(), pause: attempt.mailPause });
 }
 
 export default function CheckMailPage() {
@@ -83,8 +87,11 @@ export default function CheckMailPage() {
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
-      {answer?.sent ? (
-        <Notice tone="good">If this address waits for confirmation, a new link is on its way.</Notice>
+      {answer?.pause ? (
+        <Notice tone="good">
+          If this address waits for confirmation, a new link is on its way. If we sent one in the last {answer.pause},
+          that one still works and no other follows. If nothing arrives, send it again after that.
+        </Notice>
       ) : null}
       {address ? (
         <p>

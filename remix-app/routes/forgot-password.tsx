@@ -26,42 +26,53 @@ export function loader({ context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   const submission = parseWithZod(form, { schema: mailSchema });
-  if (submission.status !== "success") return data({ result: submission.reply(), sentTo: null }, { status: 400 });
+  if (submission.status !== "success") return data({ result: submission.reply(), sent: null }, { status: 400 });
   const { email } = submission.value;
   const whenDue = startEvenTiming();
-  const attempt = await guardAttempt(context, { action: "mail", email, botChallenge: form.get(botChallengeField) });
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "mail", mail: "recovery_mail", email, botChallenge });
   if (!attempt.admitted) {
     const result = submission.reply({ formErrors: [attempt.message] });
-    return data({ result, sentTo: null }, { status: attempt.status });
+    return data({ result, sent: null }, { status: attempt.status });
   }
-  const { error } = await context.session.mailClient().auth.resetPasswordForEmail(email, {
-    redirectTo: `${context.origin}/reset-password`,
-    ...attempt.challenge,
-  });
+  const { error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.resetPasswordForEmail(email, {
+          redirectTo: `${context.origin}/reset-password`,
+          ...attempt.challenge,
+        })
+      : { error: null };
   // A limit on one address is met by known addresses alone: the answer stays the same, and so does what is counted.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
   if (failure) {
     const result = submission.reply({ formErrors: [failure.message] });
-    return data({ result, sentTo: null }, { status: failure.status });
+    return data({ result, sent: null }, { status: failure.status });
   }
-  return data({ result: submission.reply(), sentTo: email });
+  return data({ result: submission.reply(), sent: { to: email, pause: attempt.mailPause } });
 }
 
 export default function ForgotPasswordPage() {
   const { mailboxUrl, challenge } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({ id: "forgot-password", lastResult: answer?.result });
-  if (answer?.sentTo) {
+  if (answer?.sent) {
+    const { to, pause } = answer.sent;
     return (
       <EntryPage
         title="Check your mail"
         lead="If there is an account for this address, a link to choose a new password is on its way."
       >
         <p>
-          It goes to <strong className="font-semibold">{answer.sentTo}</strong>, works once, and can take a minute to
-          arrive.
+          It goes to <strong className="font-semibold">{to}</strong>, works once, and can take a minute to arrive.
+        </p>
+        <p>
+          If we sent one in the last {pause}, that one still works and no other follows. If nothing arrives,{" "}
+          <a className="link" href="/forgot-password">
+            ask again
+          </a>{" "}
+          after that.
         </p>
         {mailboxUrl ? (
           <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>

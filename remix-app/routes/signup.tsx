@@ -46,16 +46,20 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
   const whenDue = startEvenTiming();
-  const attempt = await guardAttempt(context, { action: "sign_up", email, botChallenge: form.get(botChallengeField) });
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "sign_up", mail: "sign_up_mail", email, botChallenge });
   if (!attempt.admitted) {
     const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
     return data(result, { status: attempt.status });
   }
-  const { data: created, error } = await context.session.mailClient().auth.signUp({
-    email,
-    password,
-    options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
-  });
+  const { data: created, error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.signUp({
+          email,
+          password,
+          options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
+        })
+      : { data: { user: null, session: null }, error: null };
   const own = await keepsPassword(context, { created: created.user, email, password });
   // A mail that could not go out so soon stays counted, as it does for an address that gets none.
   const known = error !== null && saysWhetherAccountExists(error.code);

@@ -124,7 +124,7 @@ export function identityEnvironment(
     GOTRUE_SMTP_PORT: String(ports.smtp),
     GOTRUE_SMTP_ADMIN_EMAIL: "no-reply@gatehouse.test",
     GOTRUE_SMTP_SENDER_NAME: "Gatehouse",
-    GOTRUE_SMTP_MAX_FREQUENCY: "1s",
+    GOTRUE_SMTP_MAX_FREQUENCY: "3m",
     GOTRUE_RATE_LIMIT_EMAIL_SENT: "100000",
     // Visitors of a local stack all have one address; a burst of 30 stays.
     GOTRUE_RATE_LIMIT_OTP: "3000",

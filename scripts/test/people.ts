@@ -76,6 +76,31 @@ export async function insertAccount({ email, password }: Pick<Person, "email" | 
   return id;
 }
 
+/** Makes the mails to an account old enough to be followed by others of their kinds, at our pages and at the backend. */
+export async function passMailPause(email: string): Promise<void> {
+  await query(
+    `update auth.users
+     set confirmation_sent_at = confirmation_sent_at - private.mail_pause(),
+       recovery_sent_at = recovery_sent_at - private.mail_pause(),
+       email_change_sent_at = email_change_sent_at - private.mail_pause()
+     where email = $1`,
+    [email],
+  );
+  await endMailTurns(email);
+}
+
+/** Makes the requests for mails to an account old enough that none can be under way; the mails stay as young as they are. */
+export async function endMailTurns(email: string): Promise<void> {
+  await query(
+    `delete from private.rate_limits r
+     using private.attempt_limits() l,
+       (select 'email:' || $1 union all select 'user:' || u.id from auth.users u where u.email = $1) as a (account),
+       private.attempt_buckets(l.action, a.account, null) b
+     where l.when_empty = 'wait' and r.subject = b.subject`,
+    [email],
+  );
+}
+
 /** Adds authenticators to an account, as its enrollment leaves them. */
 export async function insertAuthenticators(
   { id }: Pick<Person, "id">,

@@ -8,14 +8,16 @@ const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
 /** bcrypt's least cost: at the usual one, hashes are half of what the tests' processor time goes to. */
 const cheapestHash = "4";
+/** The backend's own pause between mails, so short that only our pages' pause is left to be tested. */
+const shortMailPause = "1s";
 
 export type StartedStack = { file: string; stop: () => Promise<void> };
 
 /**
  * Starts a whole stack with its own ports, its own data below `.local/` and the models that fail on purpose, and waits
  * until it is ready.
- * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; passwords are hashed at bcrypt's
- *   least cost where they do not say otherwise
+ * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; where they do not say otherwise,
+ *   passwords are hashed at bcrypt's least cost, and the identity backend mails an account every second
  * @param options.without services that are left out
  * @param options.signal ends a start that is under way
  * @param options.durable whether a commit waits for the disk, as it does for everybody but tests
@@ -38,7 +40,13 @@ export async function startStack(
     ],
     {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, GOTRUE_PASSWORD_HASH_COST: cheapestHash, ...settings, GATEHOUSE_STACK: "" },
+      env: {
+        ...process.env,
+        GOTRUE_PASSWORD_HASH_COST: cheapestHash,
+        GOTRUE_SMTP_MAX_FREQUENCY: shortMailPause,
+        ...settings,
+        GATEHOUSE_STACK: "",
+      },
     },
   );
   let said = "";

@@ -72,6 +72,28 @@ comment on function private.prove_address(bytea) is
   'Remembers for 30 days that an account was entered from an address.';
 revoke execute on function private.prove_address(bytea) from public, anon, authenticated;
 
+create function private.mail_wait(kind text, of_email text, of_user uuid) returns interval
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select sent.at + private.mail_pause() - now()
+  from auth.users u
+  cross join lateral (
+    select case kind
+      when 'recovery_mail' then u.recovery_sent_at
+      when 'email_change_mail' then u.email_change_sent_at
+      else u.confirmation_sent_at
+    end as at
+  ) sent
+  where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
+$$;
+comment on function private.mail_wait(text, text, uuid) is
+  'How long an account''s newest mail of a kind is safe from another one; null where it is older than that, or there is '
+  'none. Mails that were asked for at the identity backend itself count too.';
+revoke execute on function private.mail_wait(text, text, uuid) from public, anon, authenticated;
+
 -- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
 create function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql
@@ -88,6 +110,8 @@ declare
   end;
   challenged boolean := coalesce((attempt ->> 'challenged')::boolean, false);
   overridden boolean := coalesce((attempt ->> 'overridden')::boolean, false);
+  mail text := attempt ->> 'mail';
+  mail_wait interval;
   account_pair bytea := private.attempt_pair(account, network);
   blocked_for interval;
   proven boolean;
@@ -103,6 +127,9 @@ begin
   ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;
+  if mail not in ('sign_up_mail', 'confirmation_mail', 'recovery_mail', 'email_change_mail') then
+    raise exception 'there is no such mail' using errcode = 'invalid_parameter_value';
+  end if;
   if network is null then
     raise exception 'an attempt comes from an address' using errcode = 'null_value_not_allowed';
   end if;
@@ -114,6 +141,9 @@ begin
   end if;
 
   proven := exists (select from private.proven_addresses p where p.pair = account_pair and p.proven_until > now());
+  if mail is not null then
+    mail_wait := private.mail_wait(mail, lower(attempt ->> 'email'), (attempt ->> 'userId')::uuid);
+  end if;
   -- In one order for everybody, so that no two wait for each other.
   for bucket in
     select of_action as action, b.*
@@ -123,6 +153,10 @@ begin
     select 'override_password', b.*
     from private.attempt_buckets('override_password', account, network) b
     where overridden
+    union all
+    select mail, b.*
+    from private.attempt_buckets(mail, account, null) b
+    where mail_wait is null
     order by subject
   loop
     continue when bucket.when_empty = 'challenge' and proven;
@@ -132,6 +166,8 @@ begin
       charged := charged || bucket.subject;
     elsif bucket.when_empty = 'challenge' then
       challenge_due := not challenged;
+    elsif bucket.when_empty = 'wait' then
+      mail_wait := wait;
     else
       longest := greatest(longest, wait);
     end if;
@@ -149,15 +185,22 @@ begin
     case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
   )
   returning id into new_id;
-  return jsonb_build_object('allowed', true, 'attemptId', new_id, 'needsBotChallenge', challenge_due);
+  return jsonb_build_object(
+    'allowed', true,
+    'attemptId', new_id,
+    'needsBotChallenge', challenge_due,
+    'mailWaitSeconds', ceil(extract(epoch from mail_wait))::integer,
+    'mailPauseSeconds', extract(epoch from private.mail_pause())::integer
+  );
 end
 $$;
 comment on function private.begin_attempt(jsonb) is
-  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden } gives { allowed, '
-  'attemptId, needsBotChallenge } or { allowed: false, reason: limited | blocked, retryAfterSeconds }. Whoever gets no '
-  'answer must not try. challenged: the attempt carries a bot challenge''s token, which the identity backend checks '
-  'first. overridden: a recovery override lets the email past its own limits, to those of override_password; those of '
-  'the address hold.';
+  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail } gives { '
+  'allowed, attemptId, needsBotChallenge, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason: limited | '
+  'blocked, retryAfterSeconds }. Whoever gets no answer must not try. challenged: the attempt carries a bot challenge''s '
+  'token, which the identity backend checks first. overridden: a recovery override lets the email past its own limits, '
+  'to those of override_password; those of the address hold. mail: the kind of mail that the attempt sends. Where '
+  'mailWaitSeconds is not null, it must not be sent: another one is on its way, or its link is too young to be replaced.';
 revoke execute on function private.begin_attempt(jsonb) from public, anon, authenticated;
 grant execute on function private.begin_attempt(jsonb) to service_role;
 

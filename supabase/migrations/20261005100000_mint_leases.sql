@@ -47,14 +47,23 @@ comment on function private.take_mint_lease(uuid) is
 revoke execute on function private.take_mint_lease(uuid) from public, anon, authenticated;
 grant execute on function private.take_mint_lease(uuid) to service_role;
 
+-- Definer: accounts are the identity backend's, which the service role cannot change.
 create function private.release_mint_lease(lease_id uuid) returns void
   language sql
   volatile
-  security invoker
+  security definer
   set search_path = ''
 as $$
-  delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
+  with released as (
+    delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id returning l.user_id
+  )
+  update auth.users u
+  set recovery_sent_at = null
+  from released r
+  where u.id = r.user_id and u.recovery_token = ''
 $$;
-comment on function private.release_mint_lease(uuid) is 'Gives a lease back. One that ran out and is another''s now stays.';
+comment on function private.release_mint_lease(uuid) is
+  'Gives a lease back; one that expired and is another''s now stays. The backend notes a generated link as a mail that '
+  'was sent. That is undone once the link is used, so that it does not hold up the next reset mail.';
 revoke execute on function private.release_mint_lease(uuid) from public, anon, authenticated;
 grant execute on function private.release_mint_lease(uuid) to service_role;

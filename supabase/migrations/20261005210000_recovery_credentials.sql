@@ -41,6 +41,7 @@ declare
   override private.recovery_overrides;
   issued private.recovery_credentials;
   refused text;
+  wait interval;
 begin
   select * into override from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid for update;
   refused := coalesce(
@@ -51,6 +52,17 @@ begin
       when not override.recovery_email then 'switched_off'
     end
   );
+  if refused is null then
+    select max(c.created_at) + private.mail_pause() - now() into wait
+    from private.recovery_credentials c
+    where c.override_id = override.id and c.consumed_at is null and c.superseded_at is null
+      and c.created_at > now() - private.mail_pause();
+    if wait is not null then
+      return jsonb_build_object(
+        'refused', 'just_sent', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer
+      );
+    end if;
+  end if;
   if refused in ('inactive', 'switched_off') then
     perform private.record_recovery_event(
       request || jsonb_build_object('kind', 'reject', 'outcome', refused, 'email', override.email)
@@ -84,7 +96,8 @@ end
 $$;
 comment on function private.issue_recovery_credential(jsonb) is
   '{ actor, overrideId, reason, tokenHash, codeSalt, codeHash in hex, ip, userAgent, requestId } → { credentialId, email, '
-  'expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }. Earlier ones of the email end.';
+  'expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }, or { refused: just_sent, '
+  'retryAfterSeconds } while the last one is too young to be replaced. Earlier ones of the email end.';
 revoke execute on function private.issue_recovery_credential(jsonb) from public, anon, authenticated;
 grant execute on function private.issue_recovery_credential(jsonb) to service_role;
 

@@ -146,7 +146,7 @@ as $$
       from private.attempt_limits() l
       cross join lateral private.attempt_buckets(l.action, 'email:' || lower(of_email), null) b
       join private.rate_limits r on r.subject = b.subject and r.full_at > now()
-      where b.scope = l.scope
+      where b.scope = l.scope and l.when_empty <> 'wait'
     )
   )
 $$;

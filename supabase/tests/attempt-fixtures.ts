@@ -1,9 +1,16 @@
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { type Database, one } from "./database.ts";
 
-export type Attempt = { action: string; address: string; email?: string; userId?: string; challenged?: boolean };
+export type Attempt = {
+  action: string;
+  address: string;
+  email?: string;
+  userId?: string;
+  challenged?: boolean;
+  mail?: string;
+};
 export type Begun =
-  | { allowed: true; attemptId: string; needsBotChallenge: boolean }
+  | { allowed: true; attemptId: string; needsBotChallenge: boolean; mailWaitSeconds: number | null }
   | { allowed: false; reason: "limited" | "blocked"; retryAfterSeconds: number };
 
 /** An attempt at an account of its own, from an address of its own. */

@@ -63,6 +63,23 @@ describe("minting a session for an account", () => {
     expect(await take(db, id)).toEqual({ outcome: "no_email" });
   });
 
+  test("does not hold up the account's next reset mail once its link is used", async ({ db }) => {
+    const { id } = await createUser(db);
+    const sentAt = async (token: string) => {
+      const { leaseId } = await take(db, id);
+      await db.query("update auth.users set recovery_sent_at = now(), recovery_token = $2 where id = $1", [id, token]);
+      await db.asRole("service_role", () => release(db, leaseId));
+      return (
+        await one<{ at: Date | null }>(db, {
+          sql: "select recovery_sent_at as at from auth.users where id = $1",
+          values: [id],
+        })
+      ).at;
+    };
+    expect(await sentAt("not used yet")).not.toBeNull();
+    expect(await sentAt("")).toBeNull();
+  });
+
   test(`is one of ${callers} callers' at once`, async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);

@@ -1,7 +1,16 @@
 import { describe, expect } from "vitest";
 import { currentSecond, type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
-import { ask, commitPeople, eventsOf, issue, needHelp, override, wrongHash } from "./recovery-fixtures.ts";
+import {
+  agePastPause,
+  ask,
+  commitPeople,
+  eventsOf,
+  issue,
+  needHelp,
+  override,
+  wrongHash,
+} from "./recovery-fixtures.ts";
 
 const callers = 60;
 const rejected = { outcome: "rejected" };
@@ -95,6 +104,7 @@ describe("a recovery credential", () => {
 
   test("ends with the next one that is sent, and with a mail that did not go out", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
+    await agePastPause(db, overrideId);
     const second = await issue(db, { actor, overrideId });
     expect(await byLink(db, first)).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject superseded");
@@ -102,6 +112,33 @@ describe("a recovery credential", () => {
     await db.query("select private.void_recovery_credential($1)", [second.credentialId]);
     expect(await lastEvent(db, email)).toBe("send failed");
     expect(await byLink(db, second)).toEqual(rejected);
+  });
+
+  test("is not followed by another in its first three minutes, unless it was used or never went out", async ({
+    db,
+  }) => {
+    const { actor, email, overrideId, credentialId, ...first } = await setting(db);
+    const hashes = { tokenHash: wrongHash, codeHash: wrongHash, codeSalt: wrongHash.slice(32) };
+    const next = () => ask(db, "issue_recovery_credential", { actor, overrideId, reason: "asked", ...hashes });
+    const shift = (seconds: number) =>
+      db.query(
+        `update private.recovery_credentials
+         set created_at = created_at - make_interval(secs => $2), expires_at = expires_at - make_interval(secs => $2)
+         where id = $1`,
+        [credentialId, seconds],
+      );
+    expect(await next()).toEqual({ refused: "just_sent", retryAfterSeconds: 180 });
+    await shift(179);
+    expect(await next()).toEqual({ refused: "just_sent", retryAfterSeconds: 1 });
+    await db.query("savepoint young");
+    expect(await byLink(db, first)).toMatchObject({ outcome: "consumed" });
+    expect(await next()).toMatchObject({ email });
+    await db.query("rollback to savepoint young");
+    await db.query("select private.void_recovery_credential($1)", [credentialId]);
+    expect(await next()).toMatchObject({ email });
+    await db.query("rollback to savepoint young");
+    await shift(1);
+    expect(await next()).toMatchObject({ email });
   });
 
   test("is given back where no session came of it, within two minutes", async ({ db }) => {
@@ -199,10 +236,12 @@ describe("wrong codes", () => {
   }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     for (let wrong = 0; wrong < 3; wrong += 1) expect(await guess(db, email)).toEqual(rejected);
+    await agePastPause(db, overrideId);
     const second = await issue(db, { actor, overrideId });
     for (let wrong = 3; wrong < 5; wrong += 1) await guess(db, email);
     expect(await byCode(db, { email, codeHash: second.codeHash })).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject locked");
+    await agePastPause(db, overrideId);
     const third = await issue(db, { actor, overrideId });
     expect(await byCode(db, { email, codeHash: third.codeHash })).toEqual(rejected);
 
@@ -253,6 +292,7 @@ describe("wrong codes", () => {
     const [first, nobodys] = [await salt(email), await salt("nobody@example.test")];
     for (const one of [first, nobodys]) expect(one).toMatch(/^[0-9a-f]{32}$/);
     expect(await salt("NOBODY@example.test")).toBe(nobodys);
+    await agePastPause(db, overrideId);
     await issue(db, { actor, overrideId });
     expect(await salt(email)).not.toBe(first);
   });
@@ -271,6 +311,21 @@ describe(`of ${callers} at once`, () => {
       );
       expect(answers.filter(({ outcome }) => outcome === "consumed")).toHaveLength(1);
       expect(await policyOf(db as Database, people.userId)).toMatchObject({ generation: 1 });
+    } finally {
+      await people.remove();
+      await close();
+    }
+  });
+
+  test("one recovery mail is sent", async () => {
+    const { db, close } = openPool(callers);
+    const people = await commitPeople(db);
+    try {
+      const overrideId = await override(db, people);
+      const sent = await Promise.allSettled(
+        Array.from({ length: callers }, () => issue(db, { ...people, overrideId })),
+      );
+      expect(sent.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     } finally {
       await people.remove();
       await close();

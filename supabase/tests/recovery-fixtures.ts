@@ -61,6 +61,16 @@ export async function issue(db: Query, { actor, overrideId }: { actor: string; o
   return { credentialId: answer.credentialId, ...hashes };
 }
 
+/** Makes the mails of an override old enough to be followed by another. */
+export async function agePastPause(db: Query, overrideId: string): Promise<void> {
+  await db.query(
+    `update private.recovery_credentials
+     set created_at = created_at - private.mail_pause(), expires_at = expires_at - private.mail_pause()
+     where override_id = $1`,
+    [overrideId],
+  );
+}
+
 /** What became of it, and why, which is recorded alone. */
 export async function eventsOf(db: Query, email: string): Promise<string[]> {
   const rows = await db.query<{ event: string }>(

@@ -1,0 +1,112 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { describe, expect } from "vitest";
+import { failureOf } from "./actors.ts";
+import { age, anAttempt, begin, settle } from "./attempt-fixtures.ts";
+import { createUser, type Database, one, test } from "./database.ts";
+import { openPool } from "./pools.ts";
+
+const callers = 60;
+const kinds = [
+  { mail: "sign_up_mail", action: "sign_up", column: "confirmation_sent_at" },
+  { mail: "confirmation_mail", action: "mail", column: "confirmation_sent_at" },
+  { mail: "recovery_mail", action: "mail", column: "recovery_sent_at" },
+  { mail: "email_change_mail", action: "credential", column: "email_change_sent_at" },
+] as const;
+
+/** Asks for a mail. @returns how long it has to wait, or null where it may go out */
+async function waitOf(db: Database, changes: Parameters<typeof anAttempt>[0]): Promise<number | null> {
+  const begun = await begin(db, anAttempt(changes));
+  if (!begun.allowed) throw new Error(`refused: ${JSON.stringify(begun)}`);
+  return begun.mailWaitSeconds;
+}
+
+async function sentAgo(db: Database, { column, seconds }: { column: string; seconds: number }) {
+  const user = await createUser(db);
+  await db.query(`update auth.users set ${column} = now() - make_interval(secs => $2) where id = $1`, [
+    user.id,
+    seconds,
+  ]);
+  return user;
+}
+
+describe("a mail with a link", () => {
+  test.for(kinds)(
+    "is no $mail while the last one is younger than three minutes",
+    async ({ mail, action, column }, { db }) => {
+      const young = await sentAgo(db, { column, seconds: 179 });
+      const old = await sentAgo(db, { column, seconds: 180 });
+      for (const [user, wait] of [
+        [young, 1],
+        [old, null],
+      ] as const) {
+        expect(await waitOf(db, { action, mail, email: user.email.toUpperCase() })).toBe(wait);
+        await age(db, "30 seconds");
+        const { email: _, ...byId } = anAttempt({ action, mail, userId: user.id });
+        expect(await begin(db, byId)).toMatchObject({ allowed: true, mailWaitSeconds: wait });
+      }
+    },
+  );
+
+  test("waits for no mail of another kind", async ({ db }) => {
+    const { email } = await sentAgo(db, { column: "recovery_sent_at", seconds: 0 });
+    expect(await waitOf(db, { action: "mail", mail: "confirmation_mail", email })).toBeNull();
+    expect(await waitOf(db, { action: "sign_up", mail: "sign_up_mail", email })).toBeNull();
+    expect(await waitOf(db, { action: "mail", mail: "recovery_mail", email })).toBe(180);
+  });
+
+  test("is one at a time, whether there is such an account or not", async ({ db }) => {
+    const { email: known } = await createUser(db);
+    for (const email of [known, `${randomUUID()}@example.test`]) {
+      const next = () => waitOf(db, { action: "mail", mail: "recovery_mail", email });
+      expect(await next()).toBeNull();
+      expect(await next()).toBe(30);
+      await age(db, "29 seconds");
+      expect(await next()).toBe(1);
+      await age(db, "1 second");
+      expect(await next()).toBeNull();
+    }
+  });
+
+  test("that was not sent holds up none", async ({ db }) => {
+    const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
+    const begun = await begin(db, attempt);
+    if (begun.allowed) await settle(db, begun.attemptId, "void");
+    expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: null });
+    expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: 30 });
+  });
+
+  test("that has to wait counts as others do", async ({ db }) => {
+    const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
+    for (let made = 0; made < 5; made += 1) expect(await begin(db, attempt)).toMatchObject({ allowed: true });
+    expect(await begin(db, attempt)).toMatchObject({ allowed: false, reason: "limited" });
+  });
+
+  test("is named by its kind", async ({ db }) => {
+    expect(await waitOf(db, { action: "mail" })).toBeNull();
+    expect((await failureOf(() => begin(db, anAttempt({ action: "mail", mail: "failure" })))).code).toBe("22023");
+  });
+
+  test(`goes out once, of ${callers} callers at once`, async () => {
+    const { db, close } = openPool(20);
+    try {
+      const { email } = anAttempt();
+      const begun = await Promise.all(
+        Array.from({ length: callers }, () =>
+          begin(db, anAttempt({ action: "mail", mail: "recovery_mail", ...(email ? { email } : {}) })),
+        ),
+      );
+      expect(begun.filter((answer) => answer.allowed && answer.mailWaitSeconds === null)).toHaveLength(1);
+    } finally {
+      await close();
+    }
+  });
+
+  test("waits as long as the identity backend itself makes others wait", async ({ db }) => {
+    const { seconds } = await one<{ seconds: number }>(db, {
+      sql: "select extract(epoch from private.mail_pause())::integer as seconds",
+    });
+    const [, minutes] = /^max_frequency = "(\d+)m"$/m.exec(readFileSync("supabase/config.toml", "utf8")) ?? [];
+    expect(seconds).toBe(Number(minutes) * 60);
+  });
+});

@@ -22,6 +22,10 @@ test("comments alone make no statement", async () => {
   expect(await texts("-- nothing\n/* here */\n")).toEqual([]);
 });
 
+test("drops empty statements with the comments before them", async () => {
+  expect(await texts("; select 1;; -- none\n; /* two */ select 2; ;")).toEqual(["select 1", "/* two */ select 2"]);
+});
+
 test("offsets count characters, also after those of several bytes", async () => {
   const sql = "select 'Zoë 🦉';\n\n\nselect 2;";
   const [, second] = await splitStatements(sql);

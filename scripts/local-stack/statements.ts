@@ -22,6 +22,9 @@ export function lineAt(sql: string, offset: number): number {
   return sql.slice(0, offset).split("\n").length;
 }
 
+/** Semicolons with nothing but comments before them, and white space. */
+const emptyStatements = /^(?:(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*;)*\s*/;
+
 /**
  * Splits a SQL file into its statements with Postgres's own parser.
  * @throws SqlSyntaxError at the first thing the grammar refuses
@@ -32,14 +35,18 @@ export async function splitStatements(sql: string): Promise<Statement[]> {
   try {
     parsed = (await parse(sql)) as typeof parsed;
   } catch (error) {
-    if (!(error instanceof Error) || !hasSqlDetails(error)) throw error;
+    if (!(error instanceof Error) || !hasSqlDetails(error) || !error.sqlDetails) throw error;
     const before = [...sql].slice(0, error.sqlDetails.cursorPosition).join("");
     throw new SqlSyntaxError(error.sqlDetails.message, lineAt(sql, before.length));
   }
+  let start = 0;
   return parsed.stmts.map(({ stmt_location = 0, stmt_len }) => {
-    const raw = bytes.subarray(stmt_location, stmt_len ? stmt_location + stmt_len : undefined).toString("utf8");
-    const begins = bytes.subarray(0, stmt_location).toString("utf8").length + (raw.length - raw.trimStart().length);
-    return { text: raw.trim().replace(/[\s;]+$/, ""), offset: begins };
+    // The parser locates the first word: comments before it lie between it and the previous statement.
+    const raw = bytes.subarray(start, stmt_len ? stmt_location + stmt_len : undefined).toString("utf8");
+    const text = raw.replace(emptyStatements, "");
+    const offset = bytes.subarray(0, start).toString("utf8").length + (raw.length - text.length);
+    start = stmt_location + (stmt_len ?? 0);
+    return { text: text.replace(/[\s;]+$/, ""), offset };
   });
 }
 

@@ -140,7 +140,8 @@ begin
     seen_until = progress.seen_until,
     sure_until = progress.sure_until,
     marked_at = progress.marked_at,
-    marked_xid = progress.marked_xid;
+    marked_xid = progress.marked_xid
+  where p.singleton;
 end
 $$;
 comment on function ai.look_for_open_runs(timestamptz) is

@@ -215,7 +215,7 @@ begin
     sealed := sealed + 1;
   end loop;
   if sealed > 0 then
-    update ai.usage_sealed s set before = next_day;
+    update ai.usage_sealed s set before = next_day where s.singleton;
   end if;
   return sealed;
 end

@@ -81,6 +81,12 @@ const offenders: Case[] = [
     plpgsql("begin return query delete from ai.plans returning id; end", "returns setof text"),
     remove,
   ],
+  [
+    "a declared cursor",
+    plpgsql("declare c cursor (n int) for delete from ai.plans returning id; begin open c (1); end"),
+    remove,
+  ],
+  ["an opened cursor", plpgsql(`${q} open c for update ai.plans set name = name returning id; end`), update],
   ["an UPDATE with FROM", plpgsql("begin update ai.plans p set name = o.name from ai.plans o; end"), update],
   ["a DELETE with USING", plpgsql("begin delete from ai.plans p using ai.plans o; end"), remove],
   ["a row type", plpgsql("declare p ai.plans; begin p.name := 'a'; update ai.plans set name = p.name; end"), update],

@@ -52,7 +52,6 @@ export async function describeServices(context: ServiceContext): Promise<Service
   const deno = denoCommand(root);
   const client = oidcClient(addresses, secrets);
   const botChallenge = botChallengeOf(context);
-  const keys = { SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey, SUPABASE_SECRET_KEY: secrets.secretKey };
 
   return [
     {
@@ -167,7 +166,8 @@ export async function describeServices(context: ServiceContext): Promise<Service
       ...script("scripts/local-stack/services/gateway/main.ts"),
       env: {
         ...plain,
-        ...keys,
+        SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
+        SUPABASE_SECRET_KEY: secrets.secretKey,
         HOST: host,
         PORT: String(ports.gateway),
         IDENTITY_URL: addresses.identity,
@@ -191,11 +191,13 @@ export async function describeServices(context: ServiceContext): Promise<Service
       cwd: root,
       env: {
         ...environment.all,
-        ...keys,
         HOST: host,
         PORT: String(ports.functions),
+        // As hosted Supabase names them.
         SUPABASE_URL: addresses.supabase,
         SUPABASE_DB_URL: database("postgres"),
+        SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: secrets.publishableKey }),
+        SUPABASE_SECRET_KEYS: JSON.stringify({ default: secrets.secretKey }),
         SUPABASE_ANON_KEY: secrets.publishableKey,
         SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
         GATEWAY_DB_URL: database("gateway"),

@@ -31,7 +31,7 @@ export function assembleGateway(
     connections,
   }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void } & Share,
 ): Gateway & { flush: () => Promise<unknown> } {
-  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKey, providers, totalLimitMs } = environment;
+  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKeys, providers, totalLimitMs } = environment;
   const database = createDatabase({ url: databaseUrl, connections });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
@@ -51,7 +51,7 @@ export function assembleGateway(
     readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl }), {
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},
     }),
-    addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKey }),
+    addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKeys }),
     settlements,
     openRuns: createOpenRuns({ touch: database.touchRuns, waitUntil }),
     now: () => performance.now(),

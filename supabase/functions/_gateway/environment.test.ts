@@ -53,3 +53,70 @@ describe("the environment", () => {
     expect(() => readEnvironment(env)).toThrow("AI_PROVIDER_X_BASE_URL");
   });
 });
+
+/** Forms: https://supabase.com/docs/guides/functions/secrets and supabase/server, docs/environment-variables.md. */
+describe("the project's keys", () => {
+  const older = {
+    SUPABASE_SECRET_KEY: "sb_secret_single",
+    SUPABASE_SERVICE_ROLE_KEY: "service_role",
+    SUPABASE_PUBLISHABLE_KEY: "sb_publishable_single",
+    SUPABASE_ANON_KEY: "anon",
+  };
+  const keysOf = (settings: Record<string, string>) => {
+    const { secretKeys, publishableKey } = readEnvironment({ ...hosted, ...settings });
+    return { secretKeys, publishableKey };
+  };
+
+  test("come from the dictionaries, the entry `default` first, then from the older names", () => {
+    expect(
+      keysOf({
+        ...older,
+        SUPABASE_SECRET_KEYS: '{"ci":"sb_secret_ci","default":"sb_secret_default","web":"sb_secret_web"}',
+        SUPABASE_PUBLISHABLE_KEYS: '{"mobile":"sb_publishable_mobile","default":"sb_publishable_default"}',
+      }),
+    ).toEqual({
+      secretKeys: ["sb_secret_default", "sb_secret_ci", "sb_secret_web", "sb_secret_single", "service_role"],
+      publishableKey: "sb_publishable_default",
+    });
+  });
+
+  test("need no entry `default`", () => {
+    expect(
+      keysOf({
+        SUPABASE_SECRET_KEYS: '{"web":"sb_secret_web"}',
+        SUPABASE_PUBLISHABLE_KEYS: '{"web":"sb_publishable_web"}',
+      }),
+    ).toEqual({ secretKeys: ["sb_secret_web"], publishableKey: "sb_publishable_web" });
+  });
+
+  test.for(["", "{}", '{"default":""}'])("come from the older names where the dictionary is %j", (dictionary) => {
+    const keys = { SUPABASE_SECRET_KEYS: dictionary, SUPABASE_PUBLISHABLE_KEYS: dictionary };
+    expect(keysOf({ ...keys, ...older })).toEqual({
+      secretKeys: ["sb_secret_single", "service_role"],
+      publishableKey: "sb_publishable_single",
+    });
+    expect(keysOf({ ...keys, SUPABASE_SERVICE_ROLE_KEY: "service_role", SUPABASE_ANON_KEY: "anon" })).toEqual({
+      secretKeys: ["service_role"],
+      publishableKey: "anon",
+    });
+    expect(keysOf(keys)).toEqual({ secretKeys: [], publishableKey: undefined });
+  });
+
+  test.for(
+    ["SUPABASE_SECRET_KEYS", "SUPABASE_PUBLISHABLE_KEYS"].flatMap((name) =>
+      [
+        "sb_key_x",
+        '{"default":"sb_key_x"',
+        '["sb_key_x"]',
+        '"sb_key_x"',
+        "null",
+        "7",
+        '{"default":7,"x":"sb_key_x"}',
+      ].map((text) => [name, text] as const),
+    ),
+  )("%s=%s is an error that names the setting and shows no key", ([name, text]) => {
+    const read = () => readEnvironment({ ...hosted, ...older, [name]: text });
+    expect(read).toThrow(name);
+    expect(read).not.toThrow("sb_key");
+  });
+});

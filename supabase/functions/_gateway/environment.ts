@@ -20,19 +20,38 @@ export type GatewayEnvironment = {
   /** The project's publishable key, for the calls that its gateway lets through with it. */
   publishableKey?: string;
   trustedHops: number;
-  /** The project's secret key, by which our own web server proves itself. */
-  secretKey?: string;
+  /** The project's secret keys. Our own web server proves itself with any of them. */
+  secretKeys: string[];
   providers: Map<string, Provider>;
   totalLimitMs: number;
   telemetry: TelemetrySettings;
 };
 
+/** Keys by their names, as hosted Supabase gives them: `{"default":"sb_secret_…"}`. The entry `default` comes first. */
+const keyDictionary = z
+  .string()
+  .transform((text, context): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      // JSON.parse quotes the text in its message.
+      context.addIssue({ code: "custom", message: "Not JSON: expected an object of keys by their names" });
+      return z.NEVER;
+    }
+  })
+  .pipe(z.record(z.string(), z.string()))
+  .transform(({ default: first = "", ...others }) => [first, ...Object.values(others)])
+  .default([]);
+
 const settings = z.object({
   GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   SUPABASE_URL: z.url(),
+  SUPABASE_PUBLISHABLE_KEYS: keyDictionary,
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
   SUPABASE_ANON_KEY: z.string().optional(),
+  SUPABASE_SECRET_KEYS: keyDictionary,
   SUPABASE_SECRET_KEY: z.string().optional(),
+  SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
 });
@@ -41,7 +60,7 @@ const onLeave = z.enum(["cancel", "drain"]).default("cancel");
 const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
 
 /**
- * Reads GATEWAY_DB_URL (role `gateway`), AI_PROVIDER_<ID>_BASE_URL, _API_KEY, _KIND and _ON_LEAVE for each provider id that routes name,
+ * Reads GATEWAY_DB_URL (role `gateway`), SUPABASE_URL and the project's keys, AI_PROVIDER_<ID>_BASE_URL, _API_KEY, _KIND and _ON_LEAVE for each provider id that routes name,
  * AI_TRUSTED_PROXY_HOPS (default 1, the platform's own), and AI_TOTAL_LIMIT_SECONDS (default 180; the platform's free
  * plan allows 70); and what telemetry takes.
  * @throws Error naming the setting that is missing or wrong
@@ -49,15 +68,16 @@ const providerSetting = /^AI_PROVIDER_([A-Z][A-Z0-9_]*)_BASE_URL$/;
 export function readEnvironment(env: Record<string, string | undefined>): GatewayEnvironment {
   const parsed = settings.safeParse(dropEmpty(env));
   if (!parsed.success) throw new Error(`The environment is not complete: ${z.prettifyError(parsed.error)}`);
-  const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS, AI_TRUSTED_PROXY_HOPS } = parsed.data;
+  const { data } = parsed;
+  const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS, AI_TRUSTED_PROXY_HOPS } = data;
   const local = isLoopback(new URL(SUPABASE_URL).hostname);
   const providers = readProviders(env, { local });
   return {
     databaseUrl: GATEWAY_DB_URL,
     supabaseUrl: SUPABASE_URL.replace(/\/+$/, ""),
-    publishableKey: parsed.data.SUPABASE_PUBLISHABLE_KEY ?? parsed.data.SUPABASE_ANON_KEY,
+    publishableKey: given(data.SUPABASE_PUBLISHABLE_KEYS, data.SUPABASE_PUBLISHABLE_KEY, data.SUPABASE_ANON_KEY)[0],
     trustedHops: AI_TRUSTED_PROXY_HOPS,
-    secretKey: parsed.data.SUPABASE_SECRET_KEY,
+    secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
     totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
     telemetry: readTelemetry(dropEmpty(env)),
@@ -92,6 +112,11 @@ export function readProviders(
     });
   }
   return providers;
+}
+
+/** The keys that are set, from the newest form to the oldest. */
+function given(dictionary: string[], ...older: (string | undefined)[]): string[] {
+  return [...dictionary, ...older].flatMap((key) => key || []);
 }
 
 function dropEmpty(env: Record<string, string | undefined>): Record<string, string> {

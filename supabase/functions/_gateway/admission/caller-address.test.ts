@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { callerAddress } from "./caller-address.ts";
 
-const secretKey = "sb_secret_of_the_project";
+const secretKeys = ["sb_secret_of_the_project", "sb_secret_of_the_web_server"];
 
 test.for([
   ["203.0.113.7", 1, "203.0.113.7"],
@@ -26,28 +26,29 @@ test.for([
   ["", 1, undefined],
 ] as const)("of %j with %d trusted hops the caller is %s", ([forwarded, trustedHops, address]) => {
   const headers = new Headers({ "x-forwarded-for": forwarded });
-  expect(callerAddress(headers, { trustedHops, secretKey })).toBe(address);
+  expect(callerAddress(headers, { trustedHops, secretKeys })).toBe(address);
 });
 
 test("without the header nobody is known", () => {
-  expect(callerAddress(new Headers(), { trustedHops: 1, secretKey })).toBeUndefined();
+  expect(callerAddress(new Headers(), { trustedHops: 1, secretKeys })).toBeUndefined();
 });
 
 describe("what the web server says of whom it calls for", () => {
-  const of = (headers: Record<string, string>, key: string | undefined = secretKey) =>
-    callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKey: key });
+  const of = (headers: Record<string, string>, keys = secretKeys) =>
+    callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKeys: keys });
 
-  test("counts, by the project's secret key", () => {
-    expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey: secretKey })).toBe("203.0.113.7");
-    expect(of({ apikey: secretKey })).toBe("198.51.100.1");
+  test.for(secretKeys)("counts, by any of the project's secret keys: %s", (apikey) => {
+    expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey })).toBe("203.0.113.7");
+    expect(of({ apikey })).toBe("198.51.100.1");
   });
 
   test("is nothing from anybody else, and then no address is known at all", () => {
     const claim = { "x-platform-forwarded-for": "203.0.113.7" };
     expect(of(claim)).toBeUndefined();
     expect(of({ ...claim, apikey: "sb_publishable" })).toBeUndefined();
-    expect(of({ ...claim, apikey: "" }, "")).toBeUndefined();
-    expect(of({ ...claim, apikey: "undefined" }, undefined)).toBeUndefined();
-    expect(of({ "x-platform-forwarded-for": "nonsense", apikey: secretKey })).toBeUndefined();
+    expect(of({ ...claim, apikey: secretKeys.join() })).toBeUndefined();
+    expect(of({ ...claim, apikey: "" }, [""])).toBeUndefined();
+    expect(of({ ...claim, apikey: "undefined" }, [])).toBeUndefined();
+    expect(of({ "x-platform-forwarded-for": "nonsense", apikey: secretKeys[0] ?? "" })).toBeUndefined();
   });
 });

@@ -4,8 +4,8 @@ import { isIP } from "node:net";
 export type AddressOptions = {
   /** Proxies in front; functions always have one, the platform's own. */
   trustedHops: number;
-  /** The project's secret key, by which our own web server proves itself. */
-  secretKey: string | undefined;
+  /** The project's secret keys. Our own web server proves itself with any of them. */
+  secretKeys: readonly string[];
 };
 
 /**
@@ -14,9 +14,12 @@ export type AddressOptions = {
  * passes on, what that server says; of one that only claims to be such, nothing.
  * @returns undefined where it is not to be had
  */
-export function callerAddress(headers: Headers, { trustedHops, secretKey }: AddressOptions): string | undefined {
+export function callerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
   const told = headers.get("x-platform-forwarded-for");
-  if (told !== null) return isSame(headers.get("apikey"), secretKey) ? readAddress(told) : undefined;
+  if (told !== null) {
+    const key = headers.get("apikey");
+    return secretKeys.some((secret) => isSame(key, secret)) ? readAddress(told) : undefined;
+  }
   const chain = (headers.get("x-forwarded-for") ?? "").split(",").map((entry) => entry.trim());
   return trustedHops > 0 && trustedHops <= chain.length ? readAddress(chain.at(-trustedHops) ?? "") : undefined;
 }
@@ -34,7 +37,7 @@ function readAddress(text: string): string | undefined {
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");
 }
 
-function isSame(given: string | null, secret: string | undefined): boolean {
+function isSame(given: string | null, secret: string): boolean {
   if (given === null || !secret) return false;
   const [one, other] = [given, secret].map((text) => createHash("sha256").update(text).digest());
   return one !== undefined && other !== undefined && timingSafeEqual(one, other);

@@ -6,72 +6,76 @@ import type { DemoData } from "./demo-seed.ts";
 import type { StackDescription } from "./description.ts";
 import { describeTasks } from "./embedded-tasks.ts";
 import type { Options } from "./options.ts";
-import type { Ports } from "./ports.ts";
+import { type HeldPorts, numbersOf, type Ports } from "./ports.ts";
 import type { Step } from "./runner/service.ts";
 import { loadSecrets, mintRoleToken, type Secrets } from "./secrets.ts";
 import { placeCluster } from "./services/postgres/placement.ts";
 import { describeServices } from "./services.ts";
-import { createStack, findPorts, type Opened, type Stack, type StartOptions } from "./stack.ts";
+import type { Opened, Plan, Planner, StartOptions } from "./stack.ts";
 import { serveTemplates } from "./templates.ts";
 
 const databaseTasks = ["cluster", "bootstrap", "migrations", "seed", "demo"];
 const demoNeeds = ["gateway", "identity"];
 
-/** Plans the embedded stack: secrets, ports, services and what happens between their starts. */
-export async function planEmbedded(start: StartOptions, opened: Opened): Promise<Stack> {
-  const { root, options, environment, onGiveUp } = start;
+/** How the embedded stack is planned: its secrets, services and what happens between their starts. */
+export async function planEmbedded(start: StartOptions, opened: Opened): Promise<Planner> {
+  const { root, options, environment } = start;
   const { dataDir, log } = opened;
-  const ports = await findPorts(start, log);
-  const addresses = addressesOf(ports, environment.settings);
   // The schema `auth` differs with who made it.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);
   if (placement.notice) log.say("postgres", placement.notice);
-  const secrets = await loadSecrets(dataDir, { clusterExists: existsSync(path.join(placement.dataDir, "PG_VERSION")) });
-  const [anon, serviceRole, templates] = await Promise.all([
-    mintRoleToken("anon", secrets.jwtSecret),
-    mintRoleToken("service_role", secrets.jwtSecret),
-    serveTemplates(path.join(root, "supabase/templates")),
-  ]);
+  const templates = await serveTemplates(path.join(root, "supabase/templates"));
 
-  let demo: DemoData = { users: [], workspaceId: "", aiKey: "", appKey: "", externalApp: { name: "", secret: "" } };
-  const context = {
-    root,
-    dataDir,
-    ports,
-    addresses,
-    secrets,
-    environment,
-    placement,
-    databaseVia: options.databaseVia,
-    dev: options.dev,
-  };
-  const services = await describeServices({
-    ...context,
-    roleTokens: { anon, serviceRole },
-    templatesUrl: templates.url,
-  });
-  const tasks = describeTasks(context, {
-    log,
-    testModels: options.testModels,
-    onDemo: (data) => {
-      demo = data;
-    },
-  });
-  return createStack(opened, {
-    steps: chooseSteps([...services, ...tasks], options),
-    url: addresses.base,
-    describe: (processes) => ({
-      ...describeFixed(addresses, ports, secrets),
-      ...demo,
-      satellites: processes.some(({ name }) => name === demoApp.name)
-        ? [{ name: demoApp.name, url: addresses.notes }]
-        : [],
-      services: processes,
-    }),
-    onGiveUp,
-    onStop: templates.close,
-  });
+  async function plan(held: HeldPorts): Promise<Plan> {
+    const ports = numbersOf(held);
+    const addresses = addressesOf(ports, environment.settings);
+    const secrets = await loadSecrets(dataDir, {
+      clusterExists: existsSync(path.join(placement.dataDir, "PG_VERSION")),
+    });
+    const [anon, serviceRole] = await Promise.all([
+      mintRoleToken("anon", secrets.jwtSecret),
+      mintRoleToken("service_role", secrets.jwtSecret),
+    ]);
+    let demo: DemoData = { users: [], workspaceId: "", aiKey: "", appKey: "", externalApp: { name: "", secret: "" } };
+    const context = {
+      root,
+      dataDir,
+      held,
+      ports,
+      addresses,
+      secrets,
+      environment,
+      placement,
+      databaseVia: options.databaseVia,
+      dev: options.dev,
+    };
+    const services = await describeServices({
+      ...context,
+      roleTokens: { anon, serviceRole },
+      templatesUrl: templates.url,
+    });
+    const tasks = describeTasks(context, {
+      log,
+      onDemo: (data) => {
+        demo = data;
+      },
+    });
+    return {
+      steps: chooseSteps([...services, ...tasks], options),
+      url: addresses.base,
+      describe: (processes) => ({
+        ...describeFixed(addresses, ports, secrets),
+        ...demo,
+        satellites: processes.some(({ name }) => name === demoApp.name)
+          ? [{ name: demoApp.name, url: addresses.notes }]
+          : [],
+        services: processes,
+      }),
+    };
+  }
+
+  return { plan, onStop: templates.close };
 }
 
 function chooseSteps(steps: readonly Step[], { without, dev }: Options): Step[] {

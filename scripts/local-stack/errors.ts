@@ -3,6 +3,11 @@ export class StackError extends Error {
   override name = "StackError";
 }
 
+/** A service cannot listen, since another process took its port before it did. */
+export class PortTaken extends StackError {
+  override name = "PortTaken";
+}
+
 /** The text of anything thrown. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return error.errors.map(messageOf).join("; ");

@@ -4,9 +4,9 @@ import { buildTask } from "./embedded-tasks.ts";
 import { type Environment, parseEnvironment, refuseExamples } from "./environment.ts";
 import { StackError } from "./errors.ts";
 import { findMissingMigrations } from "./missing-migrations.ts";
-import type { Step } from "./runner/service.ts";
+import type { HeldPorts } from "./ports.ts";
 import { recoveryHashSecret } from "./secrets.ts";
-import { createStack, findPorts, type Opened, type Stack, type StartOptions } from "./stack.ts";
+import type { Opened, Plan, Planner, StartOptions } from "./stack.ts";
 import { readSupabaseStatus } from "./supabase-status.ts";
 import { describeWeb } from "./web-service.ts";
 
@@ -16,11 +16,11 @@ export function withSupabaseStatus(root: string, environment: Environment): Envi
 }
 
 /**
- * Plans a run on a Supabase project that is there already: the web server alone. Nothing is applied or seeded.
+ * How a run is planned on a Supabase project that is there already: the web server alone. Nothing is applied or seeded.
  * @throws StackError naming the migrations that the project lacks, or an option that seeds
  */
-export async function planHosted(start: StartOptions, opened: Opened): Promise<Stack> {
-  const { root, options, environment, onGiveUp } = start;
+export async function planHosted(start: StartOptions, opened: Opened): Promise<Planner> {
+  const { root, options, environment } = start;
   const { settings, all } = environment;
   if (options.testModels) {
     throw new StackError(
@@ -43,41 +43,38 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<S
     );
   }
 
-  const ports = await findPorts({ ...start, options: { ...options, without: new Set(unused) } }, opened.log);
-  const base = webOrigin(settings, ports.web);
-  const web = describeWeb({
-    root,
-    port: ports.web,
-    dev: options.dev,
-    dependsOn: [],
-    // A start on this machine is no production yet, so that the documented fallback serves.
-    env: { AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(secretKey), ...all, BASE_URL: base },
-  });
-  const steps: Step[] = options.without.has("web") ? [] : [web, ...(options.dev ? [] : [buildTask(root, opened.log)])];
-  return createStack(opened, {
-    steps,
-    url: base,
-    describe: (services) => ({
-      base,
-      satellites: [],
-      ai: all.AI_URL ?? `${url}/functions`,
-      supabase: { url, publishableKey, secretKey, dbUrl: settings.SUPABASE_DB_URL ?? "" },
-      mail: { smtp: "", web: all.MAILBOX_URL ?? "" },
-      provider: "",
-      providerKey: "",
-      oidc: "",
-      users: [],
-      workspaceId: "",
-      aiKey: "",
-      appKey: "",
-      externalApp: { name: "", secret: "" },
-      gatewayDbUrl: "",
-      services,
-    }),
-    onGiveUp,
-    onStop: () => undefined,
-  });
-}
+  async function plan(held: HeldPorts): Promise<Plan> {
+    const base = webOrigin(settings, held.web.port);
+    const web = describeWeb({
+      root,
+      port: held.web,
+      dev: options.dev,
+      dependsOn: [],
+      // A start on this machine is no production yet, so that the documented fallback serves.
+      env: { AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(secretKey), ...all, BASE_URL: base },
+    });
+    return {
+      steps: options.without.has("web") ? [] : [web, ...(options.dev ? [] : [buildTask(root, opened.log)])],
+      url: base,
+      describe: (services) => ({
+        base,
+        satellites: [],
+        ai: all.AI_URL ?? `${url}/functions`,
+        supabase: { url, publishableKey, secretKey, dbUrl: settings.SUPABASE_DB_URL ?? "" },
+        mail: { smtp: "", web: all.MAILBOX_URL ?? "" },
+        provider: "",
+        providerKey: "",
+        oidc: "",
+        users: [],
+        workspaceId: "",
+        aiKey: "",
+        appKey: "",
+        externalApp: { name: "", secret: "" },
+        gatewayDbUrl: "",
+        services,
+      }),
+    };
+  }
 
-/** Ports of the embedded stack, which nobody listens on here. */
-const unused = ["notes", "gateway", "postgres", "mail", "smtp", "identity", "functions", "provider", "oidc"];
+  return { plan, onStop: () => undefined };
+}

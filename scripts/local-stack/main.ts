@@ -8,7 +8,7 @@ import { planHosted, withSupabaseStatus } from "./hosted.ts";
 import { onStopRequest } from "./lifecycle.ts";
 import { readOptions, usage } from "./options.ts";
 import type { RunRecord } from "./runner/run-record.ts";
-import { openDataDir, type Stack } from "./stack.ts";
+import { createStack, openDataDir, type Stack } from "./stack.ts";
 
 const root = path.resolve(fileURLToPath(new URL("../..", import.meta.url)));
 
@@ -59,9 +59,10 @@ try {
   const start = { root, options, environment, terminal, onGiveUp: (error: Error) => void end(1, describeError(error)) };
   const opened = await openDataDir(start);
   record = opened.record;
-  stack = await (environment.settings.SUPABASE_URL ? planHosted : planEmbedded)(start, opened);
+  const planner = await (environment.settings.SUPABASE_URL ? planHosted : planEmbedded)(start, opened);
+  stack = createStack(start, opened, planner);
   const description = await stack.start();
-  if (ending === undefined) {
+  if (description) {
     process.stdout.write(
       options.json ? `${JSON.stringify(description, null, 2)}\n` : renderTable(description, process.stdout),
     );

@@ -1,56 +1,165 @@
-import { createServer, type Server } from "node:net";
-import { afterEach, expect, test } from "vitest";
-import { choosePorts, defaultPorts, describeTaken, type Ports, portOwner } from "./ports.ts";
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { StackError } from "./errors.ts";
+import {
+  defaultPorts,
+  describeTaken,
+  type HeldPort,
+  type HeldPorts,
+  holdFreePort,
+  holdPorts,
+  numbersOf,
+  type Ports,
+  releaseAll,
+} from "./ports.ts";
 
-const open: Server[] = [];
+const servers: Server[] = [];
+const sockets: Socket[] = [];
+const holds: HeldPort[] = [];
 afterEach(async () => {
-  await Promise.all(open.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
+  for (const socket of sockets.splice(0)) socket.resetAndDestroy();
+  await Promise.all(holds.splice(0).map((one) => one.release()));
+  await Promise.all(servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
 });
 
-async function occupy(port = 0): Promise<number> {
+async function occupy(port = 0, host = "127.0.0.1"): Promise<number> {
   const server = createServer();
-  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
-  open.push(server);
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, host, resolve));
+  servers.push(server);
   const address = server.address();
   return typeof address === "object" && address ? address.port : 0;
 }
 
-/**
- * A taken port whose neighbour is free, below those that systems give to whoever asks for any: nobody takes that one
- * meanwhile.
- */
-async function occupyBesideFree(): Promise<number> {
-  for (let wish = 5_000; wish < 10_000; wish += 2) {
-    const port = await occupy(wish).catch(() => undefined);
-    const next = port && (await occupy(port + 1).catch(() => undefined));
-    if (!next) continue;
-    const neighbour = open.pop();
-    await new Promise((resolve) => neighbour?.close(resolve));
-    return port;
+/** Opens a connection to this process. @returns the local port that the system gave it */
+async function openConnection(): Promise<number> {
+  const socket = connect({ host: "127.0.0.1", port: await occupy() });
+  sockets.push(socket);
+  servers.at(-1)?.on("connection", (accepted) => sockets.push(accepted));
+  await once(socket, "connect");
+  return socket.localPort ?? 0;
+}
+
+const canListen = (port: number, host: string) =>
+  occupy(port, host).then(
+    () => true,
+    () => false,
+  );
+
+/** As two starts at the same moment do. */
+async function hold(wished: Ports): ReturnType<typeof holdPorts> {
+  const found = await holdPorts(wished);
+  holds.push(...Object.values(found.held));
+  return found;
+}
+
+async function holdAny(): Promise<HeldPort> {
+  const one = await holdFreePort();
+  holds.push(one);
+  return one;
+}
+
+/** The first of two free ports beside each other, below those that systems give to whoever asks for any. */
+async function freePair(): Promise<number> {
+  for (;;) {
+    const first = await holdFreePort();
+    const second = await holdFreePort({ from: first.port + 1 });
+    await Promise.all([first.release(), second.release()]);
+    if (second.port === first.port + 1) return first.port;
   }
-  throw new Error("No two ports beside each other are free.");
 }
 
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;
+const used = (held: HeldPorts) => Object.values(numbersOf(held));
 
 test("any free ports are all different", async () => {
-  const { ports, taken } = await choosePorts(anyPorts);
-  expect(new Set(Object.values(ports)).size).toBe(Object.keys(defaultPorts).length);
+  const { held, taken } = await hold(anyPorts);
+  expect(new Set(used(held)).size).toBe(Object.keys(defaultPorts).length);
   expect(taken).toEqual([]);
 });
 
 test("a taken port is named, and the next free one is chosen that no other service wishes", async () => {
-  const port = await occupyBesideFree();
-  const { ports, taken } = await choosePorts({ ...anyPorts, web: port, gateway: port + 1 });
-  expect(ports.gateway).toBe(port + 1);
-  expect(ports.web).toBeGreaterThan(port + 1);
-  expect(taken).toMatchObject([{ name: "web", port, chosen: ports.web }]);
+  const port = await freePair();
+  await occupy(port);
+  const { held, taken } = await hold({ ...anyPorts, web: port, gateway: port + 1 });
+  expect(held.gateway.port).toBe(port + 1);
+  expect(held.web.port).toBeGreaterThan(port + 1);
+  expect(taken).toMatchObject([{ name: "web", port, chosen: held.web.port }]);
 });
 
-test("the owner of a taken port is known where /proc tells it", async () => {
-  const owner = portOwner(await occupy());
-  if (process.platform === "linux") expect(owner).toContain(`(${process.pid})`);
-  else expect(owner).toBeUndefined();
+test("a port that is only taken on ::1 is taken, since browsers may try it for localhost", async () => {
+  const port = await freePair();
+  await occupy(port, "::1");
+  const { taken } = await hold({ ...anyPorts, web: port });
+  expect(taken).toMatchObject([{ name: "web", port }]);
+});
+
+test("a port that a connection has as its local port is taken", async () => {
+  const port = await openConnection();
+  const { held, taken } = await hold({ ...anyPorts, mail: port });
+  expect(taken).toMatchObject([{ name: "mail", port, chosen: held.mail.port }]);
+  if (process.platform === "linux") expect(taken[0]?.owner).toContain(`(${process.pid})`);
+});
+
+test("two starts at the same moment choose different ports", async () => {
+  const port = await freePair();
+  const wished = { ...anyPorts, web: port, gateway: port + 1 };
+  const [one, other] = await Promise.all([hold(wished), hold(wished)]);
+  expect(new Set([...used(one.held), ...used(other.held)]).size).toBe(2 * Object.keys(defaultPorts).length);
+});
+
+describe("the highest port", () => {
+  test("is chosen where it is the next free one", async () => {
+    const one = await vi.waitFor(() => holdFreePort({ from: 65_534, except: new Set([65_534]) }));
+    holds.push(one);
+    expect(one.port).toBe(65_535);
+  });
+
+  test("is the last: a start that would need another is refused, and keeps no port", async () => {
+    const gateway = await freePair();
+    const refused = holdPorts({ ...anyPorts, gateway, provider: 65_535, oidc: 65_535 });
+    await expect(refused).rejects.toThrow(StackError);
+    await expect(refused).rejects.toThrow("There is no free port from 65535 up. Choose others: --ports auto");
+    expect(await canListen(gateway, "127.0.0.1")).toBe(true);
+    expect(await canListen(gateway, "::1")).toBe(true);
+  });
+});
+
+describe("a port that is kept", () => {
+  test("nobody else can listen on, and connections to it are reset", async () => {
+    const { port } = await holdAny();
+    expect(await canListen(port, "127.0.0.1")).toBe(false);
+    expect(await canListen(port, "::1")).toBe(false);
+    const socket = connect({ host: "127.0.0.1", port });
+    sockets.push(socket);
+    await expect(once(socket, "close")).rejects.toThrow("ECONNRESET");
+  });
+
+  test("once handed over is free for its service, and still taken for another start", async () => {
+    const one = await holdAny();
+    await one.handOver();
+    const { taken } = await hold({ ...anyPorts, web: one.port });
+    expect(taken).toMatchObject([{ name: "web", port: one.port }]);
+    expect(await one.isTaken()).toBe(false);
+    expect(await canListen(one.port, "127.0.0.1")).toBe(true);
+    expect(await one.isTaken()).toBe(true);
+  });
+
+  test("once released is free for everybody, and can be handed over again for a service that is started anew", async () => {
+    const one = await holdAny();
+    await one.handOver();
+    await one.release();
+    expect(await canListen(one.port, "::1")).toBe(true);
+    await one.handOver();
+    expect(await one.isTaken()).toBe(false);
+    expect(await canListen(one.port, "127.0.0.1")).toBe(true);
+  });
+
+  test("is free with all others after releaseAll", async () => {
+    const { held } = await hold(anyPorts);
+    await releaseAll(held);
+    expect(await Promise.all(used(held).map((port) => canListen(port, "127.0.0.1")))).not.toContain(false);
+  });
 });
 
 test("the message names the port, its owner where known, and the port used instead", () => {

@@ -1,8 +1,8 @@
 import { randomInt } from "node:crypto";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
-import path from "node:path";
+import { host } from "./addresses.ts";
 import { codeOf, StackError } from "./errors.ts";
+import { portOwner } from "./runner/listeners.ts";
 
 /** The ports that people know; the next free one where one is taken. */
 export const defaultPorts = {
@@ -23,93 +23,127 @@ export type PortName = keyof typeof defaultPorts;
 export type Ports = Record<PortName, number>;
 export type TakenPort = { name: PortName; port: number; owner: string | undefined; chosen: number };
 
+/** A port that this start keeps for one of its services. */
+export type HeldPort = {
+  port: number;
+  /**
+   * Frees the port for the service, which listens on 127.0.0.1, and keeps it on ::1 meanwhile: other starts then choose
+   * another, and Linux gives a port that anything has bound to no outgoing connection.
+   */
+  handOver: () => Promise<void>;
+  /** Whether another process has the port that was handed over. Ask once the service has ended. */
+  isTaken: () => Promise<boolean>;
+  /** Frees the port altogether. Browsers may try ::1 for localhost, so do it as soon as the service listens. */
+  release: () => Promise<void>;
+};
+
+export type HeldPorts = Record<PortName, HeldPort>;
+
 const highestPort = 65_535;
 /** "Any port" is one below those that systems give to outgoing connections, which could take it before we do. */
 const anyPort = { from: 10_000, to: 32_000 };
+/** Where a port is kept while its service starts. A machine without IPv6 has no such address. */
+const guardHost = "::1";
 
-/** Listens for a moment, on both loopback addresses, since browsers may try either for localhost. */
-async function isFree(port: number): Promise<boolean> {
-  return (await canListen(port, "127.0.0.1")) && (await canListen(port, "::1"));
-}
+type Close = () => Promise<void>;
 
-function canListen(port: number, host: string): Promise<boolean> {
+/** Listens on a port, as a service does. @returns how to stop; undefined where the port is taken */
+function listen(port: number, address: string): Promise<Close | undefined> {
   return new Promise((resolve, reject) => {
-    const server = createServer();
+    const server = createServer((socket) => socket.resetAndDestroy());
     server.once("error", (error) => {
       const code = codeOf(error);
-      if (code === "EADDRINUSE" || code === "EACCES") resolve(false);
-      else if (host === "::1") resolve(true);
+      if (code === "EADDRINUSE" || code === "EACCES") resolve(undefined);
+      else if (address === guardHost) resolve(async () => {});
       else reject(error);
     });
-    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
+    server.listen({ port, host: address, exclusive: true }, () =>
+      resolve(() => new Promise((closed) => server.close(() => closed()))),
+    );
   });
 }
 
-/** The process that listens on a port of this machine, as `command (pid)`, where Linux's /proc lets us see it. */
-export function portOwner(port: number): string | undefined {
-  try {
-    const hex = port.toString(16).toUpperCase().padStart(4, "0");
-    const inodes = new Set(
-      ["/proc/net/tcp", "/proc/net/tcp6"]
-        .flatMap((file) => readFileSync(file, "utf8").split("\n").slice(1))
-        .map((line) => line.trim().split(/\s+/))
-        .filter((fields) => fields[3] === "0A" && fields[1]?.endsWith(`:${hex}`))
-        .map((fields) => `socket:[${fields[9]}]`),
-    );
-    if (inodes.size === 0) return undefined;
-    const pid = readdirSync("/proc").find((entry) => /^\d+$/.test(entry) && holdsSocket(entry, inodes));
-    return pid && `${commandOf(pid)} (${pid})`;
-  } catch {
+/** Keeps a port, on both loopback addresses. @returns undefined where either is taken */
+async function holdPort(port: number): Promise<HeldPort | undefined> {
+  let service = await listen(port, host);
+  if (!service) return undefined;
+  let guard = await listen(port, guardHost);
+  if (!guard) {
+    await service();
     return undefined;
   }
-}
-
-/** A process's program and its first argument, short enough for a message. */
-function commandOf(pid: string): string {
-  const [program = "", first = ""] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-  const command = `${path.basename(program)} ${first}`.trim();
-  return (command || readFileSync(`/proc/${pid}/comm`, "utf8").trim()).slice(0, 80);
-}
-
-function holdsSocket(pid: string, sockets: ReadonlySet<string>): boolean {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).some((fd) => {
-      try {
-        return sockets.has(readlinkSync(`/proc/${pid}/fd/${fd}`));
-      } catch {
-        return false;
-      }
-    });
-  } catch {
-    return false;
-  }
+  const freeService = async () => {
+    await service?.();
+    service = undefined;
+  };
+  return {
+    port,
+    async handOver() {
+      guard ??= await listen(port, guardHost);
+      await freeService();
+    },
+    async isTaken() {
+      const close = await listen(port, host);
+      await close?.();
+      return close === undefined;
+    },
+    async release() {
+      await Promise.all([freeService(), guard?.()]);
+      guard = undefined;
+    },
+  };
 }
 
 /**
- * A port for each name: the wished one, or the next free one; any free one where the wish is 0.
+ * Keeps a port for each name: the wished one, or the next free one; any free one where the wish is 0.
  * @returns the ports and, of the wished ones, those that were taken
  */
-export async function choosePorts(wished: Ports): Promise<{ ports: Ports; taken: TakenPort[] }> {
-  const ports: Partial<Ports> = {};
+export async function holdPorts(wished: Ports): Promise<{ held: HeldPorts; taken: TakenPort[] }> {
+  const held: Partial<HeldPorts> = {};
   const taken: TakenPort[] = [];
   const names = Object.keys(wished) as PortName[];
   const reserved = new Set(names.map((name) => wished[name]));
   for (const name of names) {
     const wish = wished[name];
-    const chosen =
-      wish !== 0 && (await isFree(wish)) ? wish : await nextFree(wish || randomInt(anyPort.from, anyPort.to));
-    if (wish !== 0 && chosen !== wish) taken.push({ name, port: wish, owner: portOwner(wish), chosen });
-    ports[name] = chosen;
-    reserved.add(chosen);
+    const one = (wish === 0 ? undefined : await holdPort(wish)) ?? (await next(wish));
+    if (wish !== 0 && one.port !== wish) taken.push({ name, port: wish, owner: portOwner(wish), chosen: one.port });
+    held[name] = one;
+    reserved.add(one.port);
   }
-  return { ports: ports as Ports, taken };
+  return { held: held as HeldPorts, taken };
 
-  async function nextFree(from: number): Promise<number> {
-    for (let port = from; port <= highestPort; port += 1) {
-      if (!reserved.has(port) && (await isFree(port))) return port;
+  async function next(wish: number): Promise<HeldPort> {
+    try {
+      return await holdFreePort({ from: wish || undefined, except: reserved });
+    } catch (error) {
+      await releaseAll(held);
+      throw error;
     }
-    throw new StackError(`There is no free port from ${from} up. Choose others: --ports auto`);
   }
+}
+
+/** Keeps the first free port from `from` up that is none of `except`; any one without them. */
+export async function holdFreePort({
+  from = randomInt(anyPort.from, anyPort.to),
+  except = new Set(),
+}: {
+  from?: number;
+  except?: ReadonlySet<number>;
+} = {}): Promise<HeldPort> {
+  for (let port = from; port <= highestPort; port += 1) {
+    const one = except.has(port) ? undefined : await holdPort(port);
+    if (one) return one;
+  }
+  throw new StackError(`There is no free port from ${from} up. Choose others: --ports auto`);
+}
+
+/** Frees every port that is still kept. */
+export async function releaseAll(held: Partial<HeldPorts>): Promise<void> {
+  await Promise.all(Object.values(held).map((one) => one.release()));
+}
+
+export function numbersOf(held: HeldPorts): Ports {
+  return Object.fromEntries(Object.entries(held).map(([name, { port }]) => [name, port])) as Ports;
 }
 
 /** What to tell the person at the terminal about a taken port. */

@@ -6,7 +6,7 @@ import { withDatabase } from "./database.ts";
 import { demoApp } from "./demo-apps.ts";
 import { type Environment, inheritedNames } from "./environment.ts";
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
-import type { Ports } from "./ports.ts";
+import type { HeldPorts, Ports } from "./ports.ts";
 import { limits, type Service } from "./runner/service.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
 import { denoArguments } from "./services/functions/deno-arguments.ts";
@@ -18,6 +18,8 @@ export type ServiceContext = {
   /** The checkout. */
   root: string;
   dataDir: string;
+  held: HeldPorts;
+  /** The numbers of those. */
   ports: Ports;
   addresses: Addresses;
   secrets: Secrets;
@@ -43,7 +45,8 @@ function denoCommand(root: string): { command: string; args: string[] } {
 
 /** Every process of the embedded stack, as data. */
 export async function describeServices(context: ServiceContext): Promise<Service[]> {
-  const { root, dataDir, ports, addresses, secrets, roleTokens, environment, placement, databaseVia, dev } = context;
+  const { root, dataDir, held, ports, addresses, secrets, roleTokens, environment, placement, databaseVia, dev } =
+    context;
   const plain = plainEnvironment(environment.all);
   const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
   const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, databaseVia ?? ports.postgres);
@@ -60,7 +63,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       ...(await clusterCommand({ dataDir: placement.dataDir, port: ports.postgres, placement })),
       cwd: "/",
       env: { ...plain, LC_ALL: "C" },
-      port: ports.postgres,
+      ports: [held.postgres],
       dependsOn: ["cluster"],
       health: {
         check: () =>
@@ -86,7 +89,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         WEB_PORT: String(ports.mail),
         MAIL_DIR: path.join(dataDir, "mail"),
       },
-      port: ports.mail,
+      ports: [held.mail, held.smtp],
       dependsOn: [],
       health: { url: `${addresses.mailbox}/api/healthz` },
       ...limits,
@@ -111,7 +114,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         }),
         ...botChallenge?.identity,
       },
-      port: ports.identity,
+      ports: [held.identity],
       dependsOn: ["bootstrap"],
       health: { url: `${addresses.identity}/health` },
       ...limits,
@@ -121,7 +124,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       name: "provider",
       ...script("scripts/local-stack/services/provider/main.ts"),
       env: { ...plain, HOST: host, PORT: String(ports.provider), PROVIDER_API_KEY: secrets.providerKey },
-      port: ports.provider,
+      ports: [held.provider],
       dependsOn: [],
       health: { url: `${addresses.provider}/healthz` },
       ...limits,
@@ -139,7 +142,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         OIDC_CLIENT_SECRET: client.secret,
         OIDC_REDIRECT_URI: client.redirectUri,
       },
-      port: ports.oidc,
+      ports: [held.oidc],
       dependsOn: [],
       health: { url: `${addresses.oidc}/healthz` },
       ...limits,
@@ -153,7 +156,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
             name: "turnstile",
             ...script("scripts/local-stack/services/turnstile/main.ts"),
             env: { ...plain, ...botChallenge.service, HOST: host, PORT: String(ports.turnstile) },
-            port: ports.turnstile,
+            ports: [held.turnstile] as const,
             dependsOn: [],
             health: { url: `${addresses.turnstile}/healthz` },
             ...limits,
@@ -178,7 +181,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         SERVICE_ROLE_JWT: roleTokens.serviceRole,
         JWT_ISSUER: `${addresses.supabase}/auth/v1`,
       },
-      port: ports.gateway,
+      ports: [held.gateway],
       dependsOn: ["identity", "migrations"],
       health: { url: `${addresses.supabase}/health` },
       ...limits,
@@ -209,12 +212,12 @@ export async function describeServices(context: ServiceContext): Promise<Service
         DENO_NO_UPDATE_CHECK: "1",
         ...(dev ? { RELOAD: "1" } : {}),
       },
-      port: ports.functions,
+      ports: [held.functions],
       dependsOn: ["migrations"],
       health: { url: `${addresses.functions}/healthz` },
       ...limits,
     },
-    describeWeb({ root, port: ports.web, dev, dependsOn: ["gateway"], env: webEnvironment(context) }),
+    describeWeb({ root, port: held.web, dev, dependsOn: ["gateway"], env: webEnvironment(context) }),
     {
       kind: "service",
       name: demoApp.name,
@@ -231,7 +234,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         HOST: host,
         PORT: String(ports.notes),
       },
-      port: ports.notes,
+      ports: [held.notes],
       dependsOn: ["build"],
       health: { url: `http://${host}:${ports.notes}/healthz` },
       ...limits,

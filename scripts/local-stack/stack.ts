@@ -3,11 +3,12 @@ import { wishedWebPort } from "./addresses.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { removeDescription, type StackDescription, writeDescription } from "./description.ts";
 import type { Environment } from "./environment.ts";
+import { errorOf, PortTaken } from "./errors.ts";
 import type { Options } from "./options.ts";
-import { choosePorts, describeTaken, type Ports } from "./ports.ts";
-import { createLog, type Log } from "./runner/log.ts";
+import { describeTaken, type HeldPorts, holdPorts, numbersOf, releaseAll } from "./ports.ts";
+import { createLog, type Log, type Terminal } from "./runner/log.ts";
 import type { OwnedProcess } from "./runner/processes.ts";
-import { createRun } from "./runner/run.ts";
+import { createRun, type Run } from "./runner/run.ts";
 import { type RunRecord, takeDataDir } from "./runner/run-record.ts";
 import type { Step } from "./runner/service.ts";
 
@@ -17,16 +18,33 @@ export type StartOptions = {
   options: Options;
   environment: Environment;
   /** Where people read what goes on. */
-  terminal: NodeJS.WriteStream;
+  terminal: Terminal;
   /** Hears of a service that would not stay up. */
   onGiveUp: (error: Error) => void;
 };
 
-/** A stack that has its data directory and its plan. Nothing runs before `start`. */
+/** A stack that has its data directory. Nothing runs before `start`. */
 export type Stack = {
-  start: () => Promise<StackDescription>;
+  /** @returns what runs; undefined where it was stopped before it was ready */
+  start: () => Promise<StackDescription | undefined>;
   stop: () => Promise<void>;
   kill: () => void;
+};
+
+/** What runs on given ports. */
+export type Plan = {
+  steps: readonly Step[];
+  /** Where the stack is found, for those who try to start a second one. */
+  url: string;
+  /** What runs, given the processes. */
+  describe: (services: StackDescription["services"]) => StackDescription;
+};
+
+/** Makes a plan for the ports that a start gets; a start that loses one asks again. */
+export type Planner = {
+  plan: (held: HeldPorts) => Promise<Plan>;
+  /** Frees what its plans share. */
+  onStop: () => void;
 };
 
 export type Opened = { dataDir: string; log: Log; record: RunRecord };
@@ -44,55 +62,108 @@ export async function openDataDir({ options, terminal }: StartOptions): Promise<
   return { dataDir, log, record };
 }
 
-/** Finds the ports, and says which of the known ones are taken. */
-export async function findPorts({ options, environment }: StartOptions, log: Log): Promise<Ports> {
-  const web = options.ports.web === 0 ? 0 : (wishedWebPort(environment.settings) ?? options.ports.web);
-  const { ports, taken } = await choosePorts({ ...options.ports, web });
-  for (const one of taken) {
-    if (!options.without.has(one.name)) log.say("stack", describeTaken(one));
-  }
-  return ports;
-}
-
-/** Makes one stack of the steps. `describe` tells what runs, given the processes; `onStop` frees what is left. */
+/**
+ * Makes a stack of what `plan` says for the ports that it gets. Where a service loses its port to another process, all
+ * stops, and starts by a new plan with another port: addresses are in the settings of many services, and in the database.
+ */
 export function createStack(
+  { options, environment, onGiveUp }: Pick<StartOptions, "options" | "environment" | "onGiveUp">,
   { dataDir, log, record }: Opened,
-  plan: {
-    steps: readonly Step[];
-    url: string;
-    describe: (services: StackDescription["services"]) => StackDescription;
-    onGiveUp: (error: Error) => void;
-    onStop: () => void;
-  },
+  { plan, onStop }: Planner,
 ): Stack {
-  const portOf = new Map(plan.steps.map((step) => [step.name, step.kind === "service" ? step.port : 0]));
-  const describe = (processes: readonly OwnedProcess[]) =>
-    plan.describe(processes.map(({ name, pid }) => ({ name, pid, port: portOf.get(name) ?? 0 })));
+  let wished = { ...options.ports };
+  if (wished.web !== 0) wished.web = wishedWebPort(environment.settings) ?? wished.web;
+  let run: Run | undefined;
   let ready = false;
-  const run = createRun({
-    steps: plan.steps,
-    log,
-    record,
-    onGiveUp: plan.onGiveUp,
-    onChange: (processes) => {
-      if (ready) writeDescription(dataDir, describe(processes));
-    },
-  });
-  record.announce(plan.url);
+  let stopped = false;
+
+  async function start(): Promise<StackDescription | undefined> {
+    while (!stopped) {
+      const { held, taken } = await holdPorts(wished);
+      try {
+        wished = numbersOf(held);
+        const current = await plan(held);
+        const used = new Set(current.steps.flatMap((step) => (step.kind === "service" ? step.ports : [])));
+        await Promise.all(Object.values(held).map((one) => (used.has(one) ? undefined : one.release())));
+        for (const one of taken) if (used.has(held[one.name])) log.say("stack", describeTaken(one));
+        record.announce(current.url);
+        const description = stopped ? undefined : await bringUp(current);
+        if (description) return description;
+      } finally {
+        await releaseAll(held);
+      }
+    }
+    return undefined;
+  }
+
+  /** @returns what runs; undefined where it was stopped, or lost a port and has ended */
+  async function bringUp({ steps, describe }: Plan): Promise<StackDescription | undefined> {
+    const portOf = new Map(steps.map((step) => [step.name, step.kind === "service" ? step.ports[0].port : 0]));
+    const describeRun = (processes: readonly OwnedProcess[]) =>
+      describe(processes.map(({ name, pid }) => ({ name, pid, port: portOf.get(name) ?? 0 })));
+    let lost = false;
+    const current = createRun({
+      steps,
+      log,
+      record,
+      onGiveUp: (error) => {
+        if (!(error instanceof PortTaken)) onGiveUp(error);
+        else if (ready) void startAgain(error);
+        else lose(error);
+      },
+      onChange: (processes) => {
+        if (ready) writeDescription(dataDir, describeRun(processes));
+      },
+    });
+    run = current;
+
+    function lose(error: PortTaken): void {
+      if (!lost && !stopped) log.say("stack", `${error.message}; starting again with another`);
+      lost = true;
+      void current.stop();
+    }
+
+    try {
+      await current.start();
+    } catch (error) {
+      if (error instanceof PortTaken) lose(error);
+      else if (!lost) throw error;
+    }
+    if (lost) {
+      await current.stop();
+      await current.settle();
+    }
+    if (lost || stopped) return undefined;
+    ready = true;
+    const description = describeRun(current.processes());
+    writeDescription(dataDir, description);
+    return description;
+  }
+
+  /** For a service that had its port and lost it to another process as it was started anew. */
+  async function startAgain(error: PortTaken): Promise<void> {
+    ready = false;
+    log.say("stack", `${error.message}; starting again with another`);
+    try {
+      removeDescription(dataDir);
+      await run?.stop();
+      const description = await start();
+      if (description) log.say("stack", `ready again on ${description.base}; ${dataDir}/stack.json has all addresses`);
+    } catch (failure) {
+      onGiveUp(errorOf(failure));
+    }
+  }
+
   return {
-    async start() {
-      await run.start();
-      ready = true;
-      const description = describe(run.processes());
-      writeDescription(dataDir, description);
-      return description;
-    },
+    start,
     async stop() {
+      stopped = true;
       ready = false;
       removeDescription(dataDir);
-      plan.onStop();
-      await run.stop();
+      onStop();
+      await run?.stop();
+      record.remove();
     },
-    kill: run.kill,
+    kill: () => run?.kill(),
   };
 }

@@ -2,6 +2,7 @@ import path from "node:path";
 import { host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { examplePrefix } from "./environment.ts";
+import type { HeldPort } from "./ports.ts";
 import { limits, type Service } from "./runner/service.ts";
 import { appSessionSecret, recoveryHashSecret } from "./secrets.ts";
 import { demoTenant } from "./services/oidc/stand-ins.ts";
@@ -10,7 +11,7 @@ import type { ServiceContext } from "./services.ts";
 /** The web server, on whatever project `env` names. */
 export function describeWeb(options: {
   root: string;
-  port: number;
+  port: HeldPort;
   dev: boolean;
   dependsOn: string[];
   env: Record<string, string>;
@@ -28,11 +29,11 @@ export function describeWeb(options: {
       ...env,
       ...(dev ? { NODE_ENV: "development" } : {}),
       HOST: host,
-      PORT: String(port),
+      PORT: String(port.port),
     },
-    port,
+    ports: [port],
     dependsOn: [...dependsOn, "build"],
-    health: { url: `http://${host}:${port}/healthz` },
+    health: { url: `http://${host}:${port.port}/healthz` },
     ...limits,
   };
 }

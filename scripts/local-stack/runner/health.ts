@@ -13,19 +13,20 @@ async function checkOnce(health: HealthCheck): Promise<void> {
 }
 
 /**
- * Waits until the service answers.
+ * Waits until the service answers, and not another process that took its port.
  * @returns nothing once it does, or the last failure's text when `limitMs` has passed or `stillRuns` says no
  */
 export async function waitUntilHealthy(
   health: HealthCheck,
-  options: { limitMs: number; stillRuns: () => boolean },
+  options: { limitMs: number; stillRuns: () => boolean; listens: () => boolean },
 ): Promise<string | undefined> {
   const deadline = performance.now() + options.limitMs;
   let failure = "was not asked";
   while (options.stillRuns() && performance.now() < deadline) {
     try {
       await checkOnce(health);
-      return undefined;
+      if (options.listens()) return undefined;
+      throw new Error("another process answers in its place");
     } catch (error) {
       failure = messageOf(error);
       await sleep(intervalMs);

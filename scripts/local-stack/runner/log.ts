@@ -21,6 +21,8 @@ export function isLoud(line: string, loud: RegExp = alarming): boolean {
   }
 }
 
+export type Terminal = NodeJS.WritableStream & { isTTY?: boolean };
+
 export type Log = {
   /** What the runner itself has to say. */
   say: (name: string, text: string) => void;
@@ -29,15 +31,15 @@ export type Log = {
   /** The last lines that a service wrote. */
   tail: (name: string) => string[];
   fileOf: (name: string) => string;
-  /** From now on services' lines go to their files only. */
-  hush: () => void;
+  /** Whether services' lines go to their files only. */
+  hush: (on: boolean) => void;
 };
 
 /**
  * The stack's log: every line of a service in `directory/<service>.log` (the run before in `.log.1`), and on
  * `terminal` the runner's own lines and the services' warnings and errors, or everything when `verbose`.
  */
-export function createLog(options: { directory: string; terminal: NodeJS.WriteStream; verbose: boolean }): Log {
+export function createLog(options: { directory: string; terminal: Terminal; verbose: boolean }): Log {
   const { directory, terminal, verbose } = options;
   const files = new Map<string, WriteStream>();
   const tails = new Map<string, string[]>();
@@ -81,8 +83,8 @@ export function createLog(options: { directory: string; terminal: NodeJS.WriteSt
     },
     tail: (name) => [...(tails.get(name) ?? [])],
     fileOf,
-    hush() {
-      hushed = true;
+    hush(on) {
+      hushed = on;
     },
   };
 }

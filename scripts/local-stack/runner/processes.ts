@@ -63,10 +63,18 @@ function groupIsAlive(owned: ProcessIdentity): boolean {
   if (process.platform !== "linux") return false;
   const [boot, ticks] = owned.startedAt.split(":");
   if (boot !== bootId() || startOf(owned.pid) !== undefined) return false;
-  return readdirSync("/proc").some((entry) => {
-    const stat = /^\d+$/.test(entry) ? readStat(Number(entry)) : undefined;
-    return stat !== undefined && !stat.zombie && stat.group === owned.pid && stat.startTicks >= Number(ticks);
+  return groupMembers(owned.pid).some((pid) => {
+    const stat = readStat(pid);
+    return stat !== undefined && !stat.zombie && stat.startTicks >= Number(ticks);
   });
+}
+
+/** The processes of a group, where /proc tells. */
+export function groupMembers(group: number): number[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry) && readStat(Number(entry))?.group === group)
+    .map(Number);
 }
 
 /** Signals a whole process group. A group that is gone already is no error. */

@@ -11,6 +11,8 @@ import { startWatch } from "./watch.ts";
 export type Run = {
   /** Resolves once every step is done and every service answers. */
   start: () => Promise<void>;
+  /** Resolves once no step is under way any more, however those that began ended. */
+  settle: () => Promise<void>;
   /** The processes as they are now. */
   processes: () => OwnedProcess[];
   /** Stops everything, dependants first. May be called more than once. */
@@ -40,6 +42,8 @@ export function createRun(options: {
   let stopped: Promise<void> | undefined;
 
   const adopted = new Map<number, OwnedProcess>();
+  const begun: Promise<void>[] = [];
+  log.hush(false);
 
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
@@ -59,6 +63,7 @@ export function createRun(options: {
     const owned: OwnedProcess = { pid, startedAt: startOf(pid) ?? "", name, stopSignal: "SIGTERM" };
     adopted.set(pid, owned);
     watch.add(owned);
+    if (stopped) signalGroup(pid, "SIGKILL");
     note();
     child.once("exit", () => {
       signalGroup(pid, "SIGKILL");
@@ -92,21 +97,26 @@ export function createRun(options: {
     else await supervised.get(step.name)?.start();
     const seconds = ((performance.now() - since) / 1000).toFixed(1);
     if (!stopped)
-      log.say(step.name, step.kind === "task" ? `done in ${seconds} s` : `up on ${step.port}, ${seconds} s`);
+      log.say(step.name, step.kind === "task" ? `done in ${seconds} s` : `up on ${step.ports[0].port}, ${seconds} s`);
   }
 
   async function stopAll(): Promise<void> {
-    log.hush();
+    log.hush(true);
     await endGroups([...adopted.values()], taskLimitMs);
     for (const round of stopRounds(steps)) {
       await Promise.all(round.map((name) => supervised.get(name)?.stop()));
     }
     watch.close();
-    record.remove();
   }
 
   return {
-    start: () => runInOrder(steps, startStep),
+    start: () =>
+      runInOrder(steps, (step) => {
+        const done = startStep(step);
+        begun.push(done);
+        return done;
+      }),
+    settle: async () => void (await Promise.allSettled(begun)),
     processes,
     stop() {
       stopped ??= stopAll();

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
+import { holdFreePort } from "../ports.ts";
 import { runInOrder, stopRounds } from "./graph.ts";
 import { createLog, isLoud } from "./log.ts";
 import { endGroups, isAlive, startOf } from "./processes.ts";
@@ -11,6 +12,9 @@ import { createRun } from "./run.ts";
 import { takeDataDir } from "./run-record.ts";
 import type { Service, Step } from "./service.ts";
 import { recentDeaths, restartWindowMs } from "./supervise.ts";
+
+const port = await holdFreePort();
+afterAll(port.release);
 
 const task = (name: string, dependsOn: string[] = []): Step => ({ kind: "task", name, dependsOn, run: async () => {} });
 const service = (name: string, dependsOn: string[] = []): Service => ({
@@ -21,7 +25,7 @@ const service = (name: string, dependsOn: string[] = []): Service => ({
   args: [],
   env: {},
   cwd: "/",
-  port: 1,
+  ports: [port],
   health: { check: async () => {} },
   startLimitMs: 1,
   stopSignal: "SIGTERM",

@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import type { HeldPort } from "../ports.ts";
 
 /** How the runner learns that a service answers: a URL that answers 2xx, or a check that does not throw. */
 export type HealthCheck = { url: string } | { check: () => Promise<void> };
@@ -14,8 +15,8 @@ export type Service = {
   /** Who it runs as, where that is not us. */
   uid?: number;
   gid?: number;
-  /** The port that people and tests find it on. */
-  port: number;
+  /** Every port that it listens on; people and tests find it on the first. */
+  ports: readonly [HeldPort, ...HeldPort[]];
   dependsOn: string[];
   health: HealthCheck;
   /** How long a start may take until the first good health check. */

@@ -1,20 +1,26 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errorOf, messageOf, StackError } from "../errors.ts";
+import { errorOf, messageOf, PortTaken, StackError } from "../errors.ts";
 import { waitUntilHealthy } from "./health.ts";
+import { groupListens } from "./listeners.ts";
 import type { Log } from "./log.ts";
-import { type OwnedProcess, signalGroup, startOf } from "./processes.ts";
+import { endGroups, type OwnedProcess, signalGroup, startOf } from "./processes.ts";
 import type { Service } from "./service.ts";
 
 /** A service that dies more often than this within the window takes the stack down. */
 const restartLimit = 3;
 export const restartWindowMs = 60_000;
+/** How long the other processes of a group may take to end, once its leader has. */
+const groupEndLimitMs = 1_000;
 
 export type Supervised = {
   service: Service;
   /** Its process as it is now; undefined while it is down. */
   owned: () => OwnedProcess | undefined;
-  /** Resolves at the first good health check. Rejects when the service will not stay up. */
+  /**
+   * Resolves at the first good health check. Rejects when the service will not stay up, with PortTaken when it cannot
+   * listen.
+   */
   start: () => Promise<void>;
   /** Asks it to stop, and kills it when it takes too long. */
   stop: () => Promise<void>;
@@ -43,6 +49,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
   let stopping = false;
   let started = false;
   const deaths: number[] = [];
+  const numbers = service.ports.map(({ port }) => port);
 
   function launch(): void {
     const { uid, gid } = service;
@@ -86,24 +93,50 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
   }
 
   async function bringUp(): Promise<void> {
-    for (;;) {
-      await service.beforeStart?.();
-      if (stopping) return;
-      launch();
-      const launched = child;
-      const stillRuns = () => child === launched && !stopping;
-      const failure = await waitUntilHealthy(service.health, { limitMs: service.startLimitMs, stillRuns });
-      if (failure === undefined || stopping) return;
-      if (stillRuns()) {
-        signalGroup(launched?.pid ?? 0, "SIGKILL");
-        await gone;
-        throw new StackError(
-          describe(`did not answer within ${service.startLimitMs / 1000} s of its start (${failure}).`),
-        );
-      }
-      const recent = recentDeaths(deaths, Date.now());
-      if (recent > restartLimit) throw new StackError(describe("does not stay up."));
-      await sleep(100 * 2 ** recent);
+    try {
+      while (!stopping && !started) await startOnce();
+    } finally {
+      await Promise.all(service.ports.map((one) => one.release()));
+    }
+  }
+
+  /** Starts the process, and leaves it with `started` set once it answers and is the one that listens. */
+  async function startOnce(): Promise<void> {
+    await service.beforeStart?.();
+    await Promise.all(service.ports.map((one) => one.handOver()));
+    if (stopping) return;
+    launch();
+    const launched = child;
+    const group = owned;
+    const stillRuns = () => child === launched && !stopping;
+    const failure = await waitUntilHealthy(service.health, {
+      limitMs: service.startLimitMs,
+      stillRuns,
+      listens: () => groupListens(launched?.pid ?? 0, numbers),
+    });
+    started = failure === undefined && stillRuns();
+    if (started || stopping) return;
+    const tooLate = stillRuns();
+    if (tooLate) {
+      signalGroup(launched?.pid ?? 0, "SIGKILL");
+      await gone;
+    }
+    await refuseLostPort(group);
+    if (tooLate) {
+      throw new StackError(
+        describe(`did not answer within ${service.startLimitMs / 1000} s of its start (${failure}).`),
+      );
+    }
+    const recent = recentDeaths(deaths, Date.now());
+    if (recent > restartLimit) throw new StackError(describe("does not stay up."));
+    await sleep(100 * 2 ** recent);
+  }
+
+  /** @throws PortTaken where a process that is not of the service, which has ended, has one of its ports */
+  async function refuseLostPort(group: OwnedProcess | undefined): Promise<void> {
+    if (group) await endGroups([group], groupEndLimitMs);
+    for (const one of service.ports) {
+      if (await one.isTaken()) throw new PortTaken(`port ${one.port} was taken before ${service.name} could listen`);
     }
   }
 
@@ -127,7 +160,6 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
       log.say(service.name, `${how}, starting it again`);
       await sleep(50);
       await bringUp();
-      started = true;
       if (!stopping) log.say(service.name, "is back");
     } catch (error) {
       if (!stopping) onGiveUp(errorOf(error));
@@ -137,10 +169,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
   return {
     service,
     owned: () => owned,
-    async start() {
-      await bringUp();
-      started = true;
-    },
+    start: bringUp,
     async stop() {
       stopping = true;
       const pid = child?.pid;

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../local-stack/ports.ts";
 import { cpuProfile, selfTimeByOrigin } from "./profile.ts";
 
 const startTimeoutMs = 15_000;
@@ -59,13 +59,4 @@ async function untilHealthy(url: string, server: ChildProcess): Promise<void> {
     await sleep(50);
   }
   throw new Error("The identity server with the profiler did not start.");
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, host, resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("There is no free port.");
-  return address.port;
 }

@@ -57,6 +57,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
     });
     const tasks = describeTasks(context, {
       log,
+      testModels: options.testModels,
       onDemo: (data) => {
         demo = data;
       },

@@ -137,6 +137,13 @@ export async function holdFreePort({
   throw new StackError(`There is no free port from ${from} up. Choose others: --ports auto`);
 }
 
+/** A port for a server that is started at once, outside of a stack: free just now, and given to no connection. */
+export async function freePort(): Promise<number> {
+  const { port, release } = await holdFreePort();
+  await release();
+  return port;
+}
+
 /** Frees every port that is still kept. */
 export async function releaseAll(held: Partial<HeldPorts>): Promise<void> {
   await Promise.all(Object.values(held).map((one) => one.release()));

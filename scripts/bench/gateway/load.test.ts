@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../local-stack/ports.ts";
 import { readUpstream, startUpstream } from "../upstream/upstream.ts";
 import type { Call } from "./call.ts";
 import { closedLoopBy, runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
-import { freePort, type ServiceProcess } from "./service-process.ts";
+import type { ServiceProcess } from "./service-process.ts";
 
 const { signal } = new AbortController();
 let upstream: ServiceProcess;

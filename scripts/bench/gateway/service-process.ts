@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../../local-stack/ports.ts";
 
 const host = "127.0.0.1";
 const startTimeoutMs = 15_000;
@@ -61,13 +61,4 @@ export async function startServer(options: {
   }
   await stop();
   throw new Error(`A server of the bench did not start: ${complaint}`);
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, host, resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("There is no free port.");
-  return address.port;
 }

@@ -6,6 +6,7 @@ import path from "node:path";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { MailDev } from "maildev";
 import pg from "pg";
+import { freePort } from "../../ports.ts";
 import {
   bootstrapCluster,
   type ClusterPasswords,
@@ -15,7 +16,7 @@ import {
 import { captchaVerifiers } from "./captcha-verifier.ts";
 import { startInternet } from "./internet.ts";
 import { startProvider } from "./oauth-provider.ts";
-import { freePort, type Surroundings, startServer } from "./servers.ts";
+import { type Surroundings, startServer } from "./servers.ts";
 import { startVariants } from "./variant-starter.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { createServer } from "node:net";
 import path from "node:path";
+import { holdFreePort } from "../../ports.ts";
 import { providerSettings } from "./oauth-provider.ts";
 
 const startTimeoutMs = 20_000;
@@ -18,16 +18,6 @@ export type Surroundings = {
 };
 
 export type RunningServer = { url: string; stop: () => Promise<void> };
-
-/** A port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no free port");
-  return address.port;
-}
 
 /** The settings that the suite expects of a server under test, by Supabase Auth's own variables. */
 function baseEnvironment(surroundings: Surroundings, port: number) {
@@ -87,10 +77,12 @@ export async function startServer(
   surroundings: Surroundings,
   changes: Record<string, string> = {},
 ): Promise<RunningServer> {
-  const port = await freePort();
+  const held = await holdFreePort();
+  const { port } = held;
   // Empty is not set, as in .env.example.
   const binary = process.env.IDENTITY_BIN || undefined;
   const ours = path.resolve(import.meta.dirname, "../../services/identity/main.ts");
+  await held.handOver();
   const child = spawn(binary ?? process.execPath, binary ? [] : [ours], {
     stdio: ["ignore", "pipe", "pipe"],
     ...(binary ? { cwd: path.dirname(binary) } : {}),
@@ -103,7 +95,9 @@ export async function startServer(
     });
   }
   const url = `http://127.0.0.1:${port}`;
-  if (!(await becomesHealthy(child, url))) {
+  const healthy = await becomesHealthy(child, url);
+  await held.release();
+  if (!healthy) {
     await stop(child);
     throw new Error(`The identity server did not become healthy:\n${said}`);
   }

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { freePort } from "../../ports.ts";
 import { denoArguments } from "./deno-arguments.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
@@ -49,16 +50,6 @@ const sources = {
 };
 
 type Host = { url: string; child: ChildProcess; output: () => string; stop: () => Promise<number | null> };
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
 
 async function startHost(folder: string, env: Record<string, string> = {}): Promise<Host> {
   const port = await freePort();

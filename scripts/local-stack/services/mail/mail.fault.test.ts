@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createTransport } from "nodemailer";
 import { afterEach, expect, test } from "vitest";
+import { freePort } from "../../ports.ts";
 
 type Mailbox = { smtp: number; web: number; child: ChildProcess };
 
@@ -20,15 +20,6 @@ async function newDirectory(): Promise<string> {
   const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-mail-"));
   directories.push(directory);
   return directory;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }
 
 async function startMailbox(directory: string): Promise<Mailbox> {

@@ -53,7 +53,7 @@ export interface AdmittedAttempt {
   challenge: { captchaToken?: string };
   /**
    * Not null where the last mail of the kind must not be replaced yet, and for how long: send nothing, and answer as if
-   * it was sent. Only the account's own user may be told.
+   * it was sent. Only the signed-in owner of the account may learn of it.
    */
   mailWaitSeconds: number | null;
   /** How long the link in a mail is safe from being replaced, as in "in the last 3 minutes". */

@@ -66,7 +66,7 @@ describe("what the documents say", () => {
 function codeOf(heading: string): string {
   const place = /`([^`]+)`/.exec(heading)?.[1];
   const pattern = place?.replace(/\/$/, "/**/*.ts").replace(/scripts\/local-stack\/.*/, "scripts/local-stack/**/*.ts");
-  return globSync(pattern ?? "{scripts,e2e}/**/*.ts")
+  return globSync(pattern ?? "{scripts,e2e,supabase}/**/*.ts")
     .map(readDocument)
     .join("\n");
 }

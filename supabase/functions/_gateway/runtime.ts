@@ -20,7 +20,10 @@ export function serve(
 }
 
 function gatewayFromEnvironment(share: Share): Gateway {
-  const waitUntil = (work: Promise<unknown>) => runtime.EdgeRuntime?.waitUntil(work);
+  function waitUntil(work: Promise<unknown>): void {
+    const handled = work.catch((error) => report(error));
+    runtime.EdgeRuntime?.waitUntil(handled);
+  }
   const gateway = assembleGateway(readEnvironment(runtime.Deno.env.toObject()), {
     waitUntil,
     report,

@@ -253,6 +253,22 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model aborted"]);
   });
 
+  test.for([false, true])("ends without an error when its client leaves a read, draining: %s", async (drains) => {
+    const leaving = new AbortController();
+    const write = (response: ServerResponse) => {
+      response.write(content("a"));
+      setTimeout(() => response.end(`${usage}data: [DONE]\n\n`), 100);
+    };
+    const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains });
+    const reader = stream.getReader();
+    await reader.read();
+    const pending = reader.read();
+    leaving.abort();
+    expect(await pending).toEqual({ done: true, value: undefined });
+    await reader.closed;
+    expect(ends).toMatchObject([{ status: "cancelled", use: { basis: drains ? "final" : "guess" } }]);
+  });
+
   test("whose client stops reading is over when its time in all is up, though not before", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(content("a"));

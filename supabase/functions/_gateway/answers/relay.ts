@@ -43,6 +43,7 @@ export function relayStream(options: {
   let over = false;
   let reading = false;
   let left = false;
+  let cancelled = false;
 
   function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Platform {
     over = true;
@@ -188,17 +189,21 @@ export function relayStream(options: {
         try {
           await pulling;
         } catch (error) {
-          if (error instanceof ClientLeft || left) {
-            endUnheard(error instanceof ClientLeft || error instanceof ProviderFailure ? error.use : undefined);
-            return controller.error(error);
-          }
-          if (over) return;
+          if (error instanceof ClientLeft) left = true;
           const failure = error instanceof ProviderFailure ? error : undefined;
-          const told = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
-          fail(controller, told, failure?.use);
+          if (left) endUnheard(error instanceof ClientLeft ? error.use : failure?.use);
+          else if (!over) {
+            const told = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
+            fail(controller, told, failure?.use);
+          }
         }
+        // Not an error, which old versions of Deno turn into a rejection that nobody can catch.
+        if (left && !cancelled) controller.close();
       },
-      cancel: leave,
+      cancel() {
+        cancelled = true;
+        leave();
+      },
     },
     { highWaterMark: 0 },
   );

@@ -1,0 +1,233 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { denoArguments } from "../../../scripts/local-stack/services/functions/deno-arguments.ts";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { type AppTenant, createAppTenant } from "../../tests/ai-app-tenant.ts";
+
+const root = path.resolve(import.meta.dirname, "../../..");
+const functions = ["audio", "chat", "embeddings", "generate", "models", "provider-costs", "responses", "usage"];
+const ownDeno = path.join(root, "node_modules/deno/deno");
+const denos = [ownDeno, ...(process.env.DENO_BIN ? [process.env.DENO_BIN] : [])];
+
+/** Serves the functions as they are deployed: by Deno.serve, without anything of ours around them. */
+const plainHost = `
+  const serve = Deno.serve;
+  const handlers = {};
+  let name;
+  Object.defineProperty(Deno, "serve", { value: (handler) => { handlers[name] = handler; } });
+  for (name of ${JSON.stringify(functions)}) await import("./supabase/functions/" + name + "/index.ts");
+  const runtime = await import("./supabase/functions/_gateway/runtime.ts");
+  name = "failing";
+  runtime.serve(({ waitUntil }) => async () => {
+    waitUntil(Promise.reject(new RangeError("behind the answer")));
+    return new Response("answered");
+  });
+  const port = Number(Deno.env.get("PORT"));
+  serve({ hostname: "127.0.0.1", port, onListen() {} }, (request) => {
+    const handler = handlers[new URL(request.url).pathname.split("/")[1]];
+    return handler ? handler(request) : new Response("ready");
+  });`;
+const paceMs = 20;
+const pieces = 60;
+const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
+const chunk = (fields: object) =>
+  event({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", ...fields });
+const responsesUsage = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
+const message = { role: "assistant", content: "x" };
+const wholeAnswers: Record<string, object> = {
+  completions: { ...chunk, object: "chat.completion", choices: [{ index: 0, message, finish_reason: "stop" }], usage },
+  responses: { id: "r", object: "response", model: "m", status: "completed", output: [], usage: responsesUsage },
+  embeddings: { object: "list", model: "m", data: [{ object: "embedding", index: 0, embedding: [0] }], usage },
+};
+
+async function writeSlowly(response: ServerResponse, piece: string): Promise<void> {
+  for (let count = 0; count < pieces && !response.destroyed; count += 1) {
+    response.write(piece);
+    await sleep(paceMs);
+  }
+}
+
+/** A provider that takes its time; it cuts what is asked with the word. */
+const provider = createServer(async (request, response) => {
+  let text = "";
+  for await (const piece of request) text += piece;
+  const isCut = text.includes("cut");
+  if (request.url?.includes("models/")) {
+    // Gemini's wire format: base64 of PCM in JSON.
+    response.writeHead(200, { "content-type": "application/json" });
+    response.write('{"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"audio/L16;rate=24000","data":"');
+    await writeSlowly(response, "AAAA".repeat(2_000));
+    response.end('"}}]}}],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":25,"totalTokenCount":28}}');
+    return;
+  }
+  if (!JSON.parse(text).stream) {
+    await sleep(300);
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(isCut ? "{" : JSON.stringify(wholeAnswers[request.url?.split("/").at(-1) ?? ""]));
+    return;
+  }
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  if (isCut) setTimeout(() => response.destroy(), 160);
+  if (request.url?.endsWith("/responses")) {
+    await writeSlowly(response, event({ type: "response.output_text.delta", delta: "word " }));
+    response.end(event({ type: "response.completed", response: wholeAnswers.responses }));
+    return;
+  }
+  await writeSlowly(response, event({ ...chunk, choices: [{ index: 0, delta: { content: "word " } }] }));
+  response.write(event({ ...chunk, choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage }));
+  response.end("data: [DONE]\n\n");
+});
+
+let tenant: AppTenant;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  tenant = await createAppTenant();
+});
+afterAll(async () => {
+  provider.closeAllConnections();
+  provider.close();
+  await tenant.close();
+});
+
+type Host = { child: ChildProcess; port: number; output: () => string };
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+async function startHost(deno: string, { args, onLeave }: { args: string[]; onLeave: string }): Promise<Host> {
+  const port = await freePort();
+  const { gatewayDbUrl, supabase } = readStack();
+  const base = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+  const child = spawn(deno, args, {
+    cwd: root,
+    env: {
+      ...process.env,
+      PORT: String(port),
+      GATEWAY_DB_URL: gatewayDbUrl,
+      SUPABASE_URL: supabase.url,
+      SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: supabase.publishableKey }),
+      AI_PROVIDER_DEMO_BASE_URL: `${base}/v1`,
+      AI_PROVIDER_DEMO_API_KEY: "k",
+      AI_PROVIDER_DEMO_ON_LEAVE: onLeave,
+      AI_PROVIDER_DEMO_SPEECH_BASE_URL: `${base}/v1beta`,
+      AI_PROVIDER_DEMO_SPEECH_API_KEY: "k",
+      AI_PROVIDER_DEMO_SPEECH_KIND: "gemini",
+      DENO_NO_UPDATE_CHECK: "1",
+    },
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (output += bytes));
+  await vi.waitFor(() => fetch(`http://127.0.0.1:${port}/healthz`), { timeout: 20_000 });
+  return { child, port, output: () => output };
+}
+
+const openRuns = () =>
+  tenant.db.query("select id from ai.runs where workspace_id = $1 and status = 'running'", [tenant.workspaceId]);
+
+type Asked = { path: string; body: object; status: number };
+
+/** Sends a request, or only its first `bytes` of body. */
+function send({ port }: Host, { path: url, text, bytes }: { path: string; text: string; bytes?: number | undefined }) {
+  const head = [
+    `POST ${url} HTTP/1.1`,
+    "host: functions",
+    `authorization: Bearer ${tenant.key}`,
+    `x-platform-workspace-id: ${tenant.workspaceId}`,
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(text)}`,
+    "connection: close",
+  ];
+  const socket = connect(port, "127.0.0.1");
+  let answer = "";
+  socket.on("data", (piece) => (answer += piece)).on("error", () => {});
+  socket.write(`${head.join("\r\n")}\r\n\r\n${text.slice(0, bytes)}`);
+  return { socket, answer: () => answer };
+}
+
+/** A call, and the status that a client who stays is answered with. */
+const chat = (content: string, fields: object = {}, status = 200): Asked => ({
+  path: "/chat/completions",
+  body: { model: "demo-chat", messages: [{ role: "user", content }], ...fields },
+  status,
+});
+const calls: Asked[] = [
+  chat("whole"),
+  chat("cut", {}, 502),
+  chat("stream", { stream: true }),
+  chat("cut stream", { stream: true }),
+  chat("tools", { stream: true, tools: ["calculator"], max_steps: 3 }),
+  { path: "/responses", body: { model: "demo-chat", input: "whole" }, status: 200 },
+  { path: "/responses", body: { model: "demo-chat", input: "stream", stream: true }, status: 200 },
+  { path: "/audio/speech", body: { model: "demo-speech", input: "speech" }, status: 200 },
+  { path: "/embeddings", body: { model: "demo-embedding", input: "text" }, status: 200 },
+  { path: "/generate", body: { prompt: "whole" }, status: 200 },
+  { path: "/provider-costs", body: { provider: "openai" }, status: 400 },
+];
+
+async function leave(host: Host, { path: url, body }: Asked, { afterMs, bytes }: { afterMs: number; bytes?: number }) {
+  const { socket } = send(host, { path: url, text: JSON.stringify(body), bytes });
+  await sleep(afterMs);
+  if (afterMs % 2 === 0) socket.destroy();
+  else socket.resetAndDestroy();
+}
+
+async function stay(host: Host, { path: url, body }: Asked): Promise<number> {
+  const { socket, answer } = send(host, { path: url, text: JSON.stringify(body) });
+  await once(socket, "close");
+  return Number(/^HTTP\/1.1 (\d+)/.exec(answer())?.[1]);
+}
+
+/** Has clients leave in every way, and then others call. */
+async function callAndLeave(host: Host): Promise<void> {
+  await Promise.all([
+    ...calls.flatMap((call) => [5, 120, 251, 420].map((afterMs) => leave(host, call, { afterMs }))),
+    ...calls.map((call, at) => leave(host, call, { afterMs: 50 + at, bytes: 9 })),
+  ]);
+  await expect.poll(openRuns).toEqual([]);
+  expect(await Promise.all(calls.map((call) => stay(host, call)))).toEqual(calls.map(({ status }) => status));
+  await expect.poll(openRuns).toEqual([]);
+  expect(host.child.exitCode).toBeNull();
+  expect(host.output()).not.toMatch(/uncaught|unhandled/i);
+}
+
+async function stop({ child }: Host): Promise<void> {
+  child.kill("SIGTERM");
+  if (child.exitCode === null) await once(child, "exit");
+}
+
+const plainHosts = denos.flatMap((deno) => ["cancel", "drain"].map((onLeave) => ({ deno, onLeave })));
+
+describe.for(plainHosts)("functions of $deno, where a call that is left is to $onLeave", ({ deno, onLeave }) => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await startHost(deno, { args: ["eval", "--quiet", plainHost], onLeave });
+  });
+  afterAll(() => stop(host));
+
+  test("settle every run and serve on when clients leave, without an unhandled rejection", () => callAndLeave(host));
+
+  test("report what fails behind an answer and serve on", async () => {
+    for (let count = 0; count < 2; count += 1) {
+      expect(await (await fetch(`http://127.0.0.1:${host.port}/failing`)).text()).toBe("answered");
+    }
+    await expect.poll(host.output).toMatch(/"error":"RangeError"/);
+    expect(host.output()).not.toMatch(/uncaught|unhandled/i);
+  });
+});
+
+test("the local stack's functions settle every run and serve on when clients leave", async () => {
+  const host = await startHost(ownDeno, { args: denoArguments(root), onLeave: "cancel" });
+  await callAndLeave(host).finally(() => stop(host));
+});

@@ -10,6 +10,7 @@ export type Behaviour = {
   /** What is said of the usage; what was really used is in the truth log all the same. */
   usage: "plain" | "none" | "zero" | "twice" | "cumulative";
   cachedInput: boolean;
+  /** Adds `reasoning_content` to messages, as DeepSeek does, and a signature to tool calls, as Gemini does. */
   reasoning: boolean;
   finish?: "length" | "content_filter";
   /** Calls the first tool whatever the prompt says. */

@@ -28,8 +28,9 @@ export function usageChunk(completion: Completion): Record<string, unknown> {
 
 type Delta = { delta: Record<string, unknown>; finish?: string; tokens: number };
 
-function deltas({ text, toolCall, finish }: Choice): Delta[] {
-  const start = { role: "assistant", content: toolCall ? null : "", refusal: null };
+function deltas({ text, reasoning, toolCall, finish }: Choice): Delta[] {
+  const thought = reasoning ? { reasoning_content: reasoning } : {};
+  const start = { role: "assistant", content: toolCall ? null : "", refusal: null, ...thought };
   if (!toolCall) {
     let sent = "";
     const words = (text.match(/\s*\S+/g) ?? []).map((word) => {
@@ -38,10 +39,10 @@ function deltas({ text, toolCall, finish }: Choice): Delta[] {
     });
     return [{ delta: start, tokens: 0 }, ...words, { delta: {}, finish, tokens: countTokens(text) }];
   }
-  const { id, type, function: called } = toolCall;
+  const { function: called, ...call } = toolCall;
   const tokens = countTokens(JSON.stringify(called));
   const slices = called.arguments.match(new RegExp(`[^]{1,${argumentSlice}}`, "g")) ?? [];
-  const opening = { index: 0, id, type, function: { name: called.name, arguments: "" } };
+  const opening = { index: 0, ...call, function: { name: called.name, arguments: "" } };
   return [
     { delta: { ...start, tool_calls: [opening] }, tokens: countTokens(called.name) },
     ...slices.map((slice) => ({ delta: { tool_calls: [{ index: 0, function: { arguments: slice } }] }, tokens })),

@@ -1,9 +1,11 @@
 import { z } from "zod";
 
-const textPart = z.looseObject({ type: z.string(), text: z.string().optional(), refusal: z.string().optional() });
+const textPart = z.looseObject({ type: z.string(), text: z.string().nullish(), refusal: z.string().nullish() });
 const message = z.looseObject({
   role: z.enum(["developer", "system", "user", "assistant", "tool", "function"]),
   content: z.union([z.string(), z.array(textPart)]).nullish(),
+  // OpenAI answers an empty list with 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
+  tool_calls: z.array(z.unknown()).min(1).nullish(),
 });
 const functionTool = z.looseObject({
   type: z.literal("function"),

@@ -46,12 +46,14 @@ function completionBody({ id, created, model, choices, usage }: Completion, beha
     created,
     model,
     system_fingerprint: "fp_demo",
-    choices: choices.map(({ text, toolCall, finish }, index) => ({
+    choices: choices.map(({ text, reasoning, toolCall, finish }, index) => ({
       index,
       message: {
         role: "assistant",
         content: toolCall ? null : text,
         refusal: null,
+        annotations: [],
+        ...(reasoning ? { reasoning_content: reasoning } : {}),
         ...(toolCall ? { tool_calls: [toolCall] } : {}),
       },
       logprobs: null,

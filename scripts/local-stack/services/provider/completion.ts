@@ -1,22 +1,30 @@
 import { createHash } from "node:crypto";
 import type { Behaviour } from "./behaviours.ts";
-import { type ChatRequest, lastPrompt } from "./chat-request.ts";
+import { type ChatRequest, lastPrompt, textOf } from "./chat-request.ts";
 import { sampleOf } from "./schema-sample.ts";
 import { countTokens, inputTokens, type Usage } from "./usage.ts";
 
-export type ToolCall = { id: string; type: "function"; function: { name: string; arguments: string } };
+export type ToolCall = {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
+  extra_content?: unknown;
+};
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
-export type Choice = { text: string; toolCall?: ToolCall; finish: FinishReason };
+export type Choice = { text: string; reasoning?: string; toolCall?: ToolCall; finish: FinishReason };
 /** All that an answer to a chat will say: streamed or not, it is the same. */
 export type Completion = { id: string; created: number; model: string; choices: Choice[]; usage: Usage };
 
 const reasoningTokens = 64;
+const reasoning = "The demo provider thinks before it answers.";
+/** As in Gemini's OpenAI compatibility: https://ai.google.dev/gemini-api/docs/thought-signatures */
+const thoughtSignature = { google: { thought_signature: "ZGVtbw==" } };
 
 /** Works out the answer to a chat. It depends on the request alone, and says that it is a demo. */
 export function complete(request: ChatRequest, behaviour: Behaviour): Completion {
   const choices = Array.from({ length: request.n ?? 1 }, (_, index) => choose(request, behaviour, index));
   const input = inputTokens(request);
-  const reasoning = behaviour.reasoning ? reasoningTokens : 0;
+  const thought = behaviour.reasoning ? reasoningTokens : 0;
   return {
     id: `chatcmpl-demo-${fingerprint(request)}`,
     created: Math.floor(Date.now() / 1000),
@@ -25,8 +33,8 @@ export function complete(request: ChatRequest, behaviour: Behaviour): Completion
     usage: {
       input,
       cachedInput: behaviour.cachedInput ? Math.floor(input / 2) : 0,
-      output: outputTokens(choices) + reasoning,
-      reasoning,
+      output: outputTokens(choices) + thought,
+      reasoning: thought,
     },
   };
 }
@@ -41,6 +49,13 @@ function outputTokens(choices: readonly Choice[]): number {
 }
 
 function choose(request: ChatRequest, behaviour: Behaviour, index: number): Choice {
+  const choice = answer(request, behaviour, index);
+  if (!behaviour.reasoning) return choice;
+  const { toolCall } = choice;
+  return { ...choice, reasoning, ...(toolCall && { toolCall: { ...toolCall, extra_content: thoughtSignature } }) };
+}
+
+function answer(request: ChatRequest, behaviour: Behaviour, index: number): Choice {
   const toolCall = chooseTool(request, behaviour, index);
   if (toolCall) return { text: "", toolCall, finish: "tool_calls" };
   const whole = answerText(request, behaviour, index);
@@ -60,8 +75,7 @@ function answerText(request: ChatRequest, behaviour: Behaviour, index: number): 
   if (behaviour.words !== undefined)
     return Array.from({ length: behaviour.words }, (_, word) => (word === 0 ? "[demo]" : `word${word}`)).join(" ");
   const last = request.messages.at(-1);
-  const subject =
-    last?.role === "tool" ? `The tool answered: ${String(last.content)}` : `You said: ${lastPrompt(request)}`;
+  const subject = last?.role === "tool" ? `The tool answered: ${textOf(last)}` : `You said: ${lastPrompt(request)}`;
   return `[demo] This answer comes from the local demo provider, not from a model.${index > 0 ? ` Choice ${index}.` : ""} ${subject}`;
 }
 

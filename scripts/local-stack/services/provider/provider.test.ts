@@ -126,6 +126,34 @@ describe("chat", () => {
     expect(JSON.parse(broken.choices[0]?.message.content ?? "")).not.toHaveProperty("sum");
   });
 
+  test("a reasoning model adds reasoning_content to its messages and a signature to its calls, streamed or not", async () => {
+    // https://api-docs.deepseek.com/guides/thinking_mode and https://ai.google.dev/gemini-api/docs/thought-signatures
+    const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather" } }];
+    const request = { model: "demo-reasoning", tools, tool_choice: "required" } as const;
+    const thought = { reasoning_content: expect.any(String) };
+    const signature = { extra_content: { google: { thought_signature: expect.any(String) } } };
+    const message = (await chat("demo-reasoning", request)).choices[0]?.message;
+    expect(message).toMatchObject({ ...thought, tool_calls: [signature] });
+    const messages = [{ role: "user" as const, content: prompt }];
+    const stream = await client.chat.completions.create({ ...request, messages, stream: true });
+    const deltas: unknown[] = [];
+    for await (const { choices } of stream) deltas.push(choices[0]?.delta);
+    expect(deltas[0]).toMatchObject({ ...thought, tool_calls: [{ index: 0, ...signature }] });
+  });
+
+  test("reads a tool's result in parts, and refuses an empty list of tool calls", async () => {
+    const call = { id: "c", type: "function", function: { name: "weather", arguments: "{}" } } as const;
+    const ask = (tool_calls: (typeof call)[], result: OpenAI.ChatCompletionMessageParam[]) =>
+      chat("demo-chat", {
+        messages: [{ role: "user", content: prompt }, { role: "assistant", tool_calls }, ...result],
+      });
+    const content = [{ type: "text" as const, text: "sunny" }];
+    const answered = await ask([call], [{ role: "tool", tool_call_id: "c", content }]);
+    expect(answered.choices[0]?.message.content).toContain("The tool answered: sunny");
+    // OpenAI answers 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
+    await expect(ask([], [])).rejects.toMatchObject({ status: 400, param: "messages" });
+  });
+
   test("cached and reasoning tokens are stated as parts of the whole", async () => {
     expect((await chat("demo-cached")).usage).toMatchObject({
       prompt_tokens: countTokens(prompt) + 3,

@@ -1,0 +1,17 @@
+export const model = process.env.CLIENT_MODEL;
+/** The demo model calls a tool when the prompt says so, and then answers with what the tool returned. */
+export const sumQuestion = 'What is 17 + 25? Please call add with {"a":17,"b":25}';
+
+/**
+ * Runs one check and reports it as a line of JSON on standard output. A failure does not stop the next check.
+ * @param {string} name
+ * @param {() => Promise<void>} run throws when the check fails
+ */
+export async function check(name, run) {
+  try {
+    await run();
+    console.log(JSON.stringify({ check: name, ok: true }));
+  } catch (error) {
+    console.log(JSON.stringify({ check: name, ok: false, error: String(error?.stack ?? error) }));
+  }
+}

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { Agent } from "@mastra/core/agent";
+import { createTool } from "@mastra/core/tools";
+import { z } from "zod";
+import { check, model, sumQuestion } from "./check.mjs";
+
+const agent = new Agent({
+  id: "assistant",
+  name: "Assistant",
+  instructions: "Be brief.",
+  model: {
+    id: `gatehouse/${model}`,
+    url: process.env.OPENAI_BASE_URL,
+    apiKey: process.env.OPENAI_API_KEY,
+  },
+  tools: {
+    add: createTool({
+      id: "add",
+      description: "Add two numbers.",
+      inputSchema: z.object({ a: z.number(), b: z.number() }),
+      outputSchema: z.object({ sum: z.number() }),
+      execute: async ({ a, b }) => ({ sum: a + b }),
+    }),
+  },
+});
+
+await check("chat", async () => {
+  const { text } = await agent.generate("Hello from Mastra");
+  assert.match(text, /Hello from Mastra/);
+});
+
+await check("stream", async () => {
+  const stream = await agent.stream("Hello from Mastra");
+  let text = "";
+  for await (const chunk of stream.textStream) text += chunk;
+  assert.match(text, /Hello from Mastra/);
+});
+
+await check("tool loop", async () => {
+  const { text } = await agent.generate(sumQuestion);
+  assert.match(text, /42/);
+});
+
+await check("tool loop, streamed", async () => {
+  const stream = await agent.stream(sumQuestion);
+  let text = "";
+  for await (const chunk of stream.textStream) text += chunk;
+  assert.match(text, /42/);
+});
+
+await check("conversation", async () => {
+  const first = await agent.generate(sumQuestion);
+  const second = await agent.generate([...first.messages, { role: "user", content: "And again" }]);
+  assert.match(second.text, /And again/);
+});

@@ -84,7 +84,7 @@ function readTree(tree: unknown): string[] {
   return found;
 }
 
-/** An EXECUTE has to be SQL whatever values go into its text; what that SQL does is read as any text is. */
+/** The text of an EXECUTE has to parse as SQL. What that SQL does is read as in any other text. */
 function readExecute(sql: string): string[] {
   const select = (parseSync(sql) as unknown as { stmts: { stmt: { SelectStmt: { targetList: Node[] } } }[] }).stmts[0];
   const target = select?.stmt.SelectStmt.targetList[0]?.ResTarget as { val: Node };
@@ -102,7 +102,7 @@ function parsed(text: string): unknown {
 }
 
 /**
- * The text of a string constant, or of constants that `||`, format, concat or a cast put together. An identifier takes
+ * The text of a string constant, or of constants combined by `||`, format, concat or a cast. An identifier takes
  * the place of each value in it that only the call knows.
  * @param unknown receives those values
  */

@@ -197,7 +197,7 @@ export function relayStream(options: {
             fail(controller, told, failure?.use);
           }
         }
-        // Not an error, which old versions of Deno turn into a rejection that nobody can catch.
+        // Not with an error: old versions of Deno turn that into a rejection that cannot be caught.
         if (left && !cancelled) controller.close();
       },
       cancel() {

@@ -58,7 +58,8 @@ export async function startSoakStack(): Promise<SoakStack> {
   child.stderr.on("data", (chunk: Buffer) => {
     said = (said + chunk).slice(-4_000);
     log.write(chunk);
-    const port = /postgres +│ up on (\d+)/.exec(said)?.[1];
+    // A start that lost a port begins again, with another for Postgres perhaps.
+    const port = [...said.matchAll(/postgres +│ up on (\d+)/g)].at(-1)?.[1];
     if (port) proxy.passTo(Number(port));
   });
   const file = path.join(dataDir, "stack.json");

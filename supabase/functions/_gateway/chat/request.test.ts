@@ -235,6 +235,14 @@ describe("null counts as absent", () => {
     expect(() => readChat({ ...hello, ...fields }, 100)).not.toThrow();
   });
 
+  test("and so does an empty list of tool calls, which OpenAI refuses and openai-java sends", () => {
+    const messages = [asked, { role: "assistant", content: "hello", tool_calls: [] }];
+    expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual([
+      asked,
+      { role: "assistant", content: "hello" },
+    ]);
+  });
+
   test("but a required field may not be null", () => {
     expect(refusal({ ...hello, model: null }).param).toBe("model");
     expect(refusal({ ...hello, messages: [{ role: "user", content: null }] }).param).toBe("messages.0.content");

@@ -33,6 +33,14 @@ const texts = z.union([z.string(), z.array(nullIsAbsent(textPart)).min(1)]);
 const userPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, imagePart, audioPart]));
 const assistantPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, refusalPart]));
 
+/** OpenAI refuses an empty list, which openai-java's accumulator sends in the history of a streamed answer. */
+function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {
+  return z
+    .array(entry)
+    .transform((list) => (list.length > 0 ? list : undefined))
+    .optional();
+}
+
 const toolCall = z.looseObject({
   id: z.string(),
   type: z.literal("function"),
@@ -48,7 +56,7 @@ const message = z.discriminatedUnion("role", [
     content: z.union([z.string(), z.array(assistantPart).min(1)]).nullish(),
     refusal: z.string().optional(),
     name,
-    tool_calls: z.array(nullIsAbsent(toolCall)).min(1).optional(),
+    tool_calls: emptyIsAbsent(nullIsAbsent(toolCall)),
     audio: z.never({ error: "Audio stored at the provider can't be used here. Send its transcript." }).optional(),
   }),
   z.looseObject({ role: z.literal("tool"), content: texts, tool_call_id: z.string(), name }),

@@ -59,7 +59,7 @@ async function holdAny(): Promise<HeldPort> {
   return one;
 }
 
-/** The first of two free ports beside each other, below those that systems give to whoever asks for any. */
+/** The first of two adjacent free ports below the range of outgoing connections. */
 async function freePair(): Promise<number> {
   for (;;) {
     const first = await holdFreePort();
@@ -125,8 +125,8 @@ describe("the highest port", () => {
   });
 });
 
-describe("a port that is kept", () => {
-  test("nobody else can listen on, and connections to it are reset", async () => {
+describe("a reserved port", () => {
+  test("cannot be bound by another process, and connections to it are reset", async () => {
     const { port } = await holdAny();
     expect(await canListen(port, "127.0.0.1")).toBe(false);
     expect(await canListen(port, "::1")).toBe(false);
@@ -135,7 +135,7 @@ describe("a port that is kept", () => {
     await expect(once(socket, "close")).rejects.toThrow("ECONNRESET");
   });
 
-  test("once handed over is free for its service, and still taken for another start", async () => {
+  test("is free for its service after the handover, and still taken for another start", async () => {
     const one = await holdAny();
     await one.handOver();
     const { taken } = await hold({ ...anyPorts, web: one.port });
@@ -145,7 +145,7 @@ describe("a port that is kept", () => {
     expect(await one.isTaken()).toBe(true);
   });
 
-  test("once released is free for everybody, and can be handed over again for a service that is started anew", async () => {
+  test("is free after its release, and can be handed over again when its service restarts", async () => {
     const one = await holdAny();
     await one.handOver();
     await one.release();
@@ -155,7 +155,7 @@ describe("a port that is kept", () => {
     expect(await canListen(one.port, "127.0.0.1")).toBe(true);
   });
 
-  test("is free with all others after releaseAll", async () => {
+  test("is free after releaseAll", async () => {
     const { held } = await hold(anyPorts);
     await releaseAll(held);
     expect(await Promise.all(used(held).map((port) => canListen(port, "127.0.0.1")))).not.toContain(false);

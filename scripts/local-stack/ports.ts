@@ -23,17 +23,17 @@ export type PortName = keyof typeof defaultPorts;
 export type Ports = Record<PortName, number>;
 export type TakenPort = { name: PortName; port: number; owner: string | undefined; chosen: number };
 
-/** A port that this start keeps for one of its services. */
+/** A port that this start reserves for one of its services. */
 export type HeldPort = {
   port: number;
   /**
-   * Frees the port for the service, which listens on 127.0.0.1, and keeps it on ::1 meanwhile: other starts then choose
-   * another, and Linux gives a port that anything has bound to no outgoing connection.
+   * Frees the port on 127.0.0.1, where the service listens, and keeps it on ::1: other starts still find it taken, and
+   * Linux never picks a port that is bound on any address for an outgoing connection.
    */
   handOver: () => Promise<void>;
-  /** Whether another process has the port that was handed over. Ask once the service has ended. */
+  /** Whether another process has the port after the handover. Ask only when the service has exited. */
   isTaken: () => Promise<boolean>;
-  /** Frees the port altogether. Browsers may try ::1 for localhost, so do it as soon as the service listens. */
+  /** Frees the port on both addresses. Call it once the service listens: browsers may try ::1 for localhost. */
   release: () => Promise<void>;
 };
 
@@ -42,12 +42,12 @@ export type HeldPorts = Record<PortName, HeldPort>;
 const highestPort = 65_535;
 /** "Any port" is one below those that systems give to outgoing connections, which could take it before we do. */
 const anyPort = { from: 10_000, to: 32_000 };
-/** Where a port is kept while its service starts. A machine without IPv6 has no such address. */
+/** Keeps a port reserved while its service starts. Missing on a machine without IPv6, which then relies on retries. */
 const guardHost = "::1";
 
 type Close = () => Promise<void>;
 
-/** Listens on a port, as a service does. @returns how to stop; undefined where the port is taken */
+/** Binds a port the way a service does. @returns how to close it, or undefined when the port is taken */
 function listen(port: number, address: string): Promise<Close | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.resetAndDestroy());
@@ -63,7 +63,7 @@ function listen(port: number, address: string): Promise<Close | undefined> {
   });
 }
 
-/** Keeps a port, on both loopback addresses. @returns undefined where either is taken */
+/** Reserves a port on both loopback addresses. @returns undefined when either is taken */
 async function holdPort(port: number): Promise<HeldPort | undefined> {
   let service = await listen(port, host);
   if (!service) return undefined;
@@ -95,7 +95,7 @@ async function holdPort(port: number): Promise<HeldPort | undefined> {
 }
 
 /**
- * Keeps a port for each name: the wished one, or the next free one; any free one where the wish is 0.
+ * Reserves a port for each name: the wished one, or the next free one; any free one where the wish is 0.
  * @returns the ports and, of the wished ones, those that were taken
  */
 export async function holdPorts(wished: Ports): Promise<{ held: HeldPorts; taken: TakenPort[] }> {
@@ -122,7 +122,7 @@ export async function holdPorts(wished: Ports): Promise<{ held: HeldPorts; taken
   }
 }
 
-/** Keeps the first free port from `from` up that is none of `except`; any one without them. */
+/** Reserves the first free port from `from` up that is not in `except`. `from` is random by default. */
 export async function holdFreePort({
   from = randomInt(anyPort.from, anyPort.to),
   except = new Set(),
@@ -137,14 +137,14 @@ export async function holdFreePort({
   throw new StackError(`There is no free port from ${from} up. Choose others: --ports auto`);
 }
 
-/** A port for a server that is started at once, outside of a stack: free just now, and given to no connection. */
+/** Returns a free port outside the range of outgoing connections, for a server that starts immediately. */
 export async function freePort(): Promise<number> {
   const { port, release } = await holdFreePort();
   await release();
   return port;
 }
 
-/** Frees every port that is still kept. */
+/** Frees every port that is still reserved. */
 export async function releaseAll(held: Partial<HeldPorts>): Promise<void> {
   await Promise.all(Object.values(held).map((one) => one.release()));
 }

@@ -52,7 +52,7 @@ async function newStack(plan: Planner["plan"]): Promise<Stack> {
   return stack;
 }
 
-/** Answers with what it was told; begins to listen after a while. */
+/** Starts listening after a delay, and answers with its TOLD setting. */
 const program = `setTimeout(() => require("node:http").createServer((_, answer) => answer.end(process.env.TOLD))
   .listen(Number(process.env.PORT), "127.0.0.1"), Number(process.env.DELAY_MS));`;
 
@@ -78,7 +78,7 @@ const addressOf = ({ port }: HeldPort) => `http://127.0.0.1:${port}`;
 const askOnce = async (url: string) => (await fetch(url)).text();
 const readFileOf = () => JSON.parse(readFileSync(path.join(dataDir, "stack.json"), "utf8")) as StackDescription;
 
-/** A database, and a web server that is told where it is. */
+/** A database, and a web server that has its address. */
 const steps = (held: HeldPorts): Step[] => [
   service("store", held.postgres),
   service("front", held.web, { dependsOn: ["store"], told: addressOf(held.postgres) }),
@@ -96,7 +96,7 @@ async function steal(held: HeldPort): Promise<void> {
   await listenOn(held.port);
 }
 
-/** A server that says yes to everybody. */
+/** Accepts every request, health checks included. */
 async function listenOn(port: number): Promise<void> {
   const thief = createServer((_, answer) => answer.end("from another process")).listen(port, "127.0.0.1");
   thieves.push(thief);
@@ -176,7 +176,7 @@ test("what is under way when a port is lost has ended before the next start begi
   expect(events).toEqual(["plan", "task ended", "plan", "task ended"]);
 });
 
-test("a service that loses its port as it is started anew gets another, and so does stack.json", async () => {
+test("a running service that crashes and loses its port gets another, and stack.json names it", async () => {
   const plans: HeldPorts[] = [];
   const { start } = await newStack(async (held) => {
     plans.push(held);

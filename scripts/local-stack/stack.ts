@@ -25,7 +25,7 @@ export type StartOptions = {
 
 /** A stack that has its data directory. Nothing runs before `start`. */
 export type Stack = {
-  /** @returns what runs; undefined where it was stopped before it was ready */
+  /** @returns what runs, or undefined when it was stopped before it was ready */
   start: () => Promise<StackDescription | undefined>;
   stop: () => Promise<void>;
   kill: () => void;
@@ -40,7 +40,7 @@ export type Plan = {
   describe: (services: StackDescription["services"]) => StackDescription;
 };
 
-/** Makes a plan for the ports that a start gets; a start that loses one asks again. */
+/** Plans a stack for the ports it gets. A start that loses a port asks for a new plan. */
 export type Planner = {
   plan: (held: HeldPorts) => Promise<Plan>;
   /** Frees what its plans share. */
@@ -63,8 +63,8 @@ export async function openDataDir({ options, terminal }: StartOptions): Promise<
 }
 
 /**
- * Makes a stack of what `plan` says for the ports that it gets. Where a service loses its port to another process, all
- * stops, and starts by a new plan with another port: addresses are in the settings of many services, and in the database.
+ * Creates a stack from `plan`. When a service loses its port to another process, the whole stack stops and starts again
+ * with a new plan and another port: addresses are in the settings of many services, and in the database.
  */
 export function createStack(
   { options, environment, onGiveUp }: Pick<StartOptions, "options" | "environment" | "onGiveUp">,
@@ -96,7 +96,7 @@ export function createStack(
     return undefined;
   }
 
-  /** @returns what runs; undefined where it was stopped, or lost a port and has ended */
+  /** @returns what runs, or undefined when it was stopped or lost a port */
   async function bringUp({ steps, describe }: Plan): Promise<StackDescription | undefined> {
     const portOf = new Map(steps.map((step) => [step.name, step.kind === "service" ? step.ports[0].port : 0]));
     const describeRun = (processes: readonly OwnedProcess[]) =>
@@ -140,7 +140,7 @@ export function createStack(
     return description;
   }
 
-  /** For a service that had its port and lost it to another process as it was started anew. */
+  /** Restarts the stack after a service crashed and lost its port before it could restart. */
   async function startAgain(error: PortTaken): Promise<void> {
     ready = false;
     log.say("stack", `${error.message}; starting again with another`);

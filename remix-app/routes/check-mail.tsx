@@ -89,8 +89,8 @@ export default function CheckMailPage() {
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       {answer?.pause ? (
         <Notice tone="good">
-          If this address waits for confirmation, a new link is on its way. If we sent one in the last {answer.pause},
-          that one still works and no other follows. If nothing arrives, send it again after that.
+          If this address is waiting for confirmation, check your inbox: a link sent in the last {answer.pause} still
+          works, otherwise we’ve just sent a new one. You can ask for another after that.
         </Notice>
       ) : null}
       {address ? (

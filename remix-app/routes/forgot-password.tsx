@@ -68,7 +68,8 @@ export default function ForgotPasswordPage() {
           It goes to <strong className="font-semibold">{to}</strong>, works once, and can take a minute to arrive.
         </p>
         <p>
-          If we sent one in the last {pause}, that one still works and no other follows. If nothing arrives,{" "}
+          If we sent you one in the last {pause}, use that one: we don’t replace it before then. If nothing arrives, you
+          can{" "}
           <a className="link" href="/forgot-password">
             ask again
           </a>{" "}

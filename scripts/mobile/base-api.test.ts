@@ -16,6 +16,6 @@ test.each([
   "null",
 ])("a QR code of %s is refused, with the origin that was expected", (origin) => {
   expect(() => requireOwnOrigin(project, { origin })).toThrow(
-    `This QR code is of ${origin}. Only codes of https://gatehouse.example are accepted, so nothing was sent.`,
+    `This QR code is from ${origin}. Only codes from https://gatehouse.example are accepted, so nothing was sent.`,
   );
 });

@@ -55,7 +55,7 @@ export async function workspaceOf(caller: Caller, chosen: string | null): Promis
 export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { origin: string }): void {
   const own = new URL(base).origin;
   if (origin !== own) {
-    throw new Error(`This QR code is of ${origin}. Only codes of ${own} are accepted, so nothing was sent.`);
+    throw new Error(`This QR code is from ${origin}. Only codes from ${own} are accepted, so nothing was sent.`);
   }
 }
 

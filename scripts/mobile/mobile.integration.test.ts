@@ -104,7 +104,7 @@ test("a QR code of another origin is refused before anything is sent, by a phone
       const { code, err } = await phone.run(["qr", verb, `${evil}/qr/open#${crypto.randomUUID()}.secret`]);
       expect([code, err]).toEqual([
         1,
-        expect.stringContaining(`This QR code is of ${evil}. Only codes of ${stack.base}`),
+        expect.stringContaining(`This QR code is from ${evil}. Only codes from ${stack.base}`),
       ]);
     }
     expect(asked).toEqual([]);

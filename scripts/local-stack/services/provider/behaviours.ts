@@ -55,7 +55,7 @@ export const models: Record<string, Partial<Behaviour>> = {
   "demo-redirect": { failure: "redirect" },
   "demo-reset": { failure: "reset" },
   "demo-hang": { failure: "hang" },
-  "demo-cut": { midway: "cut" },
+  "demo-cut": { midway: "cut", paceMs: 20 },
   "demo-stall": { midway: "stall" },
   "demo-garbage": { midway: "garbage" },
   "demo-no-usage": { usage: "none" },

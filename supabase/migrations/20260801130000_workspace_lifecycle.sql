@@ -170,7 +170,7 @@ comment on function private.welcome_new_user() is
   'Profile and personal free workspace, made with the user and undone with it when the sign-up fails.';
 revoke execute on function private.welcome_new_user() from public, anon, authenticated;
 
--- Every way in ends here: sign-up, invitation, OAuth, the console. (Only the table's owner may comment on a trigger.)
+-- Sign-up, invitation, OAuth and the console all create users here. (Only the table's owner may comment on a trigger.)
 create trigger welcome_new_user after insert on auth.users
   for each row execute function private.welcome_new_user();
 
@@ -190,5 +190,6 @@ comment on function private.end_one_account_at_a_time() is
   'for the first''s, before it holds any row that somebody else could wait for.';
 revoke execute on function private.end_one_account_at_a_time() from public, anon, authenticated;
 
+-- Users are also deleted by the API and by hand, so their order is enforced on the table.
 create trigger end_one_account_at_a_time before delete on auth.users
   for each statement execute function private.end_one_account_at_a_time();

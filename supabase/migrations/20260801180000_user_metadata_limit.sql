@@ -15,6 +15,7 @@ comment on function private.limit_user_metadata() is
   'Refuses metadata that would make the user''s tokens too large for a browser''s cookies.';
 revoke execute on function private.limit_user_metadata() from public, anon, authenticated;
 
+-- Users write their metadata through the API, which limits its size less than our cookies do.
 create trigger limit_user_metadata before insert or update of raw_user_meta_data on auth.users
   for each row when (octet_length(new.raw_user_meta_data::text) > 2400)
   execute function private.limit_user_metadata();

@@ -111,6 +111,7 @@ comment on function private.keep_required_mfa_policy() is
   'Only the policy''s own function writes, and says so by gatehouse.required_mfa_writer in its transaction.';
 revoke execute on function private.keep_required_mfa_policy() from public, anon, authenticated;
 
+-- Auth writes back the whole metadata column, with a policy that may be older than the stored one.
 create trigger keep_required_mfa_policy before update of raw_app_meta_data on auth.users
   for each row
   when (
@@ -218,7 +219,7 @@ begin
   elsif step = 'begin_reset' then
     changes := '{"recovery": "in_progress", "signInAgain": true}';
     -- One that waits at the challenge must not open by the challenge's going away.
-    delete from auth.sessions s where s.user_id = subject;
+    perform private.delete_auth_sessions(subject);
     -- Nor may a recovery code, half-used or not, of who was locked out here end the reset.
     delete from private.mfa_recovery_codes c where c.user_id = subject;
   elsif step = 'finish_reset' then

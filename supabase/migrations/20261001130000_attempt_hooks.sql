@@ -113,7 +113,7 @@ comment on function private.password_verification_attempt(jsonb) is
 revoke execute on function private.password_verification_attempt(jsonb) from public, anon, authenticated;
 grant execute on function private.password_verification_attempt(jsonb) to supabase_auth_admin;
 
--- Definer: as above.
+-- Definer: Supabase Auth's role may call the hook, and can read nothing of ours.
 create function private.mfa_verification_attempt(event jsonb) returns jsonb
   language plpgsql
   volatile

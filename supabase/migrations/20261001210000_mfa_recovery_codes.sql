@@ -129,7 +129,7 @@ comment on function private.begin_mfa_recovery(uuid, uuid, text) is
 revoke execute on function private.begin_mfa_recovery(uuid, uuid, text) from public, anon, authenticated;
 grant execute on function private.begin_mfa_recovery(uuid, uuid, text) to service_role;
 
--- Definer: as above.
+-- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
   language plpgsql
   volatile

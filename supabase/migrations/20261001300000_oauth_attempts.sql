@@ -78,6 +78,7 @@ comment on function private.mark_unconfirmed_identity() is
   'is the rule by which the backend itself links on a sign-in.';
 revoke execute on function private.mark_unconfirmed_identity() from public, anon, authenticated, service_role;
 
+-- Auth links identities during the OAuth callback, before our server sees the browser again.
 create trigger mark_unconfirmed_identity after insert on auth.identities
   for each row execute function private.mark_unconfirmed_identity();
 
@@ -211,7 +212,7 @@ begin
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
 
   -- The code is good for nothing any more: a link needs no session, and what is refused gets none.
-  delete from auth.flow_state f where f.id = flow.id;
+  perform private.delete_auth_flow(flow.id);
 
   if verdict = 'link' then
     if identity.id is null or flow.linking_target_id is distinct from attempt.user_id then
@@ -221,8 +222,7 @@ begin
     return true;
   end if;
 
-  delete from auth.users u where u.id = flow.user_id and u.created_at >= flow.created_at and u.last_sign_in_at is null;
-  if not found and identity.may_go then
+  if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
     perform private.remove_identity(identity.id);
   end if;
   return true;

@@ -33,7 +33,7 @@ comment on function private.sign_in_methods(uuid) is
 revoke execute on function private.sign_in_methods(uuid) from public, anon, authenticated;
 grant execute on function private.sign_in_methods(uuid) to service_role;
 
--- Definer: as above. The backend's own call would refuse where one identity is left beside a password or a passkey,
+-- Definer: identities are in Supabase Auth's tables. Its own call would refuse where one identity is left beside a password or a passkey,
 -- allow where what is left does not work, and give the account another identity's address; and between a count of ours
 -- and its deletion another one could be taken away.
 create function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
@@ -74,16 +74,7 @@ begin
   if account.email_confirmed_at is not null and not exists (
     select from auth.identities i where i.user_id = subject_id and i.provider = 'email'
   ) then
-    insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
-    values (
-      subject_id::text,
-      subject_id,
-      jsonb_build_object('sub', subject_id, 'email', account.email, 'email_verified', true, 'phone_verified', false),
-      'email',
-      now(),
-      now(),
-      now()
-    );
+    perform private.add_email_identity(account);
   end if;
   perform private.remove_identity(target.id);
   return jsonb_build_object('outcome', 'unlinked', 'provider', target.provider, 'email', target.email);

@@ -47,7 +47,8 @@ comment on function private.account_sessions(uuid) is
 revoke execute on function private.account_sessions(uuid) from public, anon, authenticated;
 grant execute on function private.account_sessions(uuid) to service_role;
 
--- Definer: as above. Refresh tokens and proofs go with the row.
+-- Definer: the API signs a user out by an access token of that user. Refresh tokens and AMR claims are deleted with
+-- the row.
 create function private.end_account_session(subject_id uuid, target_id uuid) returns boolean
   language sql
   volatile

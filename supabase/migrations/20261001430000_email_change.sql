@@ -34,7 +34,7 @@ comment on function private.pending_email_change(uuid) is
 revoke execute on function private.pending_email_change(uuid) from public, anon, authenticated;
 grant execute on function private.pending_email_change(uuid) to service_role;
 
--- Definer: as above.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create function private.email_change_of_link(token_hash text) returns jsonb
   language sql
   stable
@@ -55,7 +55,7 @@ comment on function private.email_change_of_link(text) is
 revoke execute on function private.email_change_of_link(text) from public, anon, authenticated;
 grant execute on function private.email_change_of_link(text) to service_role;
 
--- Definer: as above. What the backend itself clears when a change is complete.
+-- Definer: the API has no call to cancel a change. These are the columns that Supabase Auth clears when one is complete.
 create function private.cancel_email_change(subject_id uuid) returns boolean
   language plpgsql
   volatile

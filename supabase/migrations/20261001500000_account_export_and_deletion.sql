@@ -66,8 +66,7 @@ begin
     return jsonb_build_object('deleted', false, 'blockers', blockers);
   end if;
 
-  delete from auth.users u where u.id = subject_id;
-  if not found then
+  if not private.delete_auth_user(subject_id) then
     return jsonb_build_object('deleted', false, 'blockers', '[]'::jsonb);
   end if;
   insert into private.admin_audit_log (action, target, reason, request_id)

@@ -35,7 +35,7 @@ begin
   if remaining = 0 then
     return 'last_method';
   end if;
-  delete from auth.webauthn_credentials c where c.id = target_id;
+  perform private.delete_auth_passkey(target_id);
   return 'deleted';
 end
 $$;

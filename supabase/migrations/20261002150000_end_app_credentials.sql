@@ -65,6 +65,7 @@ comment on function private.end_app_credentials_of_user() is
   'Ends whatever apps hold of a person, for good: lifting a ban brings none of it back.';
 revoke execute on function private.end_app_credentials_of_user() from public, anon, authenticated;
 
+-- Passwords change, and accounts are banned or deleted, through the API as well.
 create trigger end_app_credentials after update of encrypted_password, banned_until, deleted_at on auth.users
   for each row
   when (

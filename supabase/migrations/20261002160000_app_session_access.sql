@@ -38,7 +38,7 @@ begin
 end
 $$;
 comment on function private.app_caller_of(bytea, text) is
-  'The caller of a function of this file: refused is unauthenticated, mfa_required, unavailable, insufficient_scope or '
+  'The caller by a central session''s token: refused is unauthenticated, mfa_required, unavailable, insufficient_scope or '
   'null. For definers; granted to nobody.';
 revoke execute on function private.app_caller_of(bytea, text) from public, anon, authenticated;
 

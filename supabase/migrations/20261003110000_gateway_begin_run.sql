@@ -263,7 +263,7 @@ begin
 end
 $$;
 comment on function ai.admit(jsonb, ai.caller) is
-  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For the definers below; '
+  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For definers; '
   'trusts the caller: granted to nobody. Made of statements on one table by its key: what starts one of many joins '
   'would cost more than what it does.';
 revoke execute on function ai.admit(jsonb, ai.caller) from public, anon, authenticated;

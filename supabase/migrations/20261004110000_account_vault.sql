@@ -132,7 +132,7 @@ begin
     returning e.session_id into ended_id;
   end if;
   -- Nobody holds its tokens any more.
-  delete from auth.sessions s where s.id = ended_id and s.user_id = lose_account_session.user_id;
+  perform private.end_account_session(lose_account_session.user_id, ended_id);
   return ended_id is not null;
 end
 $$;
@@ -194,8 +194,9 @@ begin
   on conflict (device_id, user_id) do update
     set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
         token_tag = excluded.token_tag, last_active_at = now();
-  delete from auth.sessions s
-  where s.id = replaced_id and s.user_id = subject_id and s.id <> (sign_in ->> 'sessionId')::uuid;
+  if replaced_id <> (sign_in ->> 'sessionId')::uuid then
+    perform private.end_account_session(subject_id, replaced_id);
+  end if;
 
   if standing = 'previous' then
     successor := 2;

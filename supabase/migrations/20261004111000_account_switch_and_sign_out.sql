@@ -135,7 +135,7 @@ begin
   if not found then
     return jsonb_build_object('status', 'no_account');
   end if;
-  delete from auth.sessions s where s.id = ended_id and s.user_id = target_id;
+  perform private.end_account_session(target_id, ended_id);
   update private.account_devices d
   set active_user_id = null, active_session_id = null
   where d.id = device.id and d.active_user_id = target_id;
@@ -156,7 +156,7 @@ comment on function private.sign_out_account(uuid, text, uuid) is
 revoke execute on function private.sign_out_account(uuid, text, uuid) from public, anon, authenticated;
 grant execute on function private.sign_out_account(uuid, text, uuid) to service_role;
 
--- Definer: as sign_out_account.
+-- Definer: Supabase Auth has no call that ends these sessions in the transaction that removes their entries.
 create function private.sign_out_device(device_id uuid, secret text) returns jsonb
   language plpgsql
   volatile
@@ -177,13 +177,11 @@ begin
   end if;
   with gone as (
     delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
-  ), over as (
-    delete from auth.sessions s using gone g where s.id = g.session_id and s.user_id = g.user_id returning s.id
   )
   select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
   into ended
   from gone g
-  where g.session_id in (select o.id from over o);
+  where private.end_account_session(g.user_id, g.session_id);
   delete from private.account_devices d where d.id = device.id;
   return ended;
 end
@@ -194,7 +192,7 @@ comment on function private.sign_out_device(uuid, text) is
 revoke execute on function private.sign_out_device(uuid, text) from public, anon, authenticated;
 grant execute on function private.sign_out_device(uuid, text) to service_role;
 
--- Definer: as sign_out_account.
+-- Definer: locks accounts, whose rows are Supabase Auth's.
 create function private.sweep_account_devices() returns integer
   language plpgsql
   volatile
@@ -202,6 +200,7 @@ create function private.sweep_account_devices() returns integer
   set search_path = ''
 as $$
 declare
+  idle record;
   swept integer;
 begin
   -- One sweeper at a time; the others find nothing to do.
@@ -211,13 +210,14 @@ begin
   perform private.hold_accounts(array(
     select e.user_id from private.account_vault_entries e where e.last_active_at <= now() - interval '30 days'
   ));
-  with idle as (
+  for idle in
     update private.account_vault_entries e
     set sealed = null, key_id = null, token_tag = null
     where e.sealed is not null and e.last_active_at <= now() - interval '30 days'
     returning e.user_id, e.session_id
-  )
-  delete from auth.sessions s using idle i where s.id = i.session_id and s.user_id = i.user_id;
+  loop
+    perform private.end_account_session(idle.user_id, idle.session_id);
+  end loop;
   delete from private.account_vault_entries e where e.last_active_at <= now() - interval '90 days';
   delete from private.account_devices d
   where d.expires_at <= now()

@@ -161,9 +161,7 @@ begin
   -- Nobody has signed in here: the session is as old as the approver's own sign-in, for boundaries and for step-up, in
   -- every token that the backend issues for it from now on.
   signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
-  update auth.mfa_amr_claims a set created_at = signed_in_at, updated_at = signed_in_at where a.session_id = minted;
-  -- The backend asks the session's row, not its proofs, before it takes a new password.
-  update auth.sessions s set created_at = least(s.created_at, signed_in_at) where s.id = minted;
+  perform private.set_session_sign_in_time(minted, signed_in_at);
   update private.login_challenges c set status = 'consumed', consumed_at = now() where c.id = challenge.id;
   return 'consumed';
 end

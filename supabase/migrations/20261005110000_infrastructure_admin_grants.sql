@@ -40,7 +40,7 @@ comment on function private.set_infrastructure_admin(text, boolean, text) is
 revoke execute on function private.set_infrastructure_admin(text, boolean, text) from public, anon, authenticated;
 grant execute on function private.set_infrastructure_admin(text, boolean, text) to service_role;
 
--- Definer: as above.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create function private.list_infrastructure_admins() returns jsonb
   language sql
   stable
@@ -62,7 +62,7 @@ comment on function private.list_infrastructure_admins() is
 revoke execute on function private.list_infrastructure_admins() from public, anon, authenticated;
 grant execute on function private.list_infrastructure_admins() to service_role;
 
--- Definer: as above.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create function private.required_mfa_of(subject_id uuid) returns jsonb
   language sql
   stable

@@ -163,7 +163,7 @@ comment on function private.create_recovery_override(jsonb) is
 revoke execute on function private.create_recovery_override(jsonb) from public, anon, authenticated;
 grant execute on function private.create_recovery_override(jsonb) to service_role;
 
--- Definer: as above.
+-- Definer: asks recovery_actor_refusal, which is granted to nobody.
 create function private.revoke_recovery_override(request jsonb) returns jsonb
   language plpgsql
   volatile

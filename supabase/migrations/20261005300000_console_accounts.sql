@@ -78,7 +78,7 @@ comment on function private.search_accounts(text, integer) is
 revoke execute on function private.search_accounts(text, integer) from public, anon, authenticated;
 grant execute on function private.search_accounts(text, integer) to service_role;
 
--- Definer: as above.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create function private.account_overview(subject_id uuid) returns jsonb
   language sql
   stable
@@ -131,7 +131,7 @@ comment on function private.account_overview(uuid) is
 revoke execute on function private.account_overview(uuid) from public, anon, authenticated;
 grant execute on function private.account_overview(uuid) to service_role;
 
--- Definer: as above, for the admins' addresses.
+-- Definer: the admins' email addresses are in Supabase Auth's tables.
 create function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
   returns jsonb
   language sql

@@ -58,7 +58,7 @@ comment on function private.may_read_console(jsonb) is
   'long ago is asked where something begins, not here. Granted to nobody: it trusts the claims it is given.';
 revoke execute on function private.may_read_console(jsonb) from public, anon, authenticated;
 
--- Definer: as above.
+-- Definer: the admins' email addresses are in Supabase Auth's tables.
 create function private.search_audit_log(
   reader jsonb,
   filters jsonb,

@@ -64,13 +64,7 @@ begin
     return jsonb_build_object('outcome', 'last_of_required');
   end if;
 
-  -- As the backend does: sessions that it raised lose what it had proven.
-  delete from auth.mfa_amr_claims a
-  where a.authentication_method = 'totp'
-    and a.session_id in (select s.id from auth.sessions s where s.user_id = subject_id and s.factor_id = target_id);
-  update auth.sessions s set aal = 'aal1', factor_id = null, updated_at = now()
-  where s.user_id = subject_id and s.factor_id = target_id;
-  delete from auth.mfa_factors f where f.id = target_id;
+  perform private.delete_auth_factor(subject_id, target_id);
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;

@@ -25,7 +25,7 @@ create trigger limit_roles after insert on public.workspace_roles
   referencing new table as inserted for each statement execute function private.limit_workspace_roles();
 comment on trigger limit_roles on public.workspace_roles is 'Pages read all roles of a workspace at once.';
 
--- Definer: as above.
+-- Definer: all of them count, whatever the writer may read.
 create function private.limit_workspace_invitations() returns trigger
   language plpgsql
   volatile

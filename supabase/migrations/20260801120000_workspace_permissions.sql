@@ -123,28 +123,6 @@ comment on function private.user_has_workspace_permission(uuid, uuid, public.wor
 revoke execute on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission)
   from public, anon, authenticated;
 
-create function public.has_workspace_permission(workspace_id uuid, permission public.workspace_permission)
-  returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select exists (
-    select
-    from public.workspace_members m
-    join public.workspace_roles r on r.id = m.role_id
-    where m.user_id = (select auth.uid())
-      and m.workspace_id = has_workspace_permission.workspace_id
-      and (r.is_owner or has_workspace_permission.permission = any (r.permissions))
-  )
-$$;
-comment on function public.has_workspace_permission(uuid, public.workspace_permission) is
-  'Whether the caller may do this in that workspace. Runs under the caller''s own policies, required MFA included.';
-revoke execute on function public.has_workspace_permission(uuid, public.workspace_permission)
-  from public, anon, authenticated;
-grant execute on function public.has_workspace_permission(uuid, public.workspace_permission) to authenticated;
-
 alter table public.workspaces enable row level security;
 
 create policy select_as_member on public.workspaces

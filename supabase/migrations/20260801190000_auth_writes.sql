@@ -129,3 +129,16 @@ $$;
 comment on function private.set_session_sign_in_time(uuid, timestamptz) is
   'Dates a minted session by the sign-in it was derived from. Tokens issued for it from now on carry that time.';
 revoke execute on function private.set_session_sign_in_time(uuid, timestamptz) from public, anon, authenticated;
+
+-- Auth notes a link that the admin API generates as a mail that was sent, and the API cannot undo that.
+create function private.clear_recovery_sent_at(subject_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update auth.users u set recovery_sent_at = null where u.id = subject_id and u.recovery_token = ''
+$$;
+comment on function private.clear_recovery_sent_at(uuid) is
+  'Forgets when the last recovery link was generated, once it is used, so that it does not delay the next reset mail.';
+revoke execute on function private.clear_recovery_sent_at(uuid) from public, anon, authenticated;

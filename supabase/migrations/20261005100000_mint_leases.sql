@@ -47,7 +47,7 @@ comment on function private.take_mint_lease(uuid) is
 revoke execute on function private.take_mint_lease(uuid) from public, anon, authenticated;
 grant execute on function private.take_mint_lease(uuid) to service_role;
 
--- Definer: accounts are the identity backend's, which the service role cannot change.
+-- Definer: the service role cannot change accounts of the identity backend.
 create function private.release_mint_lease(lease_id uuid) returns void
   language sql
   volatile
@@ -57,10 +57,7 @@ as $$
   with released as (
     delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id returning l.user_id
   )
-  update auth.users u
-  set recovery_sent_at = null
-  from released r
-  where u.id = r.user_id and u.recovery_token = ''
+  select private.clear_recovery_sent_at(r.user_id) from released r
 $$;
 comment on function private.release_mint_lease(uuid) is
   'Gives a lease back; one that expired and is another''s now stays. The backend notes a generated link as a mail that '

@@ -24,7 +24,6 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on public.create_workspace(text)",
   "authenticated: execute on public.delete_workspace(uuid)",
   "authenticated: execute on public.device_session_state(uuid,text)",
-  "authenticated: execute on public.has_workspace_permission(uuid,public.workspace_permission)",
   "authenticated: execute on public.required_mfa_enforcement_version()",
   "authenticated: execute on public.session_state()",
   "authenticated: execute on public.transfer_workspace_ownership(uuid,uuid)",

@@ -9,7 +9,7 @@ import { isSuspiciousUserAgent } from "./user-agent.ts";
 import { waitInWords } from "./wait-in-words.ts";
 
 /**
- * What is tried; the numbers for each are in `private.attempt_limits()` (20261001110000_attempt_limits.sql).
+ * What is tried; the numbers for each are in `private.attempt_limits()` (supabase/schemas/abuse/limits.sql).
  * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
  * `mail`: resend, reset, invitation. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a
  * signed-in user's changes that hash a password or send a mail.
@@ -130,7 +130,7 @@ export async function guardAttempt(
     mailWaitSeconds,
     mailPause: mailPauseSeconds ? waitInWords(mailPauseSeconds) : "few minutes",
     async settle(outcome) {
-      const { error } = await database.rpc("settle_attempt", { attempt_id: attemptId, outcome });
+      const { error } = await database.rpc("complete_attempt", { attempt_id: attemptId, outcome });
       if (error) console.error(`warning request=${context.requestId} an attempt stays counted: ${error.code}`);
     },
   };

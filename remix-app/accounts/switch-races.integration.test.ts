@@ -265,7 +265,7 @@ describe("a server of its own", () => {
     }
   }, 60_000);
 
-  test.each(["begin_account_switch", "keep_account_session", "/auth/v1/token", "activate_account"])(
+  test.each(["begin_account_switch", "store_account_session", "/auth/v1/token", "activate_account"])(
     "that is killed after %s loses no account",
     async (step) => {
       const browser = await browserWithBoth();

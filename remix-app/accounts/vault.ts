@@ -93,18 +93,18 @@ export async function openVault(env: Env): Promise<Vault> {
     async keep({ device, entry, session, lastRoute = null }) {
       const { userId, sessionId, tag: expectedTag } = entry;
       const sealed = session ? await sealSession(session, { deviceId: device.id, userId, keys }) : {};
-      return call("keep_account_session", {
+      return call("store_account_session", {
         args: { entry: { deviceId: device.id, userId, sessionId, expectedTag, lastRoute, ...sealed } },
         schema: keptAnswer,
       });
     },
     noteArrival: ({ id, secret }) =>
-      call("device_secret_arrived", { args: { device_id: id, secret }, schema: z.unknown() }).then(
+      call("confirm_device_secret", { args: { device_id: id, secret }, schema: z.unknown() }).then(
         () => {},
         () => {},
       ),
     lose: (device, { entry, listed }) =>
-      call("lose_account_session", {
+      call("discard_account_session", {
         args: { device_id: device.id, user_id: entry.userId, expected_tag: entry.tag, listed },
         schema: z.boolean(),
       }),

@@ -48,12 +48,12 @@ export async function recordEvent(context: AppLoadContext, event: SecurityEvent)
   }
 }
 
-/** What `private.tell_owner` answers of a mail that it kept; both are null where there was none to send. */
+/** What `private.notify_owner` answers of a mail that it kept; both are null where there was none to send. */
 export const toldOwner = z.object({ mailId: z.uuid().nullable(), recipient: z.string().nullable() });
 
 /**
  * An event, and the mail about it, for a function of the database that records and keeps them with the change itself
- * (`private.tell_owner`): then the owner is told of what took effect, whatever becomes of the answer.
+ * (`private.notify_owner`): then the owner is told of what took effect, whatever becomes of the answer.
  * @returns its arguments, and what tries the mail once they were taken
  */
 export function tellWithChange(context: AppLoadContext, event: SecurityEvent) {

@@ -84,7 +84,7 @@ export async function listApps(context: AppLoadContext): Promise<ListedApp[]> {
 /** @throws Response 404 where there is no such app */
 export async function requireApp(context: AppLoadContext, name: string | undefined): Promise<RegisteredApp> {
   const args = { app_name: name ?? "" };
-  const app = await readConsole(context, { name: "app_by_name", args, schema: appSchema.nullable() });
+  const app = await readConsole(context, { name: "read_app", args, schema: appSchema.nullable() });
   if (app) return app;
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such app." });
 }

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { actionLabel, actorLabel } from "./audit-words.ts";
 
 const acts = /'((?:account|admin|ai_keys|app|model|recovery|required_mfa)\.[a-z_]+)'/g;
-const written = globSync("supabase/migrations/*.sql").flatMap((file) =>
+const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(acts)].map(([, action = ""]) => action),
 );
 

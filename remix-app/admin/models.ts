@@ -76,7 +76,7 @@ export const priceChangeSchema = confirmedChangeSchema.extend({
 
 /** @throws Response 503 UNAVAILABLE where it could not be asked */
 export async function listModels(context: AppLoadContext): Promise<CatalogueModel[]> {
-  return readConsole(context, { name: "model_catalogue", args: {}, schema: modelsSchema });
+  return readConsole(context, { name: "list_catalogue_models", args: {}, schema: modelsSchema });
 }
 
 /** @throws Response 404 where there is no such model */

@@ -131,7 +131,9 @@ export async function sendRecovery(
   const failure = await deliverMail(env, { mail });
   if (failure === null) return { outcome: "changed" };
   console.error(`error request=${context.requestId} a recovery mail was not sent: ${failure}`);
-  await createServiceClient(env).schema("private").rpc("void_recovery_credential", { credential_id: credentialId });
+  await createServiceClient(env)
+    .schema("private")
+    .rpc("invalidate_recovery_credential", { credential_id: credentialId });
   return refusals.mail;
 }
 

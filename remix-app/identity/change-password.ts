@@ -106,7 +106,7 @@ async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
 export async function hasPassword({ env, requestId }: AppLoadContext, userId: string): Promise<boolean> {
   const { data, error } = await createServiceClient(env)
     .schema("private")
-    .rpc("sign_in_methods", { subject_id: userId });
+    .rpc("list_sign_in_methods", { subject_id: userId });
   const methods = z.object({ password: z.boolean() }).safeParse(data);
   if (!error && methods.success) return methods.data.password;
   console.error(`error request=${requestId} the sign-in methods could not be read: ${error?.code ?? "answer"}`);

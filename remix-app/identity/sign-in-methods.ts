@@ -43,7 +43,7 @@ const ownProviders = ["email", "phone"];
 export async function readSignInMethods(context: AppLoadContext, userId: string): Promise<SignInMethods> {
   const { data, error } = await serviceData(context.env)
     .schema("private")
-    .rpc("sign_in_methods", { subject_id: userId });
+    .rpc("list_sign_in_methods", { subject_id: userId });
   const methods = signInMethods.safeParse(data);
   if (error || !methods.success) throw unavailable(context, error?.code ?? "answer");
   return methods.data;

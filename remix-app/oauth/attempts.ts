@@ -24,7 +24,7 @@ const oauthFlow = z.object({
 
 const inspection = z.object({ flow: oauthFlow.nullable() }).nullable();
 
-/** How an attempt ends; see `private.settle_oauth_attempt`. */
+/** How an attempt ends; see `private.complete_oauth_attempt`. */
 export type OAuthVerdict = "sign_in" | "link" | "refuse";
 
 /**
@@ -71,7 +71,7 @@ export async function settleAttempt(
   context: AppLoadContext,
   { values, code, verdict }: { values: StateValues; code: string | null; verdict: OAuthVerdict },
 ): Promise<boolean> {
-  const { data, error } = await attempts(context).rpc("settle_oauth_attempt", {
+  const { data, error } = await attempts(context).rpc("complete_oauth_attempt", {
     attempt_hash: values.hash,
     code,
     challenge: values.challenge,

@@ -62,7 +62,7 @@ async function answerOf(browser: Browser, { authenticator, ...more }: Quirks & {
 }
 
 async function passkeys(userId: string): Promise<{ id: string; name: string }[]> {
-  const { data, error } = await service.schema("private").rpc("passkeys_of", { user_id: userId });
+  const { data, error } = await service.schema("private").rpc("list_passkeys", { user_id: userId });
   if (error) throw error;
   return data;
 }

@@ -31,7 +31,7 @@ export type Passkey = z.infer<typeof rows>[number];
  * @returns null where they could not be read
  */
 export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] | null> {
-  const { data, error } = await serviceData(env).schema("private").rpc("passkeys_of", { user_id: userId });
+  const { data, error } = await serviceData(env).schema("private").rpc("list_passkeys", { user_id: userId });
   return error ? null : rows.parse(data);
 }
 

@@ -10,7 +10,7 @@ import { tokenHash } from "./credential.ts";
 export async function emailOfLink({ env, requestId }: AppLoadContext, token: string): Promise<string | null> {
   const { data, error } = await createServiceClient(env)
     .schema("private")
-    .rpc("recovery_link_email", { token_hash: `\\x${tokenHash(env, token)}` });
+    .rpc("find_recovery_link_email", { token_hash: `\\x${tokenHash(env, token)}` });
   if (error) throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
   return typeof data === "string" ? data : null;
 }

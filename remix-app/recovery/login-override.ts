@@ -13,7 +13,9 @@ export async function hasLoginOverride(context: AppLoadContext, email: string): 
 }
 
 async function findLoginOverride({ env }: AppLoadContext, email: string): Promise<string | null> {
-  const { data, error } = await createServiceClient(env).schema("private").rpc("login_override", { of_email: email });
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("active_login_override", { of_email: email });
   return !error && typeof data === "string" ? data : null;
 }
 
@@ -44,7 +46,7 @@ export async function signInUnderOverride(
   const { env, clientAddress, userAgent, requestId, session } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
-    .rpc("prove_override_password", { request: { email, password, ip: clientAddress, userAgent, requestId } });
+    .rpc("verify_override_password", { request: { email, password, ip: clientAddress, userAgent, requestId } });
   const proof = proven.safeParse(data);
   if (error || !proof.success) return refused;
   await liftBlocks(context, { ...proof.data, email, provenBy: "password" });

@@ -55,7 +55,7 @@ const refusals = refusalOf(
 /**
  * Does something with data as the person behind an app session. Each function derives person, app, scopes and MFA from
  * the token's hash by itself, in the same statement.
- * @param name of a function of 20261002160000_app_session_access.sql
+ * @param name of a function of supabase/schemas/apps/app-session-access.sql
  * @throws Response what the function refuses, as a problem
  */
 export async function callAsApp<Schema extends z.ZodType>(

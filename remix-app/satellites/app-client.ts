@@ -67,7 +67,7 @@ export async function refuseApp(context: AppLoadContext): Promise<Response> {
 }
 
 /**
- * Counts something that may only be done so often (20261001110000_attempt_limits.sql).
+ * Counts something that may only be done so often (supabase/schemas/abuse/limits.sql).
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE where it cannot be counted
  */
 export async function requireAllowance(

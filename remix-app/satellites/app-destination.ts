@@ -27,7 +27,7 @@ export async function appDestination(context: AppLoadContext, address: unknown):
   const url = parseAddress(address);
   if (!url) return null;
   const app = await callAppFunction(context, {
-    name: "app_of_origin",
+    name: "find_app_by_origin",
     args: { origin: url.origin },
     schema: registeredApp.nullable(),
   });

@@ -40,7 +40,7 @@ const exchange = (body: object, by = app) => asApp(by, paths.exchange, { workspa
 const begin = async () => (await exchange({ token: await mint(person, app) })).body as IssuedAppToken;
 const known = async (accessToken: string) =>
   one<{ count: number; refused: string | null }>(db, {
-    sql: "select count(*)::int as count, max(refused) as refused from ai.app_token_of($1)",
+    sql: "select count(*)::int as count, max(refused) as refused from ai.find_app_token($1)",
     values: [Buffer.from(hashOf(accessToken).slice(2), "hex")],
   });
 

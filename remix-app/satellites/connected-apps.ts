@@ -61,7 +61,7 @@ export async function wasConnected(
   if (!registeredName.test(appName)) return false;
   const { data, error } = await serviceData(context.env)
     .schema("private")
-    .rpc("app_has_held", { subject_id: user.id, app_name: appName });
+    .rpc("app_was_ever_connected", { subject_id: user.id, app_name: appName });
   const answer = z.boolean().safeParse(data);
   if (error || !answer.success) throw unavailable(context, error?.code);
   return answer.data;

@@ -14,7 +14,7 @@ test("what was said is gone once its days are over, though nobody calls", async 
       tenant.workspaceId,
     ]);
     const { run_id: id, created_at } = await begin(db, chatCall(tenant));
-    await db.query("select ai.keep_content($1)", [JSON.stringify({ id, created_at, prompt: "{}" })]);
+    await db.query("select ai.store_run_content($1)", [JSON.stringify({ id, created_at, prompt: "{}" })]);
     await db.query("update ai.run_content set run_created_at = now() - interval '31 days' where run_id = $1", [id]);
 
     const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey };

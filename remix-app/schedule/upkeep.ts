@@ -17,13 +17,13 @@ const timeoutMs = 10 * second;
  */
 const functions = {
   /** Removes attempts and blocks that have passed. */
-  "clear-attempts": { schema: "private", name: "clear_expired_attempts", intervalMs: 5 * minute },
+  "clear-attempts": { schema: "private", name: "delete_expired_attempts", intervalMs: 5 * minute },
   /** Closes the gateway's abandoned runs, which have said nothing for 45 s, even while nobody calls it. */
   "sweep-runs": { schema: "ai", name: "sweep_runs", intervalMs: 15 * second },
   /** Deletes what was said in runs once the days that a workspace keeps it are over. */
-  "sweep-content": { schema: "ai", name: "sweep_content", intervalMs: minute },
+  "sweep-content": { schema: "ai", name: "delete_expired_content", intervalMs: minute },
   /** Clears away the gateway's expired idempotency keys and the minutes of subjects that call no more. */
-  "forget-expired-gateway-state": { schema: "ai", name: "forget_expired", intervalMs: 5 * minute },
+  "forget-expired-gateway-state": { schema: "ai", name: "delete_expired", intervalMs: 5 * minute },
   /** Clears away what apps held, a day after its end. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
   /** Forgets visits to providers that are over, and takes off identities whose link nobody came back to finish. */

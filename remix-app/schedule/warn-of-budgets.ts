@@ -24,7 +24,9 @@ export function warnOfBudgets(env: Env): ScheduledTask {
       for (const alert of data as BudgetAlert[]) {
         if (signal.aborted) return;
         const { subject, text } = budgetAlertMail(alert, { origin: env.BASE_URL });
-        const posted = await database.rpc("post_budget_alert", { alert, subject, body: text }).abortSignal(signal);
+        const posted = await database
+          .rpc("queue_budget_alert_mails", { alert, subject, body: text })
+          .abortSignal(signal);
         // One that cannot be posted must not keep back the others.
         if (posted.error) failures.push(`${posted.error.code} ${posted.error.message}`);
       }

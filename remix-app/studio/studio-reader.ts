@@ -50,9 +50,16 @@ function orRefusal(schema: z.ZodType): z.ZodType {
   return known;
 }
 
+/** What app sessions call in place of the members' function. */
+const functionsForApps: Record<string, string> = {
+  list_provider_costs: "list_provider_costs_by_app_session",
+  list_provider_invoices: "list_provider_invoices_by_app_session",
+  reconcile_costs: "reconcile_costs_by_app_session",
+};
+
 /**
  * Calls a function of the database that reads for a member or for an app session.
- * @param options.name of the function of schema ai; the one for app sessions is called after it
+ * @param options.name of the function of schema ai
  * @throws Response 400 for a window that is none, 403 FORBIDDEN, 503 UNAVAILABLE; as callAsApp for app sessions
  */
 export async function readStudio<Schema extends z.ZodType>(
@@ -65,7 +72,7 @@ export async function readStudio<Schema extends z.ZodType>(
     reader.kind === "app"
       ? await callAsApp(context, {
           caller: reader,
-          name: `${name}_by_app_session`,
+          name: functionsForApps[name] ?? name,
           args: { workspace_id: reader.workspaceId, ...args },
           schema: answer,
         })

@@ -22,7 +22,7 @@ export interface TokenOptions {
 }
 
 /** What a web server asks by the clock, whoever visits it. */
-const ofTheSchedule = /\/rpc\/(sweep_\w+|forget_expired|roll_up_usage|claim_outgoing_mails)$/;
+const ofTheSchedule = /\/rpc\/(sweep_\w+|delete_expired|roll_up_usage|claim_outgoing_mails)$/;
 
 /** A small identity backend and Data API on a port of its own, to be told how to fail. */
 export interface IdentityBackend {

@@ -41,13 +41,13 @@ export function createVaultBackend({ userId, sessionId }: Pick<Entry, "userId" |
       const state = stateOf(device_id, { alive: true });
       return state && { ...state, vault: entries.get(device_id) };
     },
-    keep_account_session: ({ entry }: { entry: Entry & { deviceId: string; expectedTag: string } }) => {
+    store_account_session: ({ entry }: { entry: Entry & { deviceId: string; expectedTag: string } }) => {
       const current = entries.get(entry.deviceId);
       if (current?.tag !== entry.expectedTag) return { kept: false, current: current ?? null };
       entries.set(entry.deviceId, { ...current, sealed: entry.sealed, keyId: entry.keyId, tag: entry.tag });
       return { kept: true };
     },
-    lose_account_session: ({ device_id, expected_tag }: { device_id: string; expected_tag: string }) => {
+    discard_account_session: ({ device_id, expected_tag }: { device_id: string; expected_tag: string }) => {
       const lost = entries.get(device_id)?.tag === expected_tag;
       if (lost) entries.set(device_id, null);
       return lost;

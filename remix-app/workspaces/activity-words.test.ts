@@ -12,7 +12,7 @@ const composed = ["member", "role", "invitation"].flatMap(
       invitation: ["sent", "accepted", "withdrawn"],
     })[subject]?.map((verb) => `${subject}.${verb}`) ?? [],
 );
-const written = globSync("supabase/migrations/*.sql").flatMap((file) =>
+const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(/private\.log_workspace_change\([^;]*?'([a-z_]+\.[a-z_]+)'/g)].map(
     ([, action = ""]) => action,
   ),

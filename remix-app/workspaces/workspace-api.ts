@@ -63,7 +63,7 @@ export async function requireRenaming(
 ): Promise<void> {
   if (caller.kind === "app") {
     const args = { workspace_id: askedWorkspace(workspaceId) };
-    await callAsApp(context, { caller, name: "may_rename_by_app_session", args, schema: z.strictObject({}) });
+    await callAsApp(context, { caller, name: "can_rename_by_app_session", args, schema: z.strictObject({}) });
     return;
   }
   const { permissions } = await readApiWorkspace(context, { caller, workspaceId });

@@ -38,6 +38,6 @@ export async function loadRuns(
   onDays?.(days);
   await client.query("vacuum analyze ai.runs");
   await client.query("vacuum analyze ai.usage_daily");
-  await client.query("vacuum analyze ai.usage_changes");
+  await client.query("vacuum analyze ai.usage_changed_days");
   return done;
 }

@@ -1,5 +1,5 @@
 -- Schemas reveal exposure: public is the Data API under row-level security, private is the accounts' server-owned
--- state, ai is the gateway. Everything starts closed; each later file opens what it means to open.
+-- state, ai is the gateway. Everything starts closed; grants open what is meant to be open.
 
 create schema private;
 comment on schema private is
@@ -59,17 +59,13 @@ grant usage on schema ai to gateway;
 -- Who migrates may become gateway, to try what it may do; it takes over nothing by itself.
 grant gateway to current_user with inherit false, set true;
 
-create function private.set_updated_at() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
+create extension if not exists btree_gist with schema extensions;
+
+-- Everyone may make temporary tables by default; gateway, which executes named functions, makes nothing.
+do $$
 begin
-  new.updated_at := pg_catalog.now();
-  return new;
+  execute format('revoke temporary on database %I from public', current_database());
 end
 $$;
-comment on function private.set_updated_at() is
-  'Keeps updated_at true whoever writes, so that callers need no grant on that column.';
-revoke execute on function private.set_updated_at() from public, anon, authenticated;
+
+grant usage on schema private to supabase_auth_admin;

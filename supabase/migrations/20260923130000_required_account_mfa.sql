@@ -1,91 +1,9 @@
--- Where the rule of 20260923120000 bites: the probe that policies run, the restrictive policy on every table, the
--- trigger that keeps the stored policy, the one function that changes it, and the capability that says all of it is in
--- place.
+-- Enforcement of required MFA: the probe that policies run, the restrictive policy on every table, the trigger that keeps
+-- the stored policy, the function that changes it, and the capability that says all of it is in place.
 
--- Definer: asks the identity backend's tables, which the caller must not read, about the caller's own token alone.
-create function private.account_required_mfa_satisfied() returns boolean
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
-as $$
-begin
-  return private.session_satisfies_mfa(auth.jwt());
-end
-$$;
-comment on function private.account_required_mfa_satisfied() is
-  'The probe of every account_required_mfa policy. Without usage on private only policies run it.';
-revoke execute on function private.account_required_mfa_satisfied() from public, anon, authenticated;
-grant execute on function private.account_required_mfa_satisfied() to authenticated;
+-- schemas/auth-schema.sql
 
--- Definer: as account_required_mfa_satisfied.
-create function private.session_is_fresh() returns boolean
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
-as $$
-declare
-  current_second bigint := floor(extract(epoch from now()))::bigint;
-begin
-  return coalesce((
-    select private.amr_within(
-      auth.jwt() -> 'amr',
-      case when f.has_verified_factor then private.second_factor_methods() else private.primary_methods() end,
-      current_second - 601,
-      -- Its clock may be a little ahead of ours.
-      current_second + 60
-    )
-    from private.session_facts(auth.jwt()) f
-  ), false);
-end
-$$;
-comment on function private.session_is_fresh() is
-  'Whether the caller proved who they are within ten minutes, by the second factor where one is enrolled, else by a '
-  'sign-in: the step-up of the pages, for what may be changed without them.';
-revoke execute on function private.session_is_fresh() from public, anon, authenticated;
-
-create function private.protect_table(target regclass) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-begin
-  execute format('alter table %s enable row level security', target);
-  if exists (select from pg_catalog.pg_policy where polrelid = target and polname = 'account_required_mfa') then
-    execute format('drop policy account_required_mfa on %s', target);
-  end if;
-  -- A sub-select, so that the probe runs once a statement and not once a row.
-  execute format(
-    'create policy account_required_mfa on %s as restrictive for all to authenticated '
-    'using ((select private.account_required_mfa_satisfied())) '
-    'with check ((select private.account_required_mfa_satisfied()))',
-    target
-  );
-end
-$$;
-comment on function private.protect_table(regclass) is
-  'Row-level security and the restrictive policy for one table. Whoever makes a table or partition later calls it.';
-revoke execute on function private.protect_table(regclass) from public, anon, authenticated;
-
-do $$
-declare
-  target regclass;
-begin
-  for target in
-    select c.oid
-    from pg_catalog.pg_class c
-    where c.relnamespace in ('public'::regnamespace, 'private'::regnamespace, 'ai'::regnamespace)
-      and c.relkind in ('r', 'p')
-      and c.relrowsecurity
-  loop
-    perform private.protect_table(target);
-  end loop;
-end
-$$;
-
-create function private.keep_required_mfa_policy() returns trigger
+create or replace function private.preserve_required_mfa_policy() returns trigger
   language plpgsql
   volatile
   security invoker
@@ -106,21 +24,11 @@ begin
   return new;
 end
 $$;
-comment on function private.keep_required_mfa_policy() is
+comment on function private.preserve_required_mfa_policy() is
   'The identity backend writes back metadata that it read without a lock; without this a sign-in could undo a policy. '
   'Only the policy''s own function writes, and says so by gatehouse.required_mfa_writer in its transaction.';
-revoke execute on function private.keep_required_mfa_policy() from public, anon, authenticated;
 
--- Auth writes back the whole metadata column, with a policy that may be older than the stored one.
-create trigger keep_required_mfa_policy before update of raw_app_meta_data on auth.users
-  for each row
-  when (
-    (old.raw_app_meta_data -> 'platform_required_mfa')
-      is distinct from (new.raw_app_meta_data -> 'platform_required_mfa')
-  )
-  execute function private.keep_required_mfa_policy();
-
-create function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
+create or replace function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
   language plpgsql
   volatile
   security invoker
@@ -138,15 +46,15 @@ begin
     -- Of a policy that nobody can read it is not known whether it was required, so it is.
     'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
     'boundary', greatest(
-      case when private.is_whole_number(known -> 'boundary') then (known -> 'boundary')::bigint end,
+      case when private.is_integer(known -> 'boundary') then (known -> 'boundary')::bigint end,
       second
     ),
     'primaryBoundary', case
-      when private.is_whole_number(known -> 'primaryBoundary') then known -> 'primaryBoundary'
+      when private.is_integer(known -> 'primaryBoundary') then known -> 'primaryBoundary'
       else 'null'
     end,
     'recovery', case when readable then coalesce(known -> 'recovery', '"none"') else '"none"' end,
-    'generation', coalesce(private.policy_generation(account.raw_app_meta_data), 0) + 1
+    'generation', coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) + 1
   );
   if changes ? 'signInAgain' then
     written := written || jsonb_build_object(
@@ -168,12 +76,117 @@ comment on function private.write_required_mfa_policy(auth.users, jsonb) is
   'Writes an account''s policy and returns it: changes (required, recovery, signInAgain) over what stands, a generation '
   'further, at the boundary of this second, which only moves forward; signInAgain moves the boundary of primary methods '
   'too. For definers that hold the account''s row for update; granted to nobody.';
-revoke execute on function private.write_required_mfa_policy(auth.users, jsonb) from public, anon, authenticated;
+
+-- schemas/mfa/enforcement.sql
+
+-- Definer: asks the identity backend's tables, which the caller must not read, about the caller's own token alone.
+create or replace function private.account_required_mfa_satisfied() returns boolean
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return private.session_satisfies_mfa(auth.jwt());
+end
+$$;
+comment on function private.account_required_mfa_satisfied() is
+  'The probe of every account_required_mfa policy. Without usage on private only policies run it.';
+
+create or replace function private.protect_table(target regclass) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  execute format('alter table %s enable row level security', target);
+  if exists (select from pg_catalog.pg_policy where polrelid = target and polname = 'account_required_mfa') then
+    execute format('drop policy account_required_mfa on %s', target);
+  end if;
+  -- A sub-select, so that the probe runs once a statement and not once a row.
+  execute format(
+    'create policy account_required_mfa on %s as restrictive for all to authenticated '
+    'using ((select private.account_required_mfa_satisfied())) '
+    'with check ((select private.account_required_mfa_satisfied()))',
+    target
+  );
+end
+$$;
+comment on function private.protect_table(regclass) is
+  'Row-level security and the restrictive policy for one table. Whoever makes a table or partition later calls it.';
+
+create or replace function public.required_mfa_enforcement_version() returns integer
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (
+    exists (
+      select
+      from pg_catalog.pg_trigger t
+      join pg_catalog.pg_proc p on p.oid = t.tgfoid
+      join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+      join pg_catalog.pg_class c on c.oid = t.tgrelid
+      join pg_catalog.pg_namespace a on a.oid = c.relnamespace
+      where a.nspname = 'auth'
+        and c.relname = 'users'
+        and t.tgname = 'preserve_required_mfa_policy'
+        and t.tgenabled in ('O', 'A')
+        and n.nspname = 'private'
+        and p.proname = 'preserve_required_mfa_policy'
+    )
+    and exists (
+      select
+      from pg_catalog.pg_proc p
+      join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+      where n.nspname = 'private'
+        and p.proname = 'account_required_mfa_satisfied'
+        and p.pronargs = 0
+        and p.prosecdef
+        and p.provolatile = 's'
+        and pg_catalog.has_function_privilege('authenticated', p.oid, 'execute')
+        and not pg_catalog.has_function_privilege('anon', p.oid, 'execute')
+        and 3 = (
+          select count(*)
+          from pg_catalog.pg_class c
+          join pg_catalog.pg_namespace a on a.oid = c.relnamespace
+          where a.nspname = 'auth'
+            and c.relname in ('users', 'sessions', 'mfa_factors')
+            and pg_catalog.has_table_privilege(p.proowner, c.oid, 'select')
+        )
+    )
+    and not exists (
+      select
+      from pg_catalog.pg_class c
+      join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+      where n.nspname in ('public', 'private', 'ai')
+        and c.relkind in ('r', 'p')
+        and not (
+          c.relrowsecurity
+          and exists (
+            select
+            from pg_catalog.pg_policy y
+            where y.polrelid = c.oid
+              and y.polname = 'account_required_mfa'
+              and not y.polpermissive
+              and y.polcmd = '*'
+          )
+        )
+    )
+  )::integer
+$$;
+comment on function public.required_mfa_enforcement_version() is
+  'Capability: 1 where trigger, probe, their privileges and the policy on every table are in place, else 0. '
+  'Nothing may change a policy before it is 1.';
+
+-- schemas/mfa/change-policy.sql
 
 -- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes from
 -- a session that our server verified: the service role is our server alone. So is the switch
 -- REQUIRED_MFA_POLICY_ENABLED, which it asks before it calls; nothing in the database knows of it, and enforcement never.
-create function private.change_required_mfa(change jsonb) returns jsonb
+create or replace function private.change_required_mfa(change jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
@@ -204,7 +217,7 @@ begin
   state := private.required_mfa_state(account.raw_app_meta_data);
   -- Compare and swap: whoever decided on another policy than this one decides anew.
   if (change ->> 'generation')::bigint
-    is distinct from coalesce(private.policy_generation(account.raw_app_meta_data), 0) then
+    is distinct from coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) then
     return jsonb_build_object('refused', 'conflict');
   end if;
 
@@ -251,72 +264,75 @@ comment on function private.change_required_mfa(jsonb) is
   'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
   'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
   'first. Each change is a line of the audit log, in the same transaction.';
-revoke execute on function private.change_required_mfa(jsonb) from public, anon, authenticated;
-grant execute on function private.change_required_mfa(jsonb) to service_role;
 
-create function public.required_mfa_enforcement_version() returns integer
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.required_mfa_of(subject_id uuid) returns jsonb
   language sql
   stable
-  security invoker
+  security definer
   set search_path = ''
 as $$
-  select (
-    exists (
-      select
-      from pg_catalog.pg_trigger t
-      join pg_catalog.pg_proc p on p.oid = t.tgfoid
-      join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-      join pg_catalog.pg_class c on c.oid = t.tgrelid
-      join pg_catalog.pg_namespace a on a.oid = c.relnamespace
-      where a.nspname = 'auth'
-        and c.relname = 'users'
-        and t.tgname = 'keep_required_mfa_policy'
-        and t.tgenabled in ('O', 'A')
-        and n.nspname = 'private'
-        and p.proname = 'keep_required_mfa_policy'
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'state', private.required_mfa_state(u.raw_app_meta_data),
+    'policy', u.raw_app_meta_data -> 'platform_required_mfa',
+    'generation', coalesce(private.required_mfa_generation(u.raw_app_meta_data), 0),
+    'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+    'enforced', public.required_mfa_enforcement_version() = 1,
+    'lastChange', (
+      select jsonb_build_object(
+        'action', l.action,
+        'actorEmail', (select a.email from auth.users a where a.id = l.actor_id),
+        'at', l.created_at
+      )
+      from private.admin_audit_log l
+      where l.target_user_id = u.id and l.action like 'required\_mfa.%'
+      order by l.created_at desc, l.id desc
+      limit 1
     )
-    and exists (
-      select
-      from pg_catalog.pg_proc p
-      join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-      where n.nspname = 'private'
-        and p.proname = 'account_required_mfa_satisfied'
-        and p.pronargs = 0
-        and p.prosecdef
-        and p.provolatile = 's'
-        and pg_catalog.has_function_privilege('authenticated', p.oid, 'execute')
-        and not pg_catalog.has_function_privilege('anon', p.oid, 'execute')
-        and 3 = (
-          select count(*)
-          from pg_catalog.pg_class c
-          join pg_catalog.pg_namespace a on a.oid = c.relnamespace
-          where a.nspname = 'auth'
-            and c.relname in ('users', 'sessions', 'mfa_factors')
-            and pg_catalog.has_table_privilege(p.proowner, c.oid, 'select')
-        )
-    )
-    and not exists (
-      select
-      from pg_catalog.pg_class c
-      join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-      where n.nspname in ('public', 'private', 'ai')
-        and c.relkind in ('r', 'p')
-        and not (
-          c.relrowsecurity
-          and exists (
-            select
-            from pg_catalog.pg_policy y
-            where y.polrelid = c.oid
-              and y.polname = 'account_required_mfa'
-              and not y.polpermissive
-              and y.polcmd = '*'
-          )
-        )
-    )
-  )::integer
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
 $$;
-comment on function public.required_mfa_enforcement_version() is
-  'Capability: 1 where trigger, probe, their privileges and the policy on every table are in place, else 0. '
-  'Nothing may change a policy before it is 1.';
-revoke execute on function public.required_mfa_enforcement_version() from public, anon, authenticated;
-grant execute on function public.required_mfa_enforcement_version() to authenticated, service_role;
+comment on function private.required_mfa_of(uuid) is
+  'What the console shows of an account before it changes its policy: { id, email, state, policy, generation, '
+  'authenticators, enforced, lastChange: { action, actorEmail, at } }; null where there is no such account.';
+
+-- Auth writes back the whole metadata column, with a policy that may be older than the stored one.
+create or replace trigger preserve_required_mfa_policy before update of raw_app_meta_data on auth.users
+  for each row
+  when (
+    (old.raw_app_meta_data -> 'platform_required_mfa')
+      is distinct from (new.raw_app_meta_data -> 'platform_required_mfa')
+  )
+  execute function private.preserve_required_mfa_policy();
+
+-- mfa/
+grant execute on function
+  private.account_required_mfa_satisfied(),
+  public.required_mfa_enforcement_version()
+to authenticated;
+
+-- mfa/
+grant execute on function
+  public.required_mfa_enforcement_version(),
+  private.change_required_mfa(jsonb),
+  private.required_mfa_of(uuid)
+to service_role;
+
+do $$
+declare
+  target regclass;
+begin
+  for target in
+    select c.oid
+    from pg_catalog.pg_class c
+    where c.relnamespace in ('public'::regnamespace, 'private'::regnamespace, 'ai'::regnamespace)
+      and c.relkind in ('r', 'p')
+      and c.relrowsecurity
+  loop
+    perform private.protect_table(target);
+  end loop;
+end
+$$;

@@ -239,7 +239,7 @@ describe("an account of a browser ends", () => {
     {
       step: "finds its session over",
       prepare: async ({ deviceId, user, tag }) => ({
-        sql: "select private.lose_account_session($1, $2, $3, true)",
+        sql: "select private.discard_account_session($1, $2, $3, true)",
         values: [deviceId, user.id, tag],
       }),
     },

@@ -157,7 +157,7 @@ describe("a browser's secret", () => {
     const after = { ...device, secret: "after" };
     expect(await stateOf(db, device)).toMatchObject({ secret: "previous", active: { userId: first.sub } });
     expect(await stateOf(db, after)).toMatchObject({ secret: "current", arrived: false });
-    await call(db, "device_secret_arrived", [device.id, "after"]);
+    await call(db, "confirm_device_secret", [device.id, "after"]);
     expect(await stateOf(db, after)).toMatchObject({ arrived: true });
     expect(await stateOf(db, device)).toMatchObject({ secret: "previous" });
     await db.query(
@@ -233,14 +233,14 @@ describe("the accounts of a browser", () => {
     const { active } = (await stateOf(db, device)) as unknown as { active: { tag: string } };
     const entry = { deviceId: device.id, userId: claims.sub, sessionId: claims.session_id, keyId: "k1" };
     const keep = (expectedTag: string, tag: string) =>
-      call(db, "keep_account_session", [{ ...entry, expectedTag, tag, sealed }]);
+      call(db, "store_account_session", [{ ...entry, expectedTag, tag, sealed }]);
     expect(await keep(active.tag, "a".repeat(32))).toEqual({ kept: true });
     expect(await keep(active.tag, "b".repeat(32))).toMatchObject({ kept: false, current: { tag: "a".repeat(32) } });
     const late = { ...entry, sessionId: randomUUID(), expectedTag: "a".repeat(32), tag: "c".repeat(32), sealed };
-    expect(await call(db, "keep_account_session", [late])).toMatchObject({ kept: false });
-    expect(await call(db, "lose_account_session", [device.id, claims.sub, active.tag, false])).toBe(false);
+    expect(await call(db, "store_account_session", [late])).toMatchObject({ kept: false });
+    expect(await call(db, "discard_account_session", [device.id, claims.sub, active.tag, false])).toBe(false);
     expect(await alive(db, claims)).toEqual([true]);
-    expect(await call(db, "lose_account_session", [device.id, claims.sub, "a".repeat(32), true])).toBe(true);
+    expect(await call(db, "discard_account_session", [device.id, claims.sub, "a".repeat(32), true])).toBe(true);
     expect(await alive(db, claims)).toEqual([false]);
     expect(await stateOf(db, device)).toMatchObject({ active: null, accounts: [{ requiresReauth: true }] });
   });

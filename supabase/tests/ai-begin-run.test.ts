@@ -282,15 +282,15 @@ describe("the gateway's role", () => {
       const tenant = await createTenant(owner.db, { credits: "100" });
       const run = await begin(gateway.db, chatCall(tenant));
       expect(await settle(gateway.db, [outcome(run)])).toHaveLength(1);
-      await gateway.db.query("select ai.touch_runs('[]')");
+      await gateway.db.query("select ai.heartbeat_runs('[]')");
       const forbidden = [
         ...["keys", "runs", "runs_default", "credit_accounts", "credit_ledger", "models", "rate_windows"].map(
           (table) => `select from ai.${table}`,
         ),
-        "select ai.end_runs('{}')",
+        "select ai.settle_batch('{}')",
         "select ai.sweep_runs()",
         "select ai.grant_credits('workspace', gen_random_uuid(), 1, '')",
-        "select * from ai.credential_of('{}')",
+        "select * from ai.find_caller('{}')",
       ];
       for (const sql of forbidden) await expect(gateway.db.query(sql)).rejects.toMatchObject({ code: "42501" });
     } finally {

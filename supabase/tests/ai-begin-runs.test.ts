@@ -35,7 +35,7 @@ describe("a run's id", () => {
     async (count) => {
       const tenant = await createTenant(db, { credits: "100" });
       const tails = Array.from({ length: count }, () => randomUUID().slice(-17));
-      const calls = tails.map((run_tail) => chatCall(tenant, { run_tail }));
+      const calls = tails.map((run_id_suffix) => chatCall(tenant, { run_id_suffix }));
       const runs = count === 1 ? [await begin(db, calls[0] as object)] : await beginAll(calls);
       for (const [place, { run_id, created_at }] of runs.entries()) {
         const milliseconds = Date.parse(created_at).toString(16).padStart(12, "0");
@@ -89,7 +89,7 @@ describe("ai.begin_runs", () => {
       ]);
     }
     const tails = Array.from({ length: 4 }, () => randomUUID().slice(-17));
-    const calls = tails.map((run_tail) => chatCall(tenant, { run_tail }));
+    const calls = tails.map((run_id_suffix) => chatCall(tenant, { run_id_suffix }));
     const alone = await begin(db, calls[0] as object);
     const together = await beginAll(calls.slice(1));
     // The n-th of a minute, which may have turned meanwhile: then the batch counts anew.
@@ -188,7 +188,7 @@ describe("ai.begin_runs", () => {
     await expect.poll(() => db.query(sleeping)).toHaveLength(1);
     const answers = await admitAll(
       db,
-      calls.map((call) => ({ ...call, run_tail: randomUUID().slice(-17) })),
+      calls.map((call) => ({ ...call, run_id_suffix: randomUUID().slice(-17) })),
     );
     await holder;
     expect(answers.map(({ refused }) => refused)).toEqual([
@@ -216,7 +216,7 @@ describe("ai.begin_runs", () => {
     await expect.poll(() => db.query(sleeping)).toHaveLength(1);
     const batch = db.query(
       `do $$ begin
-         perform ai.lock_minutes('key', array['${subject}']::uuid[]);
+         perform ai.lock_rate_windows('key', array['${subject}']::uuid[]);
          perform pg_sleep(0.5);
        end $$`,
     );
@@ -305,11 +305,11 @@ describe("ai.begin_runs", () => {
   });
 });
 
-describe("ai.give_back_runs", () => {
+describe("ai.release_orphaned_runs", () => {
   const tailOf = () => randomUUID().slice(-17);
   async function giveBack(tails: string[], asked_ms_ago = 10_000): Promise<string[] | undefined> {
     const lost = JSON.stringify({ tails, asked_ms_ago });
-    const [row] = await db.query<{ left: string[] }>("select ai.give_back_runs($1) as left", [lost]);
+    const [row] = await db.query<{ left: string[] }>("select ai.release_orphaned_runs($1) as left", [lost]);
     return row?.left;
   }
 
@@ -317,8 +317,8 @@ describe("ai.give_back_runs", () => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
     const [alone, together] = [tailOf(), tailOf()];
     const key = { idempotency_key: randomUUID(), fingerprint: "00".repeat(32) };
-    expect((await begin(db, chatCall(tenant, { ...key, run_tail: alone }))).run_id.slice(-17)).toBe(alone);
-    const others = await beginAll([chatCall(tenant, { run_tail: together }), chatCall(tenant)]);
+    expect((await begin(db, chatCall(tenant, { ...key, run_id_suffix: alone }))).run_id.slice(-17)).toBe(alone);
+    const others = await beginAll([chatCall(tenant, { run_id_suffix: together }), chatCall(tenant)]);
     expect(others[0]?.run_id.slice(-17)).toBe(together);
     const tails = [alone, together, tailOf()];
     const looks = await Promise.all(Array.from({ length: 50 }, () => giveBack(tails)));
@@ -334,7 +334,7 @@ describe("ai.give_back_runs", () => {
   test("looks through the runs that began since the first was asked for, and 15 seconds more", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
-    const run = await begin(db, chatCall(tenant, { run_tail: tail }));
+    const run = await begin(db, chatCall(tenant, { run_id_suffix: tail }));
     await db.query("update ai.runs set created_at = created_at - interval '20 seconds' where id = $1", [run.run_id]);
     expect(await giveBack([tail], 1_000)).toEqual([]);
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
@@ -345,7 +345,7 @@ describe("ai.give_back_runs", () => {
   test.for([[], {}, { tails: ["a"] }, { tails: ["a"], asked_ms_ago: null }, { asked_ms_ago: 1 }, "a"])(
     "does not take %j for lost begins",
     async (lost) => {
-      const asked = db.query("select ai.give_back_runs($1)", [JSON.stringify(lost)]);
+      const asked = db.query("select ai.release_orphaned_runs($1)", [JSON.stringify(lost)]);
       await expect(asked).rejects.toMatchObject({ code: "22023" });
     },
   );
@@ -360,7 +360,7 @@ describe("ai.give_back_runs", () => {
        end $$`,
     );
     await new Promise((resolve) => setTimeout(resolve, 50));
-    const begun = begin(db, chatCall(tenant, { run_tail: tail }));
+    const begun = begin(db, chatCall(tenant, { run_id_suffix: tail }));
     await expect.poll(() => giveBack([tail]), { interval: 20 }).toEqual([tail]);
     await Promise.all([holder, begun]);
     expect(await giveBack([tail])).toEqual([]);

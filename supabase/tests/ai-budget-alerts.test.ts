@@ -28,7 +28,7 @@ async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
 async function post(db: Database, alert: Alert): Promise<number> {
   const { mails } = await db.asRole("service_role", () =>
     one<{ mails: number }>(db, {
-      sql: "select ai.post_budget_alert($1, 'Subject', 'Body') as mails",
+      sql: "select ai.queue_budget_alert_mails($1, 'Subject', 'Body') as mails",
       values: [JSON.stringify(alert)],
     }),
   );
@@ -261,7 +261,7 @@ describe("who is warned", () => {
   });
 });
 
-test.for(["ai.sweep_budget_alerts()", "ai.post_budget_alert('{}', 'S', 'B')"] as const)(
+test.for(["ai.sweep_budget_alerts()", "ai.queue_budget_alert_mails('{}', 'S', 'B')"] as const)(
   "%s is closed to users and the gateway",
   async (call, { db }) => {
     for (const role of ["anon", "authenticated", "gateway"] as const) {

@@ -48,7 +48,7 @@ async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" });
   const own = alerts.filter((alert) => alert.workspaceId === workspaceId);
-  for (const alert of own) await db.query("select ai.post_budget_alert($1, 'S', 'B')", [JSON.stringify(alert)]);
+  for (const alert of own) await db.query("select ai.queue_budget_alert_mails($1, 'S', 'B')", [JSON.stringify(alert)]);
   return own;
 }
 const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
@@ -237,7 +237,7 @@ describe("many at once", () => {
         const [row] = await db.query<{ alerts: Alert[] }>("select ai.sweep_budget_alerts(100000) as alerts");
         const own = (row?.alerts ?? []).filter(({ workspaceId }) => workspaceId === tenant.workspaceId);
         const mails = own.map(async (alert) => {
-          const sql = "select ai.post_budget_alert($1, 'S', 'B') as mails";
+          const sql = "select ai.queue_budget_alert_mails($1, 'S', 'B') as mails";
           const [kept] = await db.query<{ mails: number }>(sql, [JSON.stringify(alert)]);
           return kept?.mails ?? 0;
         });

@@ -259,7 +259,7 @@ test("what a policy can choose from is the catalogue, with what plan and root gr
   ]);
   const { answer } = await db.asRole("service_role", () =>
     one<{ answer: { models: { id: string; granted: boolean }[] } }>(db, {
-      sql: "select ai.read_policy_frame($1, $2) as answer",
+      sql: "select ai.read_policy_options($1, $2) as answer",
       values: [tenant.ownerId, tenant.workspaceId],
     }),
   );

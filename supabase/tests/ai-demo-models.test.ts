@@ -31,7 +31,7 @@ async function readLists(db: Database) {
   );
   const others = await db.asRole("service_role", () =>
     one<{ console: { id: string }[]; policy: { models: { id: string }[] } }>(db, {
-      sql: "select private.model_catalogue() as console, ai.read_policy_frame($1, $2) as policy",
+      sql: "select private.list_catalogue_models() as console, ai.read_policy_options($1, $2) as policy",
       values: [ownerId, workspaceId],
     }),
   );

@@ -155,13 +155,13 @@ export async function checkCredential(db: Database, call: object): Promise<objec
 
 /** As begin_run, but that it waits for locks as long as it takes. */
 export async function admitAlone(db: Database, call: object | undefined): Promise<Begun[]> {
-  const sql = "select ai.admit($1, ai.credential_of($1))::json as answer";
+  const sql = "select ai.admit_call($1, ai.find_caller($1))::json as answer";
   return (await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)])).map(({ answer }) => answer);
 }
 
 /** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
-  const [row] = await db.query<{ answers: Begun[] }>("select ai.admit_together($1)::json as answers", [
+  const [row] = await db.query<{ answers: Begun[] }>("select ai.admit_batch($1)::json as answers", [
     JSON.stringify(calls),
   ]);
   return row?.answers ?? [];
@@ -243,7 +243,7 @@ export async function abandon(
        where r.created_at = a.created_at and r.id = a.run_id
        returning r.created_at, r.id
      )
-     insert into ai.lasting_runs (run_created_at, run_id) select created_at, id from silent on conflict do nothing`,
+     insert into ai.long_running_runs (run_created_at, run_id) select created_at, id from silent on conflict do nothing`,
     [JSON.stringify([runs].flat()), seconds],
   );
 }

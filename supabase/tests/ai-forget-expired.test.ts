@@ -5,7 +5,7 @@ import { openPool } from "./pools.ts";
 
 const forget = async (db: Database, atMost = 10_000) => {
   const row = await one<{ forgotten: number }>(db, {
-    sql: "select ai.forget_expired($1) as forgotten",
+    sql: "select ai.delete_expired($1) as forgotten",
     values: [atMost],
   });
   return row.forgotten;
@@ -58,7 +58,7 @@ describe("clearing away", () => {
   });
 
   test("makes no room: a minute that is gone before a refusal is told of it refuses all the same", async ({ db }) => {
-    const told = await one(db, { sql: "select * from ai.full_minute('key', gen_random_uuid())", values: [] });
+    const told = await one(db, { sql: "select * from ai.exhausted_rate_window('key', gen_random_uuid())", values: [] });
     expect(told).toEqual({ admitted: false, started_at: expect.any(Date), requests: "0", tokens: "0" });
   });
 

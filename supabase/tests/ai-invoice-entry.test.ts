@@ -48,7 +48,7 @@ describe("the review of an invoice", () => {
   test("writes nothing, and is of the database's own moment", async ({ db }) => {
     const place = await createPlace(db);
     const answer = await review(db, place);
-    const [now] = await db.query("select ai.exact_text(now()) as now");
+    const [now] = await db.query("select ai.utc_text_microseconds(now()) as now");
     expect(answer).toMatchObject({ outcome: "reviewed", reviewedAt: now?.now, kept: null, differs: null });
     expect(
       await db.query("select from ai.external_provider_invoices where workspace_id = $1", [place.workspaceId]),
@@ -236,7 +236,7 @@ describe("an invoice", () => {
     const sent = { ...invoice, reference: "INV-2" };
     const kept = await call(db, "store_provider_invoice", [workspaceId, appId, JSON.stringify(sent)]);
     await db.query("select set_config('gatehouse.actor_id', '', true)");
-    await call(db, "log_provider_invoice", [workspaceId, appId, kept.id, JSON.stringify(sent)]);
+    await call(db, "record_invoice_activity", [workspaceId, appId, kept.id, JSON.stringify(sent)]);
     await db.query("update private.apps set display_name = 'Notes' where id = $1", [appId]);
     expect(await recorderOf(kept.id)).toEqual({ by: "app", name: "Notes" });
   });

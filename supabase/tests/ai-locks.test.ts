@@ -40,7 +40,7 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
     ),
   );
   const calls = (count: number) =>
-    Array.from({ length: count }, () => chatCall(shuffled(callers)[0] as Tenant, { run_tail: tail() }));
+    Array.from({ length: count }, () => chatCall(shuffled(callers)[0] as Tenant, { run_id_suffix: tail() }));
   const tail = () => randomUUID().slice(-17);
   const first = (await Promise.all(Array.from({ length: 6 }, () => admitAll(db, calls(20))))).flat();
   expect(first.filter(({ refused }) => refused)).toEqual([]);
@@ -63,7 +63,7 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
     ...Array.from({ length: 6 }, () => () => db.query("select ai.sweep_runs()")),
     ...Array.from({ length: 10 }, (_, part) => () => {
       const tails = lost.slice(part * 2, part * 2 + 2).map(({ run_id }) => run_id.slice(-17));
-      return db.query("select ai.give_back_runs($1)", [JSON.stringify({ tails, asked_ms_ago: 60_000 })]);
+      return db.query("select ai.release_orphaned_runs($1)", [JSON.stringify({ tails, asked_ms_ago: 60_000 })]);
     }),
     ...tenants.flatMap(({ workspaceId, keyId }) => [
       () => db.query("select ai.set_budget('workspace', $1, $1, 500)", [workspaceId]),

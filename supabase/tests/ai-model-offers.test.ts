@@ -3,13 +3,13 @@ import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-type Offer = { holds_from: string; holds_until: string; plans: string[]; providers: string[]; routes: Route[] };
+type Offer = { valid_from: string; valid_until: string; plans: string[]; providers: string[]; routes: Route[] };
 type Route = { position: number; provider: string; prices: { input: string }[] };
 
 async function offersOf(db: Database, { model }: Tenant): Promise<Offer[]> {
   return db.query<Offer>(
-    `select holds_from::text, holds_until::text, plans, providers, routes
-     from ai.model_offers where model_id = $1 order by holds_from`,
+    `select valid_from::text, valid_until::text, plans, providers, routes
+     from ai.model_offers where model_id = $1 order by valid_from`,
     [model],
   );
 }
@@ -60,9 +60,9 @@ describe("ai.model_offers", () => {
     );
     expect(await pricesOf(db, tenant)).toEqual([["0.150000"], ["9.000000"]]);
     const [now, then] = await offersOf(db, tenant);
-    expect(now?.holds_until).toBe(then?.holds_from);
+    expect(now?.valid_until).toBe(then?.valid_from);
     // Nothing is offered without a price.
-    expect(then?.holds_until).not.toBe("infinity");
+    expect(then?.valid_until).not.toBe("infinity");
   });
 
   test.for([
@@ -99,7 +99,7 @@ describe("ai.model_offers", () => {
       await Promise.all(added);
       const offers = await db.query<{ routes: number }>(
         `select jsonb_array_length(routes) as routes from ai.model_offers
-         where model_id = $1 and holds_from <= now() and holds_until > now()`,
+         where model_id = $1 and valid_from <= now() and valid_until > now()`,
         [tenant.model],
       );
       expect(offers).toEqual([{ routes: 51 }]);

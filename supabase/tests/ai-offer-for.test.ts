@@ -59,7 +59,7 @@ const plainCall: Call = {
 async function ask(db: Database, { planId, workspaceId }: Tenant, asked: { call: object; lists: unknown[] }) {
   const [row] = await db.query<{ prepared: Record<string, unknown>; catalogued: Record<string, unknown> }>(
     `select to_jsonb(ai.offer_for($1, c, t.input, t.output)) as prepared,
-       to_jsonb(ai.catalogued_offer($1, c, t.input, t.output)) as catalogued
+       to_jsonb(ai.offer_from_catalogue($1, c, t.input, t.output)) as catalogued
      from jsonb_populate_record(null::ai.caller, jsonb_build_object(
        'plan_id', $2::text, 'workspace_id', $3::uuid,
        'workspace_models', $4::text[], 'denied_models', $5::text[], 'key_models', $6::text[]

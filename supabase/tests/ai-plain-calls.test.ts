@@ -100,7 +100,7 @@ function callOf(world: World, { caller, odd, ...size }: OneCall): object {
   };
   return chatCall(world.callers[caller] as Tenant, {
     ...size,
-    run_tail: randomUUID().slice(-17),
+    run_id_suffix: randomUUID().slice(-17),
     ...changes[odd ?? ""],
   });
 }
@@ -157,9 +157,9 @@ function compare(db: Database, { world, room, calls }: { world: World; room: Roo
 }
 
 const oneByOne = `
-  select jsonb_agg(ai.admit(c.value, ai.credential_of(c.value))::jsonb order by c.place) as answers
+  select jsonb_agg(ai.admit_call(c.value, ai.find_caller(c.value))::jsonb order by c.place) as answers
   from (select * from jsonb_array_elements($1) with ordinality as c (value, place) order by place) as c`;
-const together = "select ai.admit_together($1)::json as answers";
+const together = "select ai.admit_batch($1)::json as answers";
 
 const withoutIds = (answers: Begun[]) => answers.map(({ run_id, ...answer }) => answer);
 const verdicts = (answers: Begun[]) => answers.map(({ refused }) => refused ?? "admitted");
@@ -237,7 +237,8 @@ describe("calls that are decided about together", () => {
        select id, 'demo', 1000, 1, 1 from made`,
       [model, tenant.planId],
     );
-    const sized = (input_bytes: number) => chatCall(tenant, { model, input_bytes, run_tail: randomUUID().slice(-17) });
+    const sized = (input_bytes: number) =>
+      chatCall(tenant, { model, input_bytes, run_id_suffix: randomUUID().slice(-17) });
     const [row] = await db.query<{ answers: Begun[] }>(together, [JSON.stringify([sized(9_000), sized(3), sized(3)])]);
     expect(verdicts(row?.answers ?? [])).toEqual(["admitted", "service_unavailable", "service_unavailable"]);
     const minutes = await db.query("select requests from ai.rate_windows where subject_id = $1", [tenant.workspaceId]);

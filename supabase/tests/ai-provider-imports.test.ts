@@ -94,7 +94,7 @@ describe("while a table is not there yet", () => {
   test.for([
     ["costs", "drop table ai.external_provider_costs cascade", "ai.import_provider_costs"],
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
-    ["sums", "drop table ai.usage_sealed cascade", "ai.report_usage"],
+    ["sums", "drop table ai.usage_sealed_days cascade", "ai.report_usage"],
   ] as const)("%s are an error of the statement, which the gateway answers as 503", async ([, sql, name], { db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);

@@ -22,8 +22,12 @@ async function keepContent(db: Database, { workspaceId }: Tenant, left = "1 hour
   return row?.run_id ?? "";
 }
 
-async function ask(db: Database, name: "describe" | "open", [member, workspace, run]: [string, string, string]) {
-  const [row] = await db.query(`select ai.${name}_run_content($1, $2, $3) as answer`, [member, workspace, run]);
+async function ask(
+  db: Database,
+  name: "describe_run_content" | "read_run_content",
+  [member, workspace, run]: [string, string, string],
+) {
+  const [row] = await db.query(`select ai.${name}($1, $2, $3) as answer`, [member, workspace, run]);
   return row?.answer;
 }
 
@@ -39,7 +43,7 @@ describe("what was said in a run", () => {
     await capture(db, tenant);
     const run = await keepContent(db, tenant);
     const { ownerId, workspaceId } = tenant;
-    const kept = await ask(db, "describe", [ownerId, workspaceId, run]);
+    const kept = await ask(db, "describe_run_content", [ownerId, workspaceId, run]);
     expect(kept).toEqual({
       outcome: "kept",
       deletedFrom: expect.stringMatching(/Z$/),
@@ -52,9 +56,9 @@ describe("what was said in a run", () => {
       tools: null,
       answer: null,
     };
-    expect(await ask(db, "open", [ownerId, workspaceId, run])).toEqual(opened);
+    expect(await ask(db, "read_run_content", [ownerId, workspaceId, run])).toEqual(opened);
     expect(await readings(db, tenant)).toEqual([{ actor_id: ownerId, subject_id: run }]);
-    await ask(db, "open", [ownerId, workspaceId, run]);
+    await ask(db, "read_run_content", [ownerId, workspaceId, run]);
     expect(await readings(db, tenant)).toHaveLength(2);
   });
 
@@ -68,7 +72,7 @@ describe("what was said in a run", () => {
     const { workspaceId, ownerId } = tenant;
     const member = await createUser(db);
     await join(db, { workspaceId, userId: member.id, role: "member" });
-    for (const name of ["describe", "open"] as const) {
+    for (const name of ["describe_run_content", "read_run_content"] as const) {
       expect(await ask(db, name, [member.id, workspaceId, run])).toEqual({ outcome: "not_allowed" });
       expect(await ask(db, name, [other.ownerId, workspaceId, run])).toEqual({ outcome: "not_allowed" });
       expect(await ask(db, name, [other.ownerId, other.workspaceId, run])).toEqual({ outcome: "none" });
@@ -80,8 +84,8 @@ describe("what was said in a run", () => {
        where workspace_id = $1 and name = 'member'`,
       [workspaceId],
     );
-    expect(await ask(db, "open", [member.id, workspaceId, run])).toMatchObject({ outcome: "opened" });
-    expect(await ask(db, "open", [ownerId, workspaceId, run])).toMatchObject({ outcome: "opened" });
+    expect(await ask(db, "read_run_content", [member.id, workspaceId, run])).toMatchObject({ outcome: "opened" });
+    expect(await ask(db, "read_run_content", [ownerId, workspaceId, run])).toMatchObject({ outcome: "opened" });
   });
 
   test("is there to the very end of its last day, and not beyond, swept or not", async ({ db }) => {
@@ -89,9 +93,9 @@ describe("what was said in a run", () => {
     await capture(db, tenant);
     const { ownerId, workspaceId } = tenant;
     const [last, over] = [await keepContent(db, tenant, "0"), await keepContent(db, tenant, "-1 microsecond")];
-    expect(await ask(db, "describe", [ownerId, workspaceId, last])).toMatchObject({ outcome: "kept" });
-    expect(await ask(db, "open", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
-    expect(await ask(db, "describe", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
+    expect(await ask(db, "describe_run_content", [ownerId, workspaceId, last])).toMatchObject({ outcome: "kept" });
+    expect(await ask(db, "read_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
+    expect(await ask(db, "describe_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
   });
 
   test("is out of sight as soon as capture is off", async ({ db }) => {
@@ -99,7 +103,7 @@ describe("what was said in a run", () => {
     await capture(db, tenant);
     const run = await keepContent(db, tenant);
     await capture(db, tenant, false);
-    expect(await ask(db, "open", [tenant.ownerId, tenant.workspaceId, run])).toEqual({ outcome: "none" });
+    expect(await ask(db, "read_run_content", [tenant.ownerId, tenant.workspaceId, run])).toEqual({ outcome: "none" });
     expect(await readings(db, tenant)).toEqual([]);
   });
 });

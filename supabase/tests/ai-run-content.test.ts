@@ -15,13 +15,13 @@ async function setPolicy(db: Database, { workspaceId }: Tenant, capture: boolean
 
 async function keep(db: Database, run: Begun, content: object = said): Promise<void> {
   const { created_at, run_id: id } = run;
-  await db.query("select ai.keep_content($1)", [JSON.stringify({ created_at, id, ...content })]);
+  await db.query("select ai.store_run_content($1)", [JSON.stringify({ created_at, id, ...content })]);
 }
 
 /** Sweeps, though the stack's own server may be at it, too. */
 async function sweep(db: Database): Promise<unknown> {
-  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_content', 0))");
-  const [row] = await db.query("select ai.sweep_content() as swept");
+  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.delete_expired_content', 0))");
+  const [row] = await db.query("select ai.delete_expired_content() as swept");
   return row?.swept;
 }
 

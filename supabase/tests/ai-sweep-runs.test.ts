@@ -55,7 +55,7 @@ describe("the sweeper", () => {
       await abandon(living.db, run, 60);
       await living.db.query("begin");
       const counts = { created_at: run.created_at, id: run.run_id, input_tokens: 1, output_tokens: 1 };
-      await living.db.query("select ai.touch_runs($1)", [JSON.stringify([counts])]);
+      await living.db.query("select ai.heartbeat_runs($1)", [JSON.stringify([counts])]);
       const swept = sweeping.db.query("select ai.sweep_runs()");
       const waiting = "select from pg_locks where pid = $1 and not granted";
       await expect.poll(() => db.query(waiting, [pid]), { timeout: 10_000 }).toHaveLength(1);
@@ -72,7 +72,7 @@ describe("the sweeper", () => {
     const tenant = await createTenant(db, { credits: "100" });
     const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     const touch = (run: Begun, input_tokens: number, output_tokens: number) =>
-      db.query("select ai.touch_runs($1)", [
+      db.query("select ai.heartbeat_runs($1)", [
         JSON.stringify([{ created_at: run.created_at, id: run.run_id, route: 1, input_tokens, output_tokens }]),
       ]);
     await touch(some, 13, 7);
@@ -186,7 +186,7 @@ describe("open runs that the sweeper looks at", () => {
   }
 
   async function isListed(db: Database, run: Begun): Promise<boolean> {
-    return (await db.query("select from ai.lasting_runs where run_id = $1", [run.run_id])).length > 0;
+    return (await db.query("select from ai.long_running_runs where run_id = $1", [run.run_id])).length > 0;
   }
 
   const progress = (db: Database) =>
@@ -303,7 +303,7 @@ describe("open runs that the sweeper looks at", () => {
     }
     const ago = (age: string) => `now() - make_interval(secs => ${long} + ${age})`;
     async function note(after: number): Promise<number> {
-      const sql = `select ${secondsAgo(`ai.note_open_runs(${ago("$1")}, ${ago("200")})`)} as at`;
+      const sql = `select ${secondsAgo(`ai.record_long_running_runs(${ago("$1")}, ${ago("200")})`)} as at`;
       return (await one<{ at: number }>(db, { sql, values: [after] })).at - long;
     }
     const noted = async () => (await Promise.all(runs.map((run) => isListed(db, run)))).map(Number).join("");

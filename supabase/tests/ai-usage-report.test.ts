@@ -140,7 +140,7 @@ describe("the usage report", () => {
           } else if (each.do === "seal") {
             // As if the days since then were not summed yet.
             await db.query(
-              `with since as (update ai.usage_sealed
+              `with since as (update ai.usage_sealed_days
                  set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before)
                delete from ai.usage_daily u using since where u.workspace_id = $2 and u.day >= since.before`,
               [each.daysAgo, tenant.workspaceId],

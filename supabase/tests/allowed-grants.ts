@@ -32,13 +32,13 @@ export const allowedGrants: readonly string[] = [
   // Run by policies. Nobody can call them: private gives no usage.
   "authenticated: execute on private.account_required_mfa_satisfied()",
   "authenticated: execute on private.my_assignable_role_ids()",
-  "authenticated: execute on private.my_fellow_ids()",
+  "authenticated: execute on private.my_coworker_ids()",
   "authenticated: execute on private.my_owned_workspace_ids()",
   "authenticated: execute on private.my_workspace_ids()",
-  "authenticated: execute on private.my_workspace_ids_with(public.workspace_permission)",
+  "authenticated: execute on private.my_workspace_ids_with_permission(public.workspace_permission)",
   "authenticated: execute on private.my_workspace_permissions()",
   // Run by a check, with the rights of whoever writes the row.
-  "authenticated: execute on private.names_each_once(public.workspace_permission[])",
+  "authenticated: execute on private.has_unique_items(public.workspace_permission[])",
 
   "gateway: usage on schema ai",
   "gateway: execute on ai.begin_run(jsonb)",
@@ -47,14 +47,14 @@ export const allowedGrants: readonly string[] = [
   "gateway: execute on ai.check_credential(jsonb)",
   "gateway: execute on ai.describe_credential(jsonb)",
   "gateway: execute on ai.extend_run(jsonb)",
-  "gateway: execute on ai.give_back_runs(jsonb)",
+  "gateway: execute on ai.release_orphaned_runs(jsonb)",
   "gateway: execute on ai.import_provider_costs(jsonb)",
   "gateway: execute on ai.import_provider_invoice(jsonb)",
-  "gateway: execute on ai.keep_content(jsonb)",
+  "gateway: execute on ai.store_run_content(jsonb)",
   "gateway: execute on ai.list_models(jsonb)",
   "gateway: execute on ai.report_usage(jsonb)",
   "gateway: execute on ai.settle_runs(jsonb)",
-  "gateway: execute on ai.touch_runs(jsonb)",
+  "gateway: execute on ai.heartbeat_runs(jsonb)",
 
   // Its hooks.
   "supabase_auth_admin: usage on schema private",

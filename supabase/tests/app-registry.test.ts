@@ -57,13 +57,13 @@ describe("an origin of an app", () => {
   test("is one app's alone, and found exactly", async ({ db }) => {
     const origin = `https://${crypto.randomUUID()}.example.com`;
     const app = await registerApp(db, { origins: [origin] });
-    expect(await call(db, "app_of_origin", { origin })).toEqual({
+    expect(await call(db, "find_app_by_origin", { origin })).toEqual({
       name: app.name,
       displayName: "Notes",
       enabled: true,
     });
     for (const other of [`${origin}:8443`, `${origin}.evil.example`, origin.replace("https:", "http:"), ""])
-      expect(await call(db, "app_of_origin", { origin: other })).toBeNull();
+      expect(await call(db, "find_app_by_origin", { origin: other })).toBeNull();
     expect((await failureOf(() => registerApp(db, { origins: [origin] }))).code).toBe("23505");
   });
 });
@@ -121,7 +121,12 @@ describe("a registration", () => {
     const set = (workspace_id: string, linked: boolean) =>
       call<boolean>(db, "set_app_workspace", { app_name: app.name, workspace_id, linked, reason: "test" });
     const mayAct = async () =>
-      (await one<{ may: boolean }>(db, { sql: "select ai.app_may_act_in($1, $2) as may", values: [app.id, id] })).may;
+      (
+        await one<{ may: boolean }>(db, {
+          sql: "select ai.app_can_act_in_workspace($1, $2) as may",
+          values: [app.id, id],
+        })
+      ).may;
     expect(await mayAct()).toBe(false);
     expect(await set(id, true)).toBe(true);
     expect(await set(id, true)).toBe(true);

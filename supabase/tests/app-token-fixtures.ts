@@ -73,7 +73,7 @@ export function refresh(
 /** What the gateway is told of an access token. */
 export async function tokenOf(db: Database, hash: Buffer) {
   const rows = await db.query<{ scopes: string[]; refused: string | null }>(
-    "select app_id, user_id, workspace_id, scopes, refused from ai.app_token_of($1)",
+    "select app_id, user_id, workspace_id, scopes, refused from ai.find_app_token($1)",
     [hash],
   );
   return rows[0];

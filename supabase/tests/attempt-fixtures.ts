@@ -35,7 +35,7 @@ export async function admitted(db: Database, attempt: Attempt): Promise<string> 
 
 export async function settle(db: Database, attemptId: string, outcome: string): Promise<boolean> {
   const row = await one<{ settled: boolean }>(db, {
-    sql: "select private.settle_attempt($1, $2) as settled",
+    sql: "select private.complete_attempt($1, $2) as settled",
     values: [attemptId, outcome],
   });
   return row.settled;
@@ -57,7 +57,7 @@ export async function age(db: Database, interval: string): Promise<void> {
     rate_limits: ["full_at"],
     address_blocks: ["blocked_at", "blocked_until"],
     open_attempts: ["expires_at"],
-    proven_addresses: ["proven_until"],
+    verified_addresses: ["verified_until"],
   };
   for (const [table, columns] of Object.entries(times)) {
     const changes = columns.map((column) => `${column} = ${column} - $1::interval`).join(", ");

@@ -80,7 +80,7 @@ describe("begin_attempt", () => {
     for (let made = 0; made < 101; made += 1) await begin(db, { ...owner, address: newAddress() });
     expect(await begin(db, { ...owner, address: newAddress() })).toMatchObject({ allowed: false });
     expect(await begin(db, owner)).toMatchObject({ allowed: true, needsBotChallenge: false });
-    await db.query(`update private.proven_addresses set proven_until = now() where ${ownRows}`);
+    await db.query(`update private.verified_addresses set verified_until = now() where ${ownRows}`);
     expect(await begin(db, owner)).toMatchObject({ allowed: false });
   });
 
@@ -133,7 +133,7 @@ describe("begin_attempt", () => {
         (select array_agg(o::text) from private.open_attempts o where ${ownRows}) as attempts`);
     expect(rows).toEqual([{ limits: expect.any(Array), attempts: expect.any(Array) }]);
     expect(JSON.stringify(rows)).not.toContain("somebody");
-    const [key] = await db.query<{ secret: Buffer }>("select secret from private.attempt_secret");
+    const [key] = await db.query<{ secret: Buffer }>("select secret from private.attempt_secrets");
     expect(key?.secret).toHaveLength(32);
   });
 
@@ -186,7 +186,7 @@ describe("begin_attempt", () => {
   });
 });
 
-describe("settle_attempt", () => {
+describe("complete_attempt", () => {
   test("gives a success back, and forgets the account's failures from there", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
@@ -255,7 +255,7 @@ describe("settle_attempt", () => {
   });
 });
 
-describe("clear_expired_attempts", () => {
+describe("delete_expired_attempts", () => {
   test("removes what has passed, and blocks a month after their end", async ({ db }) => {
     await attemptOnce(db, anAttempt(), "succeeded");
     await admitted(db, anAttempt());
@@ -263,11 +263,11 @@ describe("clear_expired_attempts", () => {
       "insert into private.address_blocks (address, action, level, blocked_until) values ('203.0.113.9', 'password', 1, now() + interval '1 minute')",
     );
     const clear = async () =>
-      (await one<{ cleared: number }>(db, { sql: "select private.clear_expired_attempts() as cleared" })).cleared;
+      (await one<{ cleared: number }>(db, { sql: "select private.delete_expired_attempts() as cleared" })).cleared;
     const left = async () => [
       await empty(db, "rate_limits"),
       await empty(db, "open_attempts"),
-      await empty(db, "proven_addresses"),
+      await empty(db, "verified_addresses"),
     ];
     await clear();
     expect(await left()).toEqual([false, false, false]);
@@ -282,7 +282,7 @@ describe("clear_expired_attempts", () => {
 });
 
 describe("the functions", () => {
-  const calls = ["begin_attempt('{}')", "settle_attempt(gen_random_uuid(), 'void')", "clear_expired_attempts()"];
+  const calls = ["begin_attempt('{}')", "complete_attempt(gen_random_uuid(), 'void')", "delete_expired_attempts()"];
 
   test.for(calls)("private.%s is for the service role alone", async (call, { db }) => {
     for (const role of ["anon", "authenticated", "gateway"] as const)
@@ -294,8 +294,8 @@ describe("the functions", () => {
       const attempt = anAttempt();
       expect(await settle(db, await admitted(db, attempt), "succeeded")).toBe(true);
     });
-    await db.asRole("service_role", () => db.query("select private.clear_expired_attempts()"));
-    const call = "select private.take_attempt('\\x00', 'password', 'pair', '1 second', '1 minute')";
+    await db.asRole("service_role", () => db.query("select private.delete_expired_attempts()"));
+    const call = "select private.consume_attempt('\\x00', 'password', 'pair', '1 second', '1 minute')";
     expect((await failureOf(() => db.asRole("service_role", () => db.query(call)))).code).toBe("42501");
   });
 });

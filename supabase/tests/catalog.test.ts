@@ -111,7 +111,7 @@ describe("required_mfa_enforcement_version", () => {
     ["a table lacks the policy", "drop policy account_required_mfa on public.profiles"],
     ["a table lacks row-level security", "alter table private.login_challenges disable row level security"],
     ["a new table was forgotten", "create table public.tomorrow (id int)"],
-    ["the trigger is gone", "drop function private.keep_required_mfa_policy() cascade"],
+    ["the trigger is gone", "drop function private.preserve_required_mfa_policy() cascade"],
     [
       "users cannot run the probe",
       "revoke execute on function private.account_required_mfa_satisfied() from authenticated",

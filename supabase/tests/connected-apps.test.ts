@@ -211,7 +211,7 @@ describe("disconnecting an app", () => {
     const app = await registerApp(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     const wasOf = ({ sub }: { sub: string }) =>
-      call<boolean>(db, "app_has_held", { subject_id: sub, app_name: app.name });
+      call<boolean>(db, "app_was_ever_connected", { subject_id: sub, app_name: app.name });
     expect(await wasOf(claims)).toBe(false);
     await openAppSession(db, { claims, app });
     await disconnect(db, { userId: claims.sub, app });

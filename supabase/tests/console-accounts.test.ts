@@ -89,7 +89,7 @@ describe("the console's search of accounts", () => {
     await db.query("analyze auth.users");
     await db.query("set local enable_seqscan = off");
     const { body } = await one<{ body: string }>(db, {
-      sql: "select prosrc as body from pg_catalog.pg_proc where oid = 'private.accounts_named'::regproc",
+      sql: "select prosrc as body from pg_catalog.pg_proc where oid = 'private.find_accounts_exactly'::regproc",
     });
     const plan = await db.query<{ "QUERY PLAN": string }>(`explain ${body.replaceAll("term", `'${email}'`)}`);
     const lines = plan.map((row) => row["QUERY PLAN"]).join("\n");

@@ -65,7 +65,7 @@ test("50 admins at once make each change once, and the others learn whose it was
     const secretHash = `\\x${newHash().toString("hex")}`;
     expect(await ask(db, { name: "add_app", change: { ...made, secretHash } })).toEqual({});
     const { version } = await one<{ version: string }>(db, {
-      sql: "select private.app_by_name($1) ->> 'version' as version",
+      sql: "select private.read_app($1) ->> 'version' as version",
       values: [app],
     });
     const disable = { actor, name: app, step: "disable", version };

@@ -231,7 +231,7 @@ describe("functions of the handoff", () => {
       select p.oid::regprocedure::text as name, r.rolname as role
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
       cross join pg_roles r
-      where n.nspname in ('private', 'ai') and p.proname ~ '(app|mfa_proof|proof_standing|proof_of|handoff)'
+      where n.nspname in ('private', 'ai') and p.proname ~ '(app|mfa_proof|proof_status|handoff_proof|handoff)'
         -- Policies ask the first; the gateway's own entrance is the second, which takes a credential and trusts nothing.
         and p.proname not in ('account_required_mfa_satisfied', 'check_app_caller')
         and r.rolname in ('anon', 'authenticated', 'gateway') and has_function_privilege(r.oid, p.oid, 'execute')`);
@@ -240,15 +240,15 @@ describe("functions of the handoff", () => {
 
   test("that trust what they are given are nobody's", async ({ db }) => {
     for (const name of [
-      "private.proof_standing(private.mfa_proof)",
+      "private.proof_status(private.mfa_proof)",
       "private.authenticate_app(text, bytea)",
       "private.consume_cross_app_token(bytea, uuid, uuid, text)",
       "private.live_app_session(bytea)",
-      "private.app_caller_of(bytea, text)",
-      "private.workspaces_of(uuid)",
+      "private.find_app_caller(bytea, text)",
+      "private.user_workspaces(uuid)",
       "private.issue_app_token(ai.app_tokens)",
-      "private.hold_app_credentials(uuid)",
-      "ai.app_token_of(bytea)",
+      "private.lock_app_credentials(uuid)",
+      "ai.find_app_token(bytea)",
     ]) {
       const row = await one<{ may: boolean }>(db, {
         sql: "select has_function_privilege('service_role', $1, 'execute') as may",

@@ -305,7 +305,7 @@ describe("a request for approval on the phone", () => {
   test("is for our server alone", async ({ db }) => {
     const { browser } = await setUp(db);
     for (const name of [
-      "own_second_factor",
+      "session_second_factor",
       "pending_mobile_approvals",
       "decide_mobile_approval",
       "bind_mobile_approval",

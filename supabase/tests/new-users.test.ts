@@ -88,7 +88,7 @@ describe("a new user", () => {
       sql: `select
               has_table_privilege('supabase_auth_admin', 'auth.users', 'insert') as inserts,
               has_table_privilege('supabase_auth_admin', 'public.profiles', 'insert') as writes,
-              (select p.prosecdef from pg_proc p where p.oid = 'private.welcome_new_user()'::regprocedure) as definer`,
+              (select p.prosecdef from pg_proc p where p.oid = 'private.create_profile_and_workspace()'::regprocedure) as definer`,
     });
     expect(row).toEqual({ inserts: true, writes: false, definer: true });
   });

@@ -42,7 +42,7 @@ describe("an attempt", () => {
     for (const call of [
       "begin_oauth_attempt('{}')",
       "inspect_oauth_attempt('', '', '')",
-      "settle_oauth_attempt('', '', '', 'refuse')",
+      "complete_oauth_attempt('', '', '', 'refuse')",
       "sweep_oauth_attempts()",
       `remove_identity('${claims.sub}')`,
     ]) {

@@ -92,7 +92,7 @@ export async function settle(
   },
 ): Promise<boolean> {
   const { answer } = await one<{ answer: boolean }>(db, {
-    sql: "select private.settle_oauth_attempt($1, $2, $3, $4) as answer",
+    sql: "select private.complete_oauth_attempt($1, $2, $3, $4) as answer",
     values: [stateHash, code, challenge, verdict],
   });
   return answer;

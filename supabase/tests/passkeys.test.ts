@@ -19,14 +19,14 @@ async function addPasskey(
 }
 
 const passkeysOf = (db: Database, userId: string) =>
-  db.asRole("service_role", () => db.query("select * from private.passkeys_of($1)", [userId]));
+  db.asRole("service_role", () => db.query("select * from private.list_passkeys($1)", [userId]));
 
 const exists = (db: Database, credentialId: string) =>
   db.asRole("service_role", () =>
     one(db, { sql: "select private.passkey_exists($1) as known", values: [credentialId] }),
   );
 
-describe("passkeys_of", () => {
+describe("list_passkeys", () => {
   test("lists an account's passkeys, oldest first, and nobody else's", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     const young = await addPasskey(db, { userId: user.id, name: "Phone", minutesAgo: 1 });
@@ -173,7 +173,7 @@ describe("delete_passkey", () => {
 test("nobody but the service role asks about passkeys", async ({ db }) => {
   const claims = await createActor(db, {});
   for (const call of [
-    `passkeys_of('${claims.sub}')`,
+    `list_passkeys('${claims.sub}')`,
     "passkey_exists('00')",
     `delete_passkey('${claims.sub}', null, null, '{}')`,
   ]) {

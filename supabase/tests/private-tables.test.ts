@@ -27,7 +27,7 @@ describe("private and ai", () => {
     for (const call of [
       "account_required_mfa_satisfied()",
       "my_workspace_ids()",
-      "my_workspace_ids_with('manage_members')",
+      "my_workspace_ids_with_permission('manage_members')",
     ]) {
       const error = await failureOf(() => db.asUser(claims, () => db.query(`select private.${call}`)));
       expect(error.message).toBe("permission denied for schema private");

@@ -109,7 +109,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, first)).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject superseded");
     expect(await byCode(db, { email, codeHash: first.codeHash })).toEqual(rejected);
-    await db.query("select private.void_recovery_credential($1)", [second.credentialId]);
+    await db.query("select private.invalidate_recovery_credential($1)", [second.credentialId]);
     expect(await lastEvent(db, email)).toBe("send failed");
     expect(await byLink(db, second)).toEqual(rejected);
   });
@@ -134,7 +134,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, first)).toMatchObject({ outcome: "consumed" });
     expect(await next()).toMatchObject({ email });
     await db.query("rollback to savepoint young");
-    await db.query("select private.void_recovery_credential($1)", [credentialId]);
+    await db.query("select private.invalidate_recovery_credential($1)", [credentialId]);
     expect(await next()).toMatchObject({ email });
     await db.query("rollback to savepoint young");
     await shift(1);
@@ -193,7 +193,7 @@ describe("a recovery credential", () => {
     const look = async () =>
       (
         await one<{ email: string | null }>(db, {
-          sql: "select private.recovery_link_email(decode($1, 'hex')) as email",
+          sql: "select private.find_recovery_link_email(decode($1, 'hex')) as email",
           values: [tokenHash],
         })
       ).email;

@@ -17,7 +17,7 @@ async function setting(db: Database, options: { normalLogin?: boolean; prefix?: 
 }
 
 const prove = (db: Database, request: { email: string; password: string }) =>
-  ask(db, "prove_override_password", request);
+  ask(db, "verify_override_password", request);
 
 describe("a password under an override", () => {
   test.for(["$2a$", "$2b$", "$2y$"])("is proven against a hash by the name %s", async (prefix, { db }) => {
@@ -68,7 +68,9 @@ describe("a password under an override", () => {
   test("is worth nothing to the admin who made the override and has come by the email", async ({ db }) => {
     const { email, userId, overrideId } = await setting(db);
     await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
-    expect(await one(db, { sql: "select private.login_override($1) as id", values: [email] })).toEqual({ id: null });
+    expect(await one(db, { sql: "select private.active_login_override($1) as id", values: [email] })).toEqual({
+      id: null,
+    });
     expect(await prove(db, { email, password })).toEqual({ outcome: "oneself" });
     expect((await eventsOf(db, email)).at(-1)).toBe("reject login_oneself");
   });
@@ -84,7 +86,7 @@ describe("a password under an override", () => {
   test("can be tried a hundred times an hour, not once more", async ({ db }) => {
     const { email } = await setting(db);
     await db.query(
-      `select private.take_attempt(b.subject, 'override_password', b.scope, b.step, b.per)
+      `select private.consume_attempt(b.subject, 'override_password', b.scope, b.step, b.per)
        from private.attempt_buckets('override_password', 'email:' || $1, null) b, generate_series(1, 99)`,
       [email],
     );

@@ -13,7 +13,7 @@ const create = (db: Database, request: object) =>
   });
 
 const loginOverride = async (db: Database, email: string) =>
-  (await one<{ id: string | null }>(db, { sql: "select private.login_override($1) as id", values: [email] })).id;
+  (await one<{ id: string | null }>(db, { sql: "select private.active_login_override($1) as id", values: [email] })).id;
 
 describe("an override", () => {
   test("lasts seven days unless said otherwise, is logged, and holds for its email in any case", async ({ db }) => {
@@ -165,13 +165,13 @@ test("nobody but the service role calls any of it", async ({ db }) => {
     ...["create_recovery_override", "revoke_recovery_override", "issue_recovery_credential"].map(
       (name) => () => ask(db, name, { actor: claims.sub, email: "a@example.test", reason: "x" }),
     ),
-    ...["consume_recovery_credential", "prove_override_password"].map(
+    ...["consume_recovery_credential", "verify_override_password"].map(
       (name) => () => ask(db, name, { email: "a@example.test", password: "x", codeHash: "00", tokenHash: "00" }),
     ),
-    ...["recovery_overview", "recovery_code_salt", "login_override"].map(
+    ...["recovery_overview", "recovery_code_salt", "active_login_override"].map(
       (name) => () => db.query(`select private.${name}('a@example.test')`),
     ),
-    () => db.query("select private.recovery_link_email('\\x00')"),
+    () => db.query("select private.find_recovery_link_email('\\x00')"),
     () => db.query("select from private.recovery_credentials"),
     () => db.query("select from private.recovery_overrides"),
     () => db.query("select from private.recovery_events"),

@@ -1,6 +1,6 @@
 /**
  * The required-MFA rule (docs/required-mfa.md) written a second time, from its words: nobody is let in by it, and the one
- * that decides (20260923120000_required_mfa_rule.sql) has to agree with it. required-mfa-vectors.json drives both.
+ * that decides (supabase/schemas/mfa/rule.sql) has to agree with it. required-mfa-vectors.json drives both.
  */
 
 /** `platform_required_mfa`, where it is well-formed. */

@@ -43,7 +43,7 @@ async function unlink(db: Database, { userId, identityId }: { userId: string; id
 const methodsOf = async (db: Database, userId: string) =>
   (
     await one<{ answer: { identities: { provider: string }[] } | null }>(db, {
-      sql: "select private.sign_in_methods($1) as answer",
+      sql: "select private.list_sign_in_methods($1) as answer",
       values: [userId],
     })
   ).answer;
@@ -52,7 +52,7 @@ describe("the ways into an account", () => {
   test("are told to the server alone", async ({ db }) => {
     const user = await createAccount(db, { providers: ["google"] });
     const claims = await signIn(db, { userId: user.id });
-    for (const call of [`sign_in_methods('${user.id}')`, `unlink_identity('${user.id}', '${user.id}', '{}')`]) {
+    for (const call of [`list_sign_in_methods('${user.id}')`, `unlink_identity('${user.id}', '${user.id}', '{}')`]) {
       const run = () => db.query(`select private.${call}`);
       expect(await failureOf(() => db.asUser(claims, run))).toMatchObject({ code: "42501" });
       expect(await failureOf(() => db.asRole("anon", run))).toMatchObject({ code: "42501" });

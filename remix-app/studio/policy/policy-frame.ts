@@ -31,7 +31,7 @@ export async function readPolicyFrame(
   const reader = { kind: "member", ...member } as const;
   const { outcome: _, ...read } = await readStudio(context, {
     reader,
-    name: "read_policy_frame",
+    name: "read_policy_options",
     args: {},
     schema: frame,
   });

@@ -49,7 +49,7 @@ export async function openRunContent(
 ): Promise<OpenedContent | null> {
   const answer = await readStudio(context, {
     reader,
-    name: "open_run_content",
+    name: "read_run_content",
     args: { run_id: runId },
     schema: z.union([opened, none]),
   });

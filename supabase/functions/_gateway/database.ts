@@ -77,7 +77,7 @@ export type RunRequest = Caller & {
   feature: string;
   entity_id?: string;
   /** The last 17 characters of the run's id, if it begins: the caller's own, and random. */
-  run_tail?: string;
+  run_id_suffix?: string;
   idempotency_key?: string;
   fingerprint?: string;
   kind: ModelKind;
@@ -98,7 +98,7 @@ type RunStep = Pick<RunRequest, "input_bytes" | "images" | "audio" | "output_lim
   id: string;
 };
 
-/** What `ai.keep_content` is told of a run. */
+/** What `ai.store_run_content` is told of a run. */
 export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
 
 /** The gateway's database: one statement a method, each one network flight. */
@@ -137,7 +137,7 @@ export type GatewayDatabase = {
 };
 
 /**
- * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.is_late`
+ * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.exceeds_caller_timeout`
  * undoes a little earlier what took so long.
  */
 const beginTimeoutMs = 1_500;
@@ -185,19 +185,19 @@ export function createDatabase(options: { url: string; connections?: number }): 
     },
     async giveBackRuns(tails, askedMsAgo) {
       const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
-      return undecided.parse(JSON.parse(await call("ai.give_back_runs", lost)));
+      return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
     },
     async extendRun(step) {
       return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step))));
     },
     async keepContent(content) {
-      await call("ai.keep_content", content);
+      await call("ai.store_run_content", content);
     },
     async settleRuns(outcomes) {
       await call("ai.settle_runs", outcomes);
     },
     async touchRuns(counts) {
-      await call("ai.touch_runs", counts);
+      await call("ai.heartbeat_runs", counts);
     },
     async checkCredential(request) {
       const answer = admitted(JSON.parse(await call("ai.check_credential", request)));

@@ -24,8 +24,8 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
   let last = "";
   const begin = createBegin({
     database: {
-      beginRun: async ({ run_tail = "" }) => {
-        last = run_tail;
+      beginRun: async ({ run_id_suffix = "" }) => {
+        last = run_id_suffix;
         const leftMs = givenUpAtMs - (performance.now() - startedAt);
         if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs));
         throw new GatewayError("service_unavailable", { cause: new Error("gone") });

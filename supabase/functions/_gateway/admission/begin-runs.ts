@@ -22,7 +22,7 @@ type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number
 export function createBegin(options: {
   database: Pick<GatewayDatabase, "beginRun" | "giveBackRuns">;
   waitUntil: (work: Promise<unknown>) => void;
-}): (request: Omit<RunRequest, "run_tail">) => Promise<Run | KeptAnswer> {
+}): (request: Omit<RunRequest, "run_id_suffix">) => Promise<Run | KeptAnswer> {
   let unheard: Unheard[] = [];
   let isLooking = false;
 
@@ -59,7 +59,7 @@ export function createBegin(options: {
     const tail = crypto.randomUUID().slice(-17);
     const askedAt = performance.now();
     try {
-      return await options.database.beginRun({ ...request, run_tail: tail });
+      return await options.database.beginRun({ ...request, run_id_suffix: tail });
     } catch (error) {
       if (isUnanswered(error)) {
         const givenUpAt = performance.now();

@@ -1,7 +1,7 @@
 import { createBag } from "../../_shared/bag.ts";
 import type { Run } from "../database.ts";
 
-/** Counts of a run so far, as `ai.touch_runs` takes them. */
+/** Counts of a run so far, as `ai.heartbeat_runs` takes them. */
 export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };
 
 /** Long calls say every 15 s that they live; the sweeper closes what is silent for 45 s. */

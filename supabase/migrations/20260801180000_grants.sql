@@ -1,0 +1,307 @@
+-- Who may execute, read and write what.
+
+-- Role authenticated. Signed-in users, through the Data API and under row-level security; also what policies and checks run.
+
+grant select on public.profiles to authenticated;
+grant update (display_name, avatar_url) on public.profiles to authenticated;
+grant select on public.workspaces to authenticated;
+grant update (name) on public.workspaces to authenticated;
+grant select on public.workspace_roles to authenticated;
+grant insert (workspace_id, name, permissions) on public.workspace_roles to authenticated;
+grant update (name, permissions) on public.workspace_roles to authenticated;
+grant delete on public.workspace_roles to authenticated;
+grant select, delete on public.workspace_members to authenticated;
+grant update (role_id) on public.workspace_members to authenticated;
+-- Without token_hash: what is written is never read back.
+grant select (
+  id, workspace_id, email, role_id, invited_by, accepted_by, created_at, expires_at, accepted_at
+) on public.workspace_invitations to authenticated;
+grant insert (workspace_id, email, role_id, token_hash) on public.workspace_invitations to authenticated;
+grant delete on public.workspace_invitations to authenticated;
+grant select on public.security_events to authenticated;
+grant select on public.workspace_audit_log to authenticated;
+
+-- sessions/
+grant execute on function
+  public.session_state(),
+  public.device_session_state(uuid, text)
+to authenticated;
+
+-- workspaces/
+grant execute on function
+  private.my_workspace_ids(),
+  private.my_workspace_ids_with_permission(public.workspace_permission),
+  private.my_owned_workspace_ids(),
+  private.my_coworker_ids(),
+  private.my_assignable_role_ids(),
+  private.my_workspace_permissions(),
+  -- Checks run with the rights of whoever writes the row.
+  private.has_unique_items(public.workspace_permission[]),
+  public.create_workspace(text),
+  public.workspace_invitation(text),
+  public.accept_workspace_invitation(text),
+  public.transfer_workspace_ownership(uuid, uuid),
+  public.delete_workspace(uuid)
+to authenticated;
+
+-- Role gateway. The gateway's functions.
+
+-- gateway/
+grant execute on function
+  ai.begin_run(jsonb),
+  ai.begin_runs(jsonb),
+  ai.release_orphaned_runs(jsonb),
+  ai.extend_run(jsonb),
+  ai.settle_runs(jsonb),
+  ai.heartbeat_runs(jsonb),
+  ai.check_credential(jsonb),
+  ai.list_models(jsonb),
+  ai.describe_credential(jsonb)
+to gateway;
+
+-- studio/
+grant execute on function
+  ai.store_run_content(jsonb)
+to gateway;
+
+-- usage/
+grant execute on function
+  ai.report_usage(jsonb),
+  ai.check_app_caller(jsonb)
+to gateway;
+
+-- Role supabase_auth_admin. Supabase Auth, for its hooks.
+
+-- abuse/
+grant execute on function
+  private.password_verification_attempt(jsonb),
+  private.mfa_verification_attempt(jsonb)
+to supabase_auth_admin;
+
+-- Role service_role. Our server, through the Data API with its secret key.
+
+-- A log is added to; even the service role does not rewrite it.
+revoke update, delete, truncate on public.security_events from service_role;
+-- A log is added to; even the service role does not rewrite it.
+revoke update, delete on
+  private.admin_audit_log,
+  private.recovery_events
+from service_role;
+revoke insert, update, delete on
+  -- Keys come from these functions alone.
+  ai.keys,
+  -- The server reads balances; only the functions here move them.
+  ai.credit_accounts,
+  ai.credit_ledger,
+  ai.runs,
+  ai.run_content,
+  ai.model_offers,
+  ai.long_running_runs,
+  ai.sweep_progress,
+  ai.usage_daily,
+  ai.usage_changed_days,
+  ai.usage_sealed_days,
+  ai.budget_alerts
+from service_role;
+-- A log is added to; even the service role does not rewrite it.
+revoke insert, update, delete, truncate on public.workspace_audit_log from service_role;
+
+-- auth-schema/
+grant execute on function
+  private.end_account_session(uuid, uuid),
+  private.cancel_email_change(uuid)
+to service_role;
+
+-- accounts/
+grant execute on function
+  private.record_security_event(jsonb),
+  private.claim_outgoing_mails(integer),
+  private.pending_email_change(uuid),
+  private.email_change_of_link(text),
+  private.export_account(uuid),
+  private.export_account_runs(uuid, jsonb, integer),
+  private.delete_account(uuid, text),
+  private.list_account_deletion_blockers(uuid)
+to service_role;
+
+-- sign-in/
+grant execute on function
+  private.list_sign_in_methods(uuid),
+  private.unlink_identity(uuid, uuid, text[]),
+  private.list_passkeys(uuid),
+  private.passkey_exists(text),
+  private.delete_passkey(uuid, uuid, uuid, text[]),
+  private.begin_oauth_attempt(jsonb),
+  private.inspect_oauth_attempt(text, text, text),
+  private.complete_oauth_attempt(text, text, text, text),
+  private.sweep_oauth_attempts(),
+  private.begin_login_challenge(jsonb),
+  private.read_login_challenge(jsonb),
+  private.login_challenge_state(private.login_challenges),
+  private.sweep_login_challenges(),
+  private.decide_qr_challenge(jsonb),
+  private.claim_qr_challenge(jsonb),
+  private.release_qr_challenge(uuid),
+  private.complete_qr_challenge(jsonb),
+  private.take_mint_lease(uuid),
+  private.release_mint_lease(uuid)
+to service_role;
+
+-- abuse/
+grant execute on function
+  private.begin_attempt(jsonb),
+  private.complete_attempt(uuid, text),
+  private.delete_expired_attempts()
+to service_role;
+
+-- sessions/
+grant execute on function
+  private.account_sessions(uuid),
+  private.device_state(uuid, text),
+  private.device_secret_status(private.account_devices, text),
+  private.is_vault_entry_usable(private.account_vault_entries),
+  private.secret_hash(text),
+  private.lock_accounts(uuid[]),
+  private.sweep_account_devices(),
+  private.open_account_device(uuid, text),
+  private.confirm_device_secret(uuid, text),
+  private.sign_in_account(jsonb),
+  private.store_account_session(jsonb),
+  private.discard_account_session(uuid, uuid, text, boolean),
+  private.begin_account_switch(uuid, text, uuid, uuid),
+  private.activate_account(jsonb),
+  private.end_account_switch(uuid, uuid),
+  private.sign_out_account(uuid, text, uuid),
+  private.sign_out_device(uuid, text)
+to service_role;
+
+-- mfa/
+grant execute on function
+  private.account_authenticators(uuid),
+  private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb),
+  private.claim_mfa_code(text, uuid),
+  private.release_mfa_code(text, uuid, boolean),
+  private.replace_mfa_recovery_codes(uuid, text[]),
+  private.mfa_recovery_state(uuid, uuid),
+  private.begin_mfa_recovery(uuid, uuid, text),
+  private.end_mfa_recovery(uuid, boolean),
+  private.pending_mobile_approvals(jsonb),
+  private.decide_mobile_approval(jsonb),
+  private.bind_mobile_approval(jsonb),
+  private.session_second_factor(jsonb)
+to service_role;
+
+-- recovery/
+grant execute on function
+  private.create_recovery_override(jsonb),
+  private.revoke_recovery_override(jsonb),
+  private.active_recovery_override(text),
+  private.record_recovery_event(jsonb),
+  private.sweep_recoveries(),
+  private.issue_recovery_credential(jsonb),
+  private.invalidate_recovery_credential(uuid),
+  private.find_recovery_link_email(bytea),
+  private.recovery_code_salt(text),
+  private.consume_recovery_credential(jsonb),
+  private.release_recovery_credential(uuid),
+  private.active_login_override(text),
+  private.verify_override_password(jsonb),
+  private.recovery_overview(text)
+to service_role;
+
+-- workspaces/
+grant execute on function
+  -- Checks run with the rights of whoever writes the row.
+  private.has_unique_items(public.workspace_permission[])
+to service_role;
+
+-- apps/
+grant execute on function
+  private.list_apps(),
+  private.find_app_by_origin(text),
+  -- Checks run with the rights of whoever writes the row.
+  private.is_loopback_origin(text),
+  private.register_app,
+  private.rotate_app_secret,
+  private.set_app_enabled,
+  private.set_app_workspace,
+  private.record_app_change(private.apps, text, text, uuid),
+  private.required_mfa_proof(jsonb, text, integer),
+  private.mint_cross_app_token(bytea, jsonb, text),
+  private.cross_app_token_proof(text, bytea, bytea),
+  private.preview_handoff(uuid),
+  private.revoke_cross_app_tokens(uuid),
+  private.redeem_cross_app_token,
+  private.introspect_app_session(text, bytea, bytea),
+  private.refresh_app_session(text, bytea, bytea, bytea),
+  private.list_workspaces_by_app_session(bytea),
+  private.read_workspace_by_app_session(bytea, uuid),
+  private.can_rename_by_app_session(bytea, uuid),
+  private.rename_workspace_by_app_session(bytea, uuid, text),
+  private.exchange_cross_app_token,
+  private.refresh_app_token,
+  private.revoke_app_credential(text, bytea, bytea),
+  private.sweep_app_credentials(),
+  private.connected_apps(uuid),
+  private.disconnect_app(uuid, text, jsonb),
+  private.app_was_ever_connected(uuid, text)
+to service_role;
+
+-- gateway/
+grant execute on function
+  -- Generated columns are made with the rights of whoever writes the row.
+  ai.price_tier,
+  ai.sweep_runs(),
+  ai.delete_expired(integer),
+  ai.model_order(ai.models)
+to service_role;
+
+-- studio/
+grant execute on function
+  ai.list_keys(uuid, uuid, jsonb, integer),
+  ai.issue_key(uuid, uuid, jsonb, text, text),
+  ai.rotate_key(uuid, uuid, uuid, integer, text, text),
+  ai.revoke_key(uuid, uuid, uuid),
+  ai.key_summary(ai.keys),
+  ai.read_workspace_policy(uuid, uuid),
+  ai.change_workspace_policy(uuid, uuid, jsonb),
+  ai.read_policy_options(uuid, uuid),
+  ai.read_budgets(uuid, uuid, text[], integer),
+  ai.change_budget(uuid, uuid, text, uuid, text, text),
+  ai.sweep_budget_alerts(integer),
+  ai.queue_budget_alert_mails(jsonb, text, text),
+  ai.list_runs(uuid, uuid, jsonb, jsonb, integer),
+  ai.read_run(uuid, uuid, uuid),
+  ai.describe_run_content(uuid, uuid, uuid),
+  ai.read_run_content(uuid, uuid, uuid),
+  ai.delete_expired_content(integer),
+  ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer),
+  ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer),
+  ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer)
+to service_role;
+
+-- usage/
+grant execute on function
+  ai.roll_up_usage(integer)
+to service_role;
+
+-- console/
+grant execute on function
+  private.set_infrastructure_admin(text, boolean, text),
+  private.list_infrastructure_admins(),
+  private.search_accounts(text, integer),
+  private.account_overview(uuid),
+  private.account_timeline(uuid, jsonb, integer),
+  private.search_audit_log(jsonb, jsonb, jsonb, integer),
+  private.last_admin_action(text),
+  private.record_admin_action(jsonb, jsonb),
+  private.search_workspaces(text, integer),
+  private.set_key_approval(jsonb),
+  private.add_app(jsonb),
+  private.change_app(jsonb),
+  private.read_app(text),
+  private.describe_app(uuid),
+  private.list_catalogue_models(),
+  private.set_model_enabled(jsonb),
+  private.add_model_price(jsonb)
+to service_role;

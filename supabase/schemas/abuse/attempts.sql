@@ -1,0 +1,237 @@
+-- What our routes call before and after each attempt.
+
+-- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
+create or replace function private.begin_attempt(attempt jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  of_action text := attempt ->> 'action';
+  network cidr := private.address_network((attempt ->> 'address')::inet);
+  account text := case
+    when attempt ->> 'email' is not null then 'email:' || lower(attempt ->> 'email')
+    when attempt ->> 'userId' is not null then 'user:' || (attempt ->> 'userId')::uuid
+  end;
+  challenged boolean := coalesce((attempt ->> 'challenged')::boolean, false);
+  overridden boolean := coalesce((attempt ->> 'overridden')::boolean, false);
+  mail text := attempt ->> 'mail';
+  mail_wait interval;
+  account_pair bytea := private.attempt_pair(account, network);
+  blocked_for interval;
+  proven boolean;
+  bucket record;
+  wait interval;
+  longest interval;
+  charged bytea[] := '{}';
+  challenge_due boolean := false;
+  new_id uuid;
+begin
+  if of_action is null or of_action not in (
+    'password', 'code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff'
+  ) then
+    raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
+  end if;
+  if mail not in ('sign_up_mail', 'confirmation_mail', 'recovery_mail', 'email_change_mail') then
+    raise exception 'there is no such mail' using errcode = 'invalid_parameter_value';
+  end if;
+  if network is null then
+    raise exception 'an attempt comes from an address' using errcode = 'null_value_not_allowed';
+  end if;
+  select max(b.blocked_until) - now() into blocked_for
+  from private.address_blocks b
+  where b.address = network and b.blocked_until > now() and b.lifted_at is null;
+  if blocked_for is not null then
+    return private.attempt_refusal('blocked', blocked_for);
+  end if;
+
+  proven := exists (select from private.verified_addresses p where p.pair = account_pair and p.verified_until > now());
+  if mail is not null then
+    mail_wait := private.mail_wait(mail, lower(attempt ->> 'email'), (attempt ->> 'userId')::uuid);
+  end if;
+  -- In one order for everybody, so that no two wait for each other.
+  for bucket in
+    select of_action as action, b.*
+    from private.attempt_buckets(of_action, account, network) b
+    where not overridden or b.scope = 'address'
+    union all
+    select 'override_password', b.*
+    from private.attempt_buckets('override_password', account, network) b
+    where overridden
+    union all
+    select mail, b.*
+    from private.attempt_buckets(mail, account, null) b
+    where mail_wait is null
+    order by subject
+  loop
+    continue when bucket.when_empty = 'challenge' and proven;
+    continue when bucket.when_empty = 'refuse_new' and (proven or challenged);
+    wait := private.consume_attempt(bucket.subject, bucket.action, bucket.scope, bucket.step, bucket.per);
+    if wait is null then
+      charged := charged || bucket.subject;
+    elsif bucket.when_empty = 'challenge' then
+      challenge_due := not challenged;
+    elsif bucket.when_empty = 'wait' then
+      mail_wait := wait;
+    else
+      longest := greatest(longest, wait);
+    end if;
+  end loop;
+  if longest is not null then
+    perform private.refund_attempts(charged);
+    perform private.count_failure(of_action, network);
+    return private.attempt_refusal('limited', longest);
+  end if;
+
+  insert into private.open_attempts (action, address, pair, charged, password_checks)
+  values (
+    of_action, network, account_pair, charged,
+    -- Under an override the sign-in is made again once what blocked it is lifted.
+    case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
+  )
+  returning id into new_id;
+  return jsonb_build_object(
+    'allowed', true,
+    'attemptId', new_id,
+    'needsBotChallenge', challenge_due,
+    'mailWaitSeconds', ceil(extract(epoch from mail_wait))::integer,
+    'mailPauseSeconds', extract(epoch from private.mail_pause())::integer
+  );
+end
+$$;
+comment on function private.begin_attempt(jsonb) is
+  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail } gives { '
+  'allowed, attemptId, needsBotChallenge, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason: limited | '
+  'blocked, retryAfterSeconds }. Whoever gets no answer must not try. challenged: the attempt carries a bot challenge''s '
+  'token, which the identity backend checks first. overridden: a recovery override lets the email past its own limits, '
+  'to those of override_password; those of the address hold. mail: the kind of mail that the attempt sends. Where '
+  'mailWaitSeconds is not null, it must not be sent: another one is on its way, or its link is too young to be replaced.';
+
+-- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
+create or replace function private.complete_attempt(attempt_id uuid, outcome text) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  settled private.open_attempts;
+begin
+  if outcome is null or outcome not in ('succeeded', 'failed', 'void') then
+    raise exception 'an attempt is succeeded, failed or void' using errcode = 'invalid_parameter_value';
+  end if;
+  -- Who deletes the row settles: once, however many try.
+  delete from private.open_attempts o where o.id = attempt_id and o.expires_at > now() returning * into settled;
+  if not found then
+    return false;
+  end if;
+  if outcome = 'void' then
+    perform private.refund_attempts(settled.charged);
+  elsif outcome = 'failed' then
+    perform private.count_failure(settled.action, settled.address);
+  elsif settled.action in ('password', 'code', 'passkey') then
+    -- One each, and not the address's whole count: who has an account would else guess at others between sign-ins.
+    perform private.refund_attempts(settled.charged);
+    delete from private.rate_limits r where r.subject = any (settled.charged) and r.scope = 'pair';
+    if settled.pair is not null then
+      perform private.record_verified_address(settled.pair);
+    end if;
+  end if;
+  return true;
+end
+$$;
+comment on function private.complete_attempt(uuid, text) is
+  'Says what became of an attempt. succeeded: it is given back, and the account''s failures from this address are '
+  'forgotten; what costs a mail or a hash stays counted. failed: it counts against the address. void: it was never '
+  'made, and is given back. False where it was settled already or is too old.';
+
+create or replace function private.attempt_refusal(reason text, wait interval) returns jsonb
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'allowed', false,
+    'reason', reason,
+    'retryAfterSeconds', greatest(1, ceil(extract(epoch from wait)))::integer
+  )
+$$;
+comment on function private.attempt_refusal(text, interval) is 'How begin_attempt says no, and for how many seconds.';
+
+create or replace function private.mail_wait(kind text, of_email text, of_user uuid) returns interval
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select sent.at + private.mail_pause() - now()
+  from auth.users u
+  cross join lateral (
+    select case kind
+      when 'recovery_mail' then u.recovery_sent_at
+      when 'email_change_mail' then u.email_change_sent_at
+      else u.confirmation_sent_at
+    end as at
+  ) sent
+  where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
+$$;
+comment on function private.mail_wait(text, text, uuid) is
+  'How long an account''s newest mail of a kind is safe from another one; null where it is older than that, or there is '
+  'none. Mails that were asked for at the identity backend itself count too.';
+
+create or replace function private.mail_pause() returns interval
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select interval '3 minutes'
+$$;
+comment on function private.mail_pause() is
+  'How long the link in a mail is safe from being replaced by that of another mail of its kind: long enough to receive, '
+  'open and use it. The same as max_frequency in supabase/config.toml.';
+
+create or replace function private.record_verified_address(proven bytea) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.verified_addresses as p (pair, verified_until) values (proven, now() + interval '30 days')
+  on conflict (pair) do update set verified_until = excluded.verified_until
+$$;
+comment on function private.record_verified_address(bytea) is
+  'Remembers for 30 days that an account was entered from an address.';
+
+create or replace function private.delete_expired_attempts() returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  cleared integer := 0;
+  batch integer;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('private.delete_expired_attempts', 0)) then
+    return 0;
+  end if;
+  delete from private.rate_limits r where r.full_at < now();
+  get diagnostics batch = row_count;
+  cleared := cleared + batch;
+  delete from private.open_attempts o where o.expires_at < now();
+  get diagnostics batch = row_count;
+  cleared := cleared + batch;
+  delete from private.verified_addresses p where p.verified_until < now();
+  get diagnostics batch = row_count;
+  cleared := cleared + batch;
+  -- Kept a month, for whoever asks why they could not get in.
+  delete from private.address_blocks b where b.blocked_until < now() - interval '30 days';
+  get diagnostics batch = row_count;
+  return cleared + batch;
+end
+$$;
+comment on function private.delete_expired_attempts() is
+  'Removes what has passed: full buckets, old attempts, and blocks a month after their end. One at a time; others get 0.';

@@ -1,0 +1,124 @@
+-- The same limits in the hooks of Supabase Auth, for callers that use its API directly with the publishable key.
+-- A hook runs after the password or code was checked and before the response.
+
+-- Definer: the identity backend's role may call the hook, and read nothing of ours.
+create or replace function private.password_verification_attempt(event jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account text := (
+    select coalesce('email:' || lower(nullif(u.email, '')), 'user:' || u.id::text)
+    from auth.users u where u.id = (event ->> 'user_id')::uuid
+  );
+  network cidr := private.hook_network(event);
+  event_pair bytea := private.attempt_pair(account, network);
+  valid boolean := (event ->> 'valid')::boolean;
+  proven boolean;
+  bucket record;
+  refused boolean := false;
+begin
+  if account is null or valid is null then
+    raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
+  end if;
+  -- An attempt at our own routes was counted before it was made, and passes whatever others do here. One check each.
+  update private.open_attempts o
+  set password_checks = o.password_checks - 1
+  where o.id = (
+    select a.id from private.open_attempts a
+    where a.pair = event_pair and a.password_checks > 0 and a.expires_at > now()
+    order by a.expires_at
+    limit 1
+    for update skip locked
+  );
+  if found then
+    return '{"decision": "continue"}';
+  end if;
+
+  if exists (
+    select from private.address_blocks b
+    where b.address = network and b.blocked_until > now() and b.lifted_at is null
+  ) then
+    return private.hook_rejection();
+  end if;
+  proven := exists (select from private.verified_addresses p where p.pair = event_pair and p.verified_until > now());
+  for bucket in select * from private.attempt_buckets('direct_password', account, network) b order by b.subject loop
+    continue when bucket.when_empty = 'refuse_new' and proven;
+    -- A right password from an empty bucket is refused too: else guessing would go on, and only success would tell.
+    if valid then
+      refused := private.is_bucket_empty(bucket.subject, bucket.step, bucket.per);
+    else
+      refused := private.consume_attempt(
+        bucket.subject, 'direct_password', bucket.scope, bucket.step, bucket.per
+      ) is not null;
+    end if;
+    exit when refused;
+  end loop;
+  if refused then
+    return private.hook_rejection();
+  end if;
+  if valid and event_pair is not null then
+    perform private.record_verified_address(event_pair);
+  end if;
+  return '{"decision": "continue"}';
+end
+$$;
+comment on function private.password_verification_attempt(jsonb) is
+  'Hook of the identity backend: { metadata, user_id, valid }. Lets attempts of our own routes on, which were counted '
+  'already, and limits those that come past us by account and by account and address.';
+
+-- Definer: Supabase Auth's role may call the hook, and can read nothing of ours.
+create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account text := 'user:' || (event ->> 'user_id')::uuid;
+  valid boolean := (event ->> 'valid')::boolean;
+  bucket record;
+begin
+  if account is null or valid is null then
+    raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
+  end if;
+  select * into strict bucket from private.attempt_buckets('direct_code', account, null);
+  if valid then
+    if private.is_bucket_empty(bucket.subject, bucket.step, bucket.per) then
+      return private.hook_rejection();
+    end if;
+  elsif private.consume_attempt(bucket.subject, 'direct_code', bucket.scope, bucket.step, bucket.per) is not null then
+    return private.hook_rejection();
+  end if;
+  return '{"decision": "continue"}';
+end
+$$;
+comment on function private.mfa_verification_attempt(jsonb) is
+  'Hook of the identity backend: { metadata, user_id, factor_id, factor_type, valid }. A rejection ends all sessions of '
+  'the user, so it comes under attack only: after ten failures in 15 minutes, wherever they were made.';
+
+create or replace function private.hook_network(event jsonb) returns cidr
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when pg_input_is_valid(event #>> '{metadata,ip_address}', 'inet')
+      then private.address_network((event #>> '{metadata,ip_address}')::inet)
+  end
+$$;
+comment on function private.hook_network(jsonb) is
+  'Whose attempt a hook is told of; null where the backend names no address.';
+
+create or replace function private.hook_rejection() returns jsonb
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select '{"decision": "reject", "message": "Too many attempts. Wait a few minutes, then try again."}'::jsonb
+$$;
+comment on function private.hook_rejection() is 'How a hook refuses.';

@@ -1,0 +1,245 @@
+-- Limits on attempts: sign-in, guessing codes, sending mail. Every server and the hooks of Supabase Auth share them.
+-- Each limit is a bucket that refills evenly over its window. A bucket is one row with the time at which it is full.
+
+-- Every number of the abuse controls, and its reason. `address`: whoever comes from there. `pair`: one account from one
+-- address. `account`: one account from anywhere. What happens when a bucket is empty:
+--   refuse      429, with the time until the next attempt
+--   challenge   a bot challenge is due; without one the attempt is slowed down, never refused
+--   refuse_new  429, unless the attempt carries a bot challenge or the address is proven for this account
+--   wait        no mail is sent, and the answer is the same
+create or replace function private.attempt_limits()
+  returns table (action text, scope text, attempts integer, per interval, when_empty text)
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  values
+    -- An office behind one address signs in within minutes, some with typing errors; what succeeds is given back.
+    ('password', 'address', 60, interval '10 minutes', 'refuse'),
+    -- More than anybody needs to remember which password it was; 40 an hour at most afterwards.
+    ('password', 'pair', 10, interval '15 minutes', 'refuse'),
+    -- Many addresses at one account are an attack. The owner, who may come from anywhere, must still get in.
+    ('password', 'account', 20, interval '1 hour', 'challenge'),
+    -- Without a bot challenge something has to end it: NIST SP 800-63B allows 100 failures in a row.
+    ('password', 'account_cap', 100, interval '1 hour', 'refuse_new'),
+
+    ('code', 'address', 60, interval '10 minutes', 'refuse'),
+    -- A code of six digits, of which three are right at any time: five guesses, then twenty an hour.
+    ('code', 'pair', 5, interval '15 minutes', 'refuse'),
+    -- Who is asked for a code knew the password. Stays below the backend's hook, whose refusal ends all sessions.
+    ('code', 'account', 8, interval '15 minutes', 'refuse'),
+
+    -- Mails cost reputation. A class of thirty signs up in one lesson.
+    ('mail', 'address', 30, interval '1 hour', 'refuse'),
+    ('mail', 'pair', 5, interval '15 minutes', 'refuse'),
+    ('mail', 'account', 10, interval '1 hour', 'challenge'),
+    -- Nobody's mailbox is to be filled by others.
+    ('mail', 'account_cap', 30, interval '1 hour', 'refuse_new'),
+    ('sign_up', 'address', 30, interval '1 hour', 'refuse'),
+    ('sign_up', 'pair', 5, interval '15 minutes', 'refuse'),
+    ('sign_up', 'account', 10, interval '1 hour', 'challenge'),
+    ('sign_up', 'account_cap', 30, interval '1 hour', 'refuse_new'),
+
+    -- One at a time of each kind: the identity backend notes a mail when its mail server has taken it, and a second
+    -- request within those seconds would replace the link in the first mail.
+    ('sign_up_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('confirmation_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('recovery_mail', 'account', 1, interval '30 seconds', 'wait'),
+    ('email_change_mail', 'account', 1, interval '30 seconds', 'wait'),
+
+    -- Of one inviter, whatever the workspace: a team in one go, and never a mailing to strangers.
+    ('invitation', 'account', 10, interval '10 minutes', 'refuse'),
+    ('invitation', 'account_cap', 50, interval '1 day', 'refuse'),
+
+    -- Nothing to guess here; this spares the identity backend.
+    ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Visits to providers, counted where they begin: none is given back when somebody returns.
+    ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
+    -- Changes by somebody who is signed in: each hashes a password or sends a mail.
+    ('credential', 'address', 60, interval '10 minutes', 'refuse'),
+    ('credential', 'pair', 20, interval '1 hour', 'refuse'),
+
+    -- Under a recovery override these hold in the place of the password's own by email: for the owner afresh, and for
+    -- those who guess as before.
+    ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
+    ('override_password', 'account', 100, interval '1 hour', 'refuse'),
+
+    -- Nobody guesses a secret of 256 bits: this spares the database. Only wrong ones count.
+    ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
+    -- Signing in to apps; each is a row that lives for a day.
+    ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
+
+    -- At the identity backend itself, past our routes. Only failures count.
+    ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
+    ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),
+    -- The backend ends all of the user's sessions when this is empty: only under attack (docs/abuse.md).
+    ('direct_code', 'account', 10, interval '15 minutes', 'refuse'),
+
+    -- Failures of any kind, and attempts that came in spite of a refusal: then the address is blocked.
+    ('failure', 'address', 100, interval '1 hour', 'block')
+$$;
+comment on function private.attempt_limits() is 'The limits on attempts: attempts per window, and what then.';
+
+create or replace function private.attempt_buckets(of_action text, account text, network cidr)
+  returns table (scope text, subject bytea, step interval, per interval, when_empty text)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select
+    l.scope,
+    private.attempt_digest(
+      l.action || '/' || l.scope,
+      case
+        when l.scope = 'address' then network::text
+        when l.scope = 'pair' then network::text || ' ' || account
+        else account
+      end
+    ),
+    l.per / l.attempts,
+    l.per,
+    l.when_empty
+  from private.attempt_limits() l
+  where l.action = of_action
+    and (l.scope = 'address' or account is not null)
+    and (l.scope not in ('address', 'pair') or network is not null)
+$$;
+comment on function private.attempt_buckets(text, text, cidr) is
+  'The buckets that an attempt takes from. Those that lack their account or address are left out.';
+
+create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
+  returns interval
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  wait interval;
+begin
+  -- One statement: whoever comes at the same moment waits for this row, and then sees what was taken.
+  insert into private.rate_limits as r (subject, action, scope, full_at)
+  values (bucket, of_action, of_scope, now() + step)
+  on conflict (subject) do update
+    set full_at = greatest(r.full_at, now()) + step
+    where greatest(r.full_at, now()) + step <= now() + per;
+  if found then
+    return null;
+  end if;
+  -- The row stays locked, though nothing was taken.
+  select r.full_at + step - per - now() into strict wait from private.rate_limits r where r.subject = bucket;
+  return wait;
+end
+$$;
+comment on function private.consume_attempt(bytea, text, text, interval, interval) is
+  'Takes one attempt from a bucket: null, or how long until there is one. An empty bucket is left as it was.';
+
+create or replace function private.refund_attempts(buckets bytea[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform from private.rate_limits r where r.subject = any (buckets) order by r.subject for update;
+  update private.rate_limits r
+  set full_at = r.full_at - l.per / l.attempts
+  from private.attempt_limits() l
+  where r.subject = any (buckets) and l.action = r.action and l.scope = r.scope;
+end
+$$;
+comment on function private.refund_attempts(bytea[]) is 'Puts one attempt back into each bucket.';
+
+create or replace function private.is_bucket_empty(bucket bytea, step interval, per interval) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select from private.rate_limits r where r.subject = bucket and r.full_at + step > now() + per
+  )
+$$;
+comment on function private.is_bucket_empty(bytea, interval, interval) is
+  'Whether nothing could be taken from a bucket at this moment.';
+
+create or replace function private.attempt_digest(kind text, subject text) returns bytea
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select extensions.hmac(convert_to(kind || ':' || subject, 'UTF8'), s.secret, 'sha256') from private.attempt_secrets s
+$$;
+comment on function private.attempt_digest(text, text) is 'The keyed digest under which something is counted.';
+
+create or replace function private.attempt_pair(account text, network cidr) returns bytea
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select private.attempt_digest('pair', network::text || ' ' || account)
+$$;
+comment on function private.attempt_pair(text, cidr) is
+  'One account from one address, as a digest. The account is `email:…` in lower case, or `user:…` with its id.';
+
+create or replace function private.address_network(address inet) returns cidr
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when family(address) = 4 then network(set_masklen(address, 32))
+    when address << inet '::ffff:0.0.0.0/96'
+      then network(set_masklen(inet '0.0.0.0' + (set_masklen(address, 128) - inet '::ffff:0.0.0.0'), 32))
+    else network(set_masklen(address, 64))
+  end
+$$;
+comment on function private.address_network(inet) is
+  'What counts as one visitor: an IPv4 address, or the /64 of an IPv6 one, which is what one household or server gets.';
+
+create or replace function private.block_duration(level integer) returns interval
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case level
+    when 1 then interval '15 minutes'
+    when 2 then interval '1 hour'
+    when 3 then interval '6 hours'
+    else interval '24 hours'
+  end
+$$;
+comment on function private.block_duration(integer) is
+  'How long an address is blocked: long enough to make guessing pointless, short enough for whoever gets it next.';
+
+create or replace function private.count_failure(of_action text, network cidr) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  bucket record;
+  next_level integer;
+begin
+  select * into strict bucket from private.attempt_buckets('failure', null, network);
+  if private.consume_attempt(bucket.subject, 'failure', bucket.scope, bucket.step, bucket.per) is null then
+    return;
+  end if;
+  -- The row is ours until the end: of those who fail at the same moment one blocks, and the others begin to count anew.
+  delete from private.rate_limits r where r.subject = bucket.subject;
+  select coalesce(max(b.level), 0) + 1 into next_level
+  from private.address_blocks b
+  where b.address = network and b.lifted_at is null and b.blocked_until > now() - interval '7 days';
+  insert into private.address_blocks (address, action, level, blocked_until)
+  values (network, of_action, next_level, now() + private.block_duration(next_level));
+end
+$$;
+comment on function private.count_failure(text, cidr) is
+  'Counts a failure against an address, and blocks it where there were too many: longer each time within a week.';

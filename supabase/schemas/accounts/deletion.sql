@@ -1,0 +1,76 @@
+-- Deleting an account, unless a workspace would be left without an owner.
+
+-- Definer: the service role may not delete from the identity backend's tables, and the check and the deletion must be
+-- one transaction, which the backend's own API cannot give.
+create or replace function private.delete_account(subject_id uuid, request_id text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  blockers jsonb;
+begin
+  -- As the deletion itself will, by private.serialize_account_deletions: before any row.
+  perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
+  -- The account before all that hangs on it, as whoever changes its sessions, or what apps hold of it.
+  perform from auth.users u where u.id = subject_id for update;
+  -- Memberships and invitations before their workspaces, as who leaves, is given another role or accepts has them locked.
+  perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
+  perform
+  from public.workspace_invitations i
+  where subject_id in (i.invited_by, i.accepted_by)
+  order by i.id
+  for update;
+  -- Nobody joins or leaves these workspaces between the question and the deletion.
+  perform
+  from public.workspaces w
+  where w.id in (select m.workspace_id from public.workspace_members m where m.user_id = subject_id)
+  order by w.id
+  for update;
+
+  select jsonb_agg(jsonb_build_object('workspaceId', b.workspace_id, 'name', b.name, 'members', b.members))
+  into blockers
+  from private.list_account_deletion_blockers(subject_id) b;
+  if blockers is not null then
+    return jsonb_build_object('deleted', false, 'blockers', blockers);
+  end if;
+
+  if not private.delete_auth_user(subject_id) then
+    return jsonb_build_object('deleted', false, 'blockers', '[]'::jsonb);
+  end if;
+  insert into private.admin_audit_log (action, target, reason, request_id)
+  values ('account.deleted', subject_id::text, 'Deleted by its owner', delete_account.request_id);
+  return jsonb_build_object('deleted', true, 'blockers', '[]'::jsonb);
+end
+$$;
+comment on function private.delete_account(uuid, text) is
+  'Ends an account with everything that hangs on it, unless a workspace would be left without an owner: '
+  '{ deleted, blockers: [{ workspaceId, name, members }] }. Runs, ledger, costs and invoices stay, by its id alone.';
+
+create or replace function private.list_account_deletion_blockers(subject_id uuid)
+  returns table (workspace_id uuid, name text, members integer)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select w.id, w.name, (select count(*)::integer from public.workspace_members m where m.workspace_id = w.id)
+  from public.workspace_members mine
+  join public.workspace_roles r on r.id = mine.role_id and r.is_owner
+  join public.workspaces w on w.id = mine.workspace_id and w.deleted_at is null
+  where mine.user_id = subject_id
+    and exists (
+      select from public.workspace_members other
+      where other.workspace_id = w.id and other.user_id <> subject_id
+    )
+    and not exists (
+      select
+      from public.workspace_members other
+      join public.workspace_roles other_role on other_role.id = other.role_id
+      where other.workspace_id = w.id and other.user_id <> subject_id and other_role.is_owner
+    )
+  order by w.name, w.id
+$$;
+comment on function private.list_account_deletion_blockers(uuid) is
+  'Workspaces that others are in and that this account alone owns: each needs another owner before the account may go.';

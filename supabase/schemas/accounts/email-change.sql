@@ -1,0 +1,51 @@
+-- A change of email address that waits for confirmation. Supabase Auth stores it, but has no call to read it.
+
+-- Definer: accounts are the identity backend's, which the service role cannot read.
+create or replace function private.pending_email_change(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'email', u.email,
+    'newEmail', u.email_change,
+    'sentAt', u.email_change_sent_at,
+    'agreed', case
+      when u.email_change_confirm_status = 0 then null
+      when u.email_change_token_current = '' then 'current'
+      else 'new'
+    end
+  )
+  from auth.users u
+  where u.id = subject_id
+    and coalesce(u.email_change, '') <> ''
+    -- Another password voids the links, and leaves the rest.
+    and exists (
+      select from auth.one_time_tokens t
+      where t.user_id = u.id
+        and t.token_type::text in ('email_change_token_current', 'email_change_token_new')
+    )
+$$;
+comment on function private.pending_email_change(uuid) is
+  'The change of address that an account waits for: { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
+  'that has confirmed already: current, new, or null.';
+
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.email_change_of_link(token_hash text) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select private.pending_email_change(t.user_id) || jsonb_build_object(
+    'userId', t.user_id,
+    'mailbox', case t.token_type::text when 'email_change_token_current' then 'current' else 'new' end
+  )
+  from auth.one_time_tokens t
+  where t.token_hash = email_change_of_link.token_hash
+    and t.token_type::text in ('email_change_token_current', 'email_change_token_new')
+$$;
+comment on function private.email_change_of_link(text) is
+  'The change that a link from a mail confirms, with the account''s userId and the mailbox that the link was sent to; '
+  'null where the link is used, replaced or none of ours. The link was mailed to one of the two addresses.';

@@ -1,0 +1,179 @@
+-- The export of an account: everything stored about a person, without secrets.
+
+-- Definer: its first part is granted to nobody.
+create or replace function private.export_account(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select private.export_account_proper(subject_id) || jsonb_build_object(
+    'appHandoffs', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
+      ) order by t.created_at), '[]')
+      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id
+    ),
+    'appSessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at, 'expiresAt', s.expires_at,
+        'revokedAt', s.revoked_at
+      ) order by s.created_at, s.audience), '[]')
+      from private.app_sessions s join private.apps a on a.id = s.app_id
+      where s.user_id = subject_id
+    ),
+    'appTokens', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
+        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
+      ) order by t.created_at), '[]')
+      from ai.app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id
+    )
+  )
+$$;
+comment on function private.export_account(uuid) is
+  'Everything held about an account but its AI runs, without secrets, hashes or codes; null where there is no account.';
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_proper(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'account', jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'newEmail', nullif(u.email_change, ''),
+      'phone', nullif(u.phone, ''),
+      'createdAt', u.created_at,
+      'emailConfirmedAt', u.email_confirmed_at,
+      'lastSignInAt', u.last_sign_in_at,
+      'bannedUntil', u.banned_until,
+      'hasPassword', coalesce(u.encrypted_password, '') <> '',
+      'userMetadata', u.raw_user_meta_data,
+      'appMetadata', u.raw_app_meta_data
+    ),
+    'profile', (
+      select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
+      from public.profiles p where p.id = u.id
+    ),
+    'linkedAccounts', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+      ) order by i.created_at), '[]')
+      from auth.identities i where i.user_id = u.id
+    ),
+    'authenticators', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+      ) order by f.created_at), '[]')
+      from auth.mfa_factors f where f.user_id = u.id
+    ),
+    'recoveryCodes', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
+      ), '[]')
+      from private.mfa_recovery_codes c where c.user_id = u.id
+    ),
+    'passkeys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at
+      ) order by c.created_at), '[]')
+      from auth.webauthn_credentials c where c.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+        'userAgent', s.user_agent, 'aal', s.aal
+      ) order by s.created_at), '[]')
+      from auth.sessions s where s.user_id = u.id
+    ),
+    'securityEvents', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent, 'details', e.details,
+        'createdAt', e.created_at
+      ) order by e.created_at), '[]')
+      from public.security_events e where e.user_id = u.id
+    ),
+    'approvals', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+        'approvedAt', c.approved_at
+      ) order by c.created_at), '[]')
+      from private.login_challenges c where c.user_id = u.id
+    ),
+    'workspaces', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from u.id,
+        'joinedAt', m.created_at
+      ) order by m.created_at), '[]')
+      from public.workspace_members m
+      join public.workspaces w on w.id = m.workspace_id
+      join public.workspace_roles r on r.id = m.role_id
+      where m.user_id = u.id
+    ),
+    'invitations', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'workspaceId', n.workspace_id, 'email', n.email, 'sentByYou', n.invited_by is not distinct from u.id,
+        'createdAt', n.created_at, 'acceptedAt', n.accepted_at
+      ) order by n.created_at), '[]')
+      from public.workspace_invitations n
+      where n.invited_by = u.id or n.accepted_by = u.id or n.email = lower(u.email)
+    ),
+    'keys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
+        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
+      ) order by k.created_at), '[]')
+      from ai.keys k where k.created_by = u.id
+    ),
+    'credits', (
+      select jsonb_build_object(
+        'balance', a.balance::text,
+        'ledger', (
+          select coalesce(jsonb_agg(jsonb_build_object(
+            'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+            'description', l.description, 'createdAt', l.created_at
+          ) order by l.id), '[]')
+          from ai.credit_ledger l where l.account_id = a.id
+        )
+      )
+      from ai.credit_accounts a where a.user_id = u.id
+    )
+  )
+  from auth.users u
+  where u.id = subject_id
+$$;
+comment on function private.export_account_proper(uuid) is 'The account''s part of private.export_account.';
+
+create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
+  returns setof jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', r.id, 'createdAt', r.created_at, 'workspaceId', r.workspace_id, 'appId', r.app_id, 'model', r.model_id,
+    'feature', r.feature, 'requestId', r.request_id, 'status', r.status, 'inputTokens', r.input_tokens,
+    'outputTokens', r.output_tokens, 'billedCredits', r.billed_credits::text,
+    'costUsd', case when coalesce(p.provider_cost_visible, true) then r.cost_usd::text end
+  )
+  from ai.runs r
+  left join ai.workspace_policies p on p.workspace_id = r.workspace_id
+  where r.actor_id = subject_id
+    and r.credential_source <> 'key'
+    and (
+      before is null
+      or (r.created_at, r.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+    )
+  order by r.created_at desc, r.id desc
+  limit page_size
+$$;
+comment on function private.export_account_runs(uuid, jsonb, integer) is
+  'The AI runs that a person made themselves, newest first, without prompts and answers. costUsd is null where the '
+  'workspace''s policy hides what providers charge. before is the last row of the page before.';

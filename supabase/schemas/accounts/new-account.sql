@@ -1,0 +1,48 @@
+-- A new account starts with a profile and a personal workspace.
+
+-- Definer: the identity backend inserts users, and holds no grant on profiles or workspaces.
+create or replace function private.create_profile_and_workspace() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  name text := private.default_display_name(new.raw_user_meta_data, new.email);
+  picture text := new.raw_user_meta_data ->> 'avatar_url';
+begin
+  insert into public.profiles (id, display_name, avatar_url)
+  values (new.id, name, case when picture ~ '^https://' and char_length(picture) <= 2048 then picture end);
+
+  insert into public.workspaces (name, personal_user_id, created_by)
+  values (left(name, 60) || '''s workspace', new.id, new.id);
+  return null;
+end
+$$;
+comment on function private.create_profile_and_workspace() is
+  'Profile and personal free workspace, made with the user and undone with it when the sign-up fails.';
+
+create or replace function private.default_display_name(metadata jsonb, email text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select name
+  from (
+    values
+      (1, metadata ->> 'display_name'),
+      (2, metadata ->> 'full_name'),
+      (3, metadata ->> 'name'),
+      (4, split_part(email, '@', 1)),
+      (5, 'New user')
+  ) as candidate (rank, raw)
+  cross join lateral left(btrim(
+    regexp_replace(raw, '[[:cntrl:]\u0080-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]+', ' ', 'g')
+  ), 80) as name
+  where name ~ '[^[:space:]\u00a0\u00ad\u115f\u1160\u200c\u200d\u2800\u3164\uffa0]'
+  order by rank
+  limit 1
+$$;
+comment on function private.default_display_name(jsonb, text) is
+  'A name to show for someone who has chosen none yet. What users send of themselves is text, never trusted further.';

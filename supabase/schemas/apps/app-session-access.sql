@@ -1,0 +1,183 @@
+-- What an app session may read and change. Each function derives the user, app, scopes and MFA from the token's hash; none
+-- takes an actor. Destructive changes need a full session.
+
+-- Definer: reads memberships for the credential's user alone.
+create or replace function private.list_workspaces_by_app_session(token_hash bytea) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return jsonb_build_object('workspaces', coalesce((
+    select jsonb_agg(w.workspace order by (w.workspace ->> 'personal')::boolean desc, w.workspace ->> 'name', w.id)
+    from private.user_workspaces(caller.user_id) w
+  ), '[]'));
+end
+$$;
+comment on function private.list_workspaces_by_app_session(bytea) is
+  '{workspaces: […]} of the session''s user, or {refused}.';
+
+-- Definer: as list_workspaces_by_app_session.
+create or replace function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return coalesce(
+    (
+      select jsonb_build_object('workspace', w.workspace)
+      from private.user_workspaces(caller.user_id) w
+      where w.id = read_workspace_by_app_session.workspace_id
+    ),
+    jsonb_build_object('refused', 'not_found')
+  );
+end
+$$;
+comment on function private.read_workspace_by_app_session(bytea, uuid) is
+  '{workspace} that the session''s user belongs to, or {refused: … | not_found}.';
+
+-- Definer: as list_workspaces_by_app_session.
+create or replace function private.can_rename_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_renaming_caller(token_hash, can_rename_by_app_session.workspace_id);
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return '{}';
+end
+$$;
+comment on function private.can_rename_by_app_session(bytea, uuid) is
+  'Whether private.rename_workspace_by_app_session would be refused, before the name is known: {} or {refused}.';
+
+-- Definer: as list_workspaces_by_app_session.
+create or replace function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_renaming_caller(token_hash, rename_workspace_by_app_session.workspace_id);
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- For the workspace's own log, which finds no token's user here.
+  perform set_config('gatehouse.actor_id', caller.user_id::text, true);
+  update public.workspaces w
+  set name = rename_workspace_by_app_session.name
+  where w.id = rename_workspace_by_app_session.workspace_id and w.deleted_at is null;
+  return coalesce(
+    (
+      select jsonb_build_object('workspace', w.workspace)
+      from private.user_workspaces(caller.user_id) w
+      where w.id = rename_workspace_by_app_session.workspace_id
+    ),
+    jsonb_build_object('refused', 'not_found')
+  );
+end
+$$;
+comment on function private.rename_workspace_by_app_session(bytea, uuid, text) is
+  '{workspace} under its new name, where the session''s user may manage its settings, or {refused: … | not_found | '
+  'forbidden}.';
+
+create or replace function private.find_renaming_caller(token_hash bytea, workspace_id uuid) returns private.app_caller
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:write');
+begin
+  if caller.refused is null then
+    caller.refused := case
+      when not exists (
+        select from private.user_workspaces(caller.user_id) w where w.id = find_renaming_caller.workspace_id
+      ) then 'not_found'
+      when not private.user_has_workspace_permission(
+        caller.user_id, find_renaming_caller.workspace_id, 'manage_workspace_settings'
+      ) then 'forbidden'
+    end;
+  end if;
+  return caller;
+end
+$$;
+comment on function private.find_renaming_caller(bytea, uuid) is
+  'As private.find_app_caller, for a change of the workspace''s name; refused may be not_found or forbidden, too. For '
+  'definers; granted to nobody.';
+
+create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  session private.app_sessions;
+  caller private.app_caller;
+  standing text;
+begin
+  select * into session from private.live_app_session(find_app_caller.token_hash) s where s.audience = 'central';
+  if not found then
+    caller.refused := 'unauthenticated';
+    return caller;
+  end if;
+  standing := private.proof_status(session.proof);
+  caller.scopes := private.effective_scopes(session);
+  caller.refused := case
+    when standing = 'over' then 'unauthenticated'
+    when standing <> 'good' then standing
+    when not needed_scope = any (caller.scopes) then 'insufficient_scope'
+  end;
+  caller.user_id := session.user_id;
+  caller.app_id := session.app_id;
+  return caller;
+end
+$$;
+comment on function private.find_app_caller(bytea, text) is
+  'The caller by a central session''s token: refused is unauthenticated, mfa_required, unavailable, insufficient_scope or '
+  'null. For definers; granted to nobody.';
+
+create or replace function private.user_workspaces(user_id uuid) returns table (id uuid, workspace jsonb)
+  language sql
+  stable
+  security invoker
+as $$
+  select w.id, jsonb_build_object(
+    'id', w.id,
+    'name', w.name,
+    'planId', w.plan_id,
+    'personal', w.personal_user_id is not distinct from user_workspaces.user_id,
+    'role', r.name,
+    'permissions', case
+      when r.is_owner then to_jsonb(enum_range(null::public.workspace_permission))
+      else to_jsonb(r.permissions)
+    end
+  )
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles r on r.id = m.role_id
+  where m.user_id = user_workspaces.user_id and w.deleted_at is null
+$$;
+comment on function private.user_workspaces(uuid) is
+  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';

@@ -1,0 +1,227 @@
+-- App sessions: what a satellite holds instead of a Supabase Auth session. The web server signs each token; the row behind
+-- it can be revoked. A handoff opens one for the app and, where the app may call the central API, one for that.
+
+-- Definer: proofs, apps' secrets and consumption are granted to nobody.
+create or replace function private.redeem_cross_app_token(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  proof text,
+  facts jsonb,
+  app_hash bytea,
+  central_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  standing text;
+  handoff uuid;
+  session_end timestamptz := least(now() + interval '30 days', (facts ->> 'validUntil')::timestamptz);
+  opened jsonb;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  standing := private.proof_status(private.handoff_proof(facts));
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' or session_end <= now() or (facts ->> 'targetId')::uuid <> app.id then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  handoff := private.consume_cross_app_token(
+    redeem_cross_app_token.token_hash, app.id, (facts ->> 'user')::uuid, redeem_cross_app_token.proof
+  );
+  if handoff is null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+
+  with sessions as (
+    insert into private.app_sessions as s (
+      handoff_id, app_id, audience, scopes, proof, user_id, token_hash, expires_at, ends_at
+    )
+    select
+      handoff, app.id, o.audience, app.scopes, private.handoff_proof(facts), (facts ->> 'user')::uuid, o.hash,
+      least(now() + interval '8 hours', session_end), session_end
+    from (values ('app', app_hash), ('central', central_hash)) as o (audience, hash)
+    -- The central API is for apps that have something to do there.
+    where o.audience = 'app' or app.scopes && array['workspaces:read', 'workspaces:write', 'studio:read']
+    returning s.audience, private.app_session_summary(s) as summary
+  )
+  select jsonb_object_agg(s.audience, s.summary) into opened from sessions s;
+  return opened;
+end
+$$;
+comment on function private.redeem_cross_app_token is
+  'Redeems a token once and opens its sessions: {app, central?}, each {id, audience, user, factor, issuedAt, expiresAt}; '
+  'or {refused: unauthenticated | token | unavailable}. The facts are those of the proof, whose signature the web '
+  'server has checked.';
+
+-- Definer: proofs and apps' secrets are granted to nobody, and the identity backend's tables are not the service role's.
+create or replace function private.introspect_app_session(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  session private.app_sessions;
+  standing text;
+  granted text[];
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select * into session from private.live_app_session(introspect_app_session.token_hash) s where s.app_id = app.id;
+  if not found then
+    return jsonb_build_object('active', false);
+  end if;
+  standing := private.proof_status(session.proof);
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' then
+    return jsonb_build_object('active', false);
+  end if;
+  granted := private.effective_scopes(session);
+  return jsonb_build_object(
+    'active', true,
+    'session', private.app_session_summary(session),
+    'scopes', granted,
+    'endsAt', session.ends_at,
+    'profile', case when 'profile' = any (granted) then (
+      select jsonb_build_object('name', p.display_name, 'email', u.email, 'picture', p.avatar_url)
+      from auth.users u
+      left join public.profiles p on p.id = u.id
+      where u.id = session.user_id
+    ) end
+  );
+end
+$$;
+comment on function private.introspect_app_session(text, bytea, bytea) is
+  'What a session is worth now, to its own app alone: {active, session, scopes, endsAt, profile} or {active: false}, or '
+  '{refused: unauthenticated | unavailable}.';
+
+-- Definer: as introspect_app_session.
+create or replace function private.refresh_app_session(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  session private.app_sessions;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select s.* into session
+  from private.live_app_session(refresh_app_session.token_hash) l
+  join private.app_sessions s on s.id = l.id
+  where s.app_id = app.id
+  for no key update of s;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_status(session.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+
+  update private.app_sessions s
+  set
+    previous_hash = refresh_app_session.token_hash,
+    previous_valid_until = least(now() + interval '30 seconds', s.expires_at),
+    token_hash = successor_hash,
+    issued_at = now(),
+    expires_at = least(now() + interval '8 hours', s.ends_at)
+  where s.id = session.id
+    and s.token_hash = refresh_app_session.token_hash
+    and s.expires_at > now()
+    and s.revoked_at is null
+  returning * into session;
+  if not found then
+    -- Who comes second with the same token, within its grace, gets the same successor.
+    select s.* into session
+    from private.app_sessions s
+    where s.previous_hash = refresh_app_session.token_hash
+      and s.previous_valid_until > now()
+      and s.token_hash = successor_hash
+      and s.app_id = app.id
+      and s.revoked_at is null;
+    if not found then
+      return jsonb_build_object('refused', 'token');
+    end if;
+  end if;
+  return private.app_session_summary(session);
+end
+$$;
+comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
+  'Puts the successor in a token''s place, once: {id, audience, user, factor, issuedAt, expiresAt}, the same to everyone '
+  'who asks within 30 s, or {refused: unauthenticated | token | unavailable}. The successor follows from the token by '
+  'a key of the web server''s, so that all callers bring the same.';
+
+create or replace function private.live_app_session(token_hash bytea) returns setof private.app_sessions
+  language sql
+  stable
+  security invoker
+as $$
+  select s.*
+  from private.app_sessions s
+  join private.apps a on a.id = s.app_id and a.enabled
+  where (
+      (s.token_hash = live_app_session.token_hash and s.expires_at > now())
+      or (s.previous_hash = live_app_session.token_hash and s.previous_valid_until > now())
+    )
+    and s.revoked_at is null
+    and s.ends_at > now()
+$$;
+comment on function private.live_app_session(bytea) is
+  'The session of a token by its hash, the one before a refresh included for its grace; not yet whether its proof holds. '
+  'For definers; granted to nobody.';
+
+create or replace function private.effective_scopes(session private.app_sessions) returns text[]
+  language sql
+  stable
+  security invoker
+as $$
+  select array(
+    select unnest(session.scopes)
+    intersect
+    select unnest(a.scopes) from private.apps a where a.id = session.app_id
+    order by 1
+  )
+$$;
+comment on function private.effective_scopes(private.app_sessions) is
+  'What was granted and is still registered: scopes never widen, and narrow at once.';
+
+create or replace function private.app_session_summary(session private.app_sessions) returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select jsonb_build_object(
+    'id', session.id,
+    'audience', session.audience,
+    'user', session.user_id,
+    'factor', (session.proof).factor_id,
+    'issuedAt', session.issued_at,
+    'expiresAt', session.expires_at
+  )
+$$;
+comment on function private.app_session_summary(private.app_sessions) is 'What the web server signs into a session''s token.';

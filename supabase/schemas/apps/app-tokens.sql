@@ -1,0 +1,257 @@
+-- ttr_app_ tokens: an external app calls the gateway with one for one person in one workspace. They outlive sign-out, and
+-- end by revocation, password change, boundary, ban, or the app's removal.
+
+-- Definer: proofs, apps' secrets and consumption are granted to nobody.
+create or replace function private.exchange_cross_app_token(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  proof text,
+  facts jsonb,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  refresh_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  token.user_id := (facts ->> 'user')::uuid;
+  token.valid_until := (facts ->> 'validUntil')::timestamptz;
+  standing := private.proof_status(private.handoff_proof(facts));
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.scopes := coalesce(exchange_cross_app_token.scopes, private.gateway_scopes(app));
+  if not token.scopes <@ private.gateway_scopes(app) or cardinality(token.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  -- Before the token is used up, so that a refusal leaves it.
+  if not private.app_can_act_in_workspace(app, exchange_cross_app_token.workspace_id)
+    or not private.is_workspace_member(token.user_id, exchange_cross_app_token.workspace_id) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+
+  token.family_id := private.consume_cross_app_token(
+    exchange_cross_app_token.token_hash, app.id, token.user_id, exchange_cross_app_token.proof
+  );
+  if token.family_id is null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.app_id := app.id;
+  token.workspace_id := exchange_cross_app_token.workspace_id;
+  -- These tokens outlive sign-out, so their proof names no session.
+  token.proof := private.handoff_proof(facts - 'session');
+  token.lookup := access_lookup;
+  token.token_hash := access_hash;
+  token.refresh_hash := exchange_cross_app_token.refresh_hash;
+  return private.issue_app_token(token);
+end
+$$;
+comment on function private.exchange_cross_app_token is
+  'Redeems a token once for an access token with its refresh token: {user, workspace, scopes, expiresAt}, or {refused: '
+  'unauthenticated | token | scope | workspace | unavailable}. Refusals but the last redemption leave the token as it is.';
+
+-- Definer: as exchange_cross_app_token.
+create or replace function private.refresh_app_token(
+  app_name text,
+  secret_hash bytea,
+  refresh_hash bytea,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  next ai.app_tokens;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  perform private.lock_app_credentials(t.user_id)
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash and t.app_id = app.id;
+  select * into token
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash
+    and t.app_id = app.id
+    and t.revoked_at is null
+    and t.refresh_expires_at > now()
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if token.refreshed_at <= now() - interval '30 seconds' then
+    -- Used again after its grace: one of the two users is not the app (RFC 9700 §4.14.2).
+    update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_status(token.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  if token.workspace_id <> refresh_app_token.workspace_id
+    or not private.app_can_act_in_workspace(app, token.workspace_id)
+    or not private.is_workspace_member(token.user_id, token.workspace_id) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+  next := token;
+  next.scopes := coalesce(
+    refresh_app_token.scopes,
+    array(select unnest(token.scopes) intersect select unnest(private.gateway_scopes(app)) order by 1)
+  );
+  if not next.scopes <@ token.scopes or not next.scopes <@ private.gateway_scopes(app) or cardinality(next.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+
+  if token.refreshed_at is not null then
+    -- Who comes second within the grace gets what the first got.
+    return coalesce(
+      (
+        select jsonb_build_object(
+          'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
+        )
+        from ai.app_tokens t
+        where t.token_hash = access_hash and t.refresh_hash = successor_hash and t.revoked_at is null
+      ),
+      jsonb_build_object('refused', 'token')
+    );
+  end if;
+  update ai.app_tokens t set refreshed_at = now() where t.id = token.id;
+  next.lookup := access_lookup;
+  next.token_hash := access_hash;
+  next.refresh_hash := successor_hash;
+  return private.issue_app_token(next);
+end
+$$;
+comment on function private.refresh_app_token is
+  'Uses a refresh token once for the next pair: {user, workspace, scopes, expiresAt}, the same to everyone who asks '
+  'within 30 s; after that the family ends. Or {refused: unauthenticated | token | scope | workspace | unavailable}. '
+  'The next pair follows from the token by a key of the web server''s, so that all callers bring the same.';
+
+create or replace function private.issue_app_token(token ai.app_tokens) returns jsonb
+  language sql
+  volatile
+  security invoker
+as $$
+  insert into ai.app_tokens as t (
+    family_id, app_id, user_id, workspace_id, scopes, proof, valid_until, lookup, token_hash, expires_at, refresh_hash,
+    refresh_expires_at, handed_over_at
+  )
+  values (
+    token.family_id, token.app_id, token.user_id, token.workspace_id, token.scopes, token.proof, token.valid_until,
+    token.lookup, token.token_hash, least(now() + interval '1 hour', token.valid_until), token.refresh_hash,
+    least(now() + interval '30 days', token.valid_until), coalesce(token.handed_over_at, now())
+  )
+  returning jsonb_build_object(
+    'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
+  )
+$$;
+comment on function private.issue_app_token(ai.app_tokens) is
+  'Stores the next token of a family, with its times. For definers; granted to nobody.';
+
+create or replace function private.gateway_scopes(app private.apps) returns text[]
+  language sql
+  stable
+  security invoker
+as $$
+  select array(select s from unnest((app).scopes) as s where s in ('workspace:session', 'ai:use', 'tts:use') order by s)
+$$;
+comment on function private.gateway_scopes(private.apps) is 'What an app may ask for in a token for the gateway.';
+
+create or replace function private.app_can_act_in_workspace(app private.apps, workspace_id uuid) returns boolean
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return (app).enabled
+    and (app).kind = 'external'
+    and exists (
+      select
+      from private.app_workspaces l
+      join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
+      where l.app_id = (app).id and l.workspace_id = app_can_act_in_workspace.workspace_id
+    );
+end
+$$;
+comment on function private.app_can_act_in_workspace(private.apps, uuid) is
+  'Whether an app is a registered external one that is linked to the workspace, at this moment.';
+
+create or replace function ai.find_app_token(token_hash bytea)
+  returns table (
+    token_id uuid,
+    app_id uuid,
+    user_id uuid,
+    workspace_id uuid,
+    scopes text[],
+    refused text
+  )
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
+    case
+      when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
+      when p.standing = 'mfa_required' then 'MFA_REQUIRED'
+      when p.standing <> 'good' then 'invalid_api_key'
+      when not private.app_can_act_in_workspace(a, t.workspace_id) then 'app_not_allowed'
+      when not private.is_workspace_member(t.user_id, t.workspace_id) then 'app_not_allowed'
+      when not s.in_force @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
+    end
+  from ai.app_tokens t
+  join private.apps a on a.id = t.app_id
+  cross join lateral private.proof_status(t.proof) as p (standing)
+  cross join lateral (
+    select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
+  ) as s
+  where t.token_hash = find_app_token.token_hash
+    and t.revoked_at is null
+    and t.expires_at > now()
+$$;
+comment on function ai.find_app_token(bytea) is
+  'Whom a ttr_app_ token stands for by its SHA-256, with the scopes that token and registration share now, and why the '
+  'gateway refuses it, by its own code; no row for unknown, expired or revoked. For definers; granted to nobody.';
+
+create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return coalesce(
+    (select private.app_can_act_in_workspace(a, app_can_act_in_workspace.workspace_id) from private.apps a where a.id = app_can_act_in_workspace.app_id),
+    false
+  );
+end
+$$;
+comment on function ai.app_can_act_in_workspace(uuid, uuid) is
+  'Whether a key that is bound to the app is good in the workspace now: registered, external, enabled, linked. For '
+  'definers; granted to nobody.';

@@ -1,0 +1,166 @@
+-- The apps that hold credentials of a person, for that person to see and disconnect.
+
+-- Definer: asks what is granted to nobody, of the identity backend's tables and of the registry.
+create or replace function private.connected_apps(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  with sessions as (
+    select
+      s.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(s.created_at),
+        'renewedAt', max(s.issued_at),
+        'endsAt', max(s.ends_at)
+      ) as held
+    from private.app_sessions s
+    left join lateral unnest(private.effective_scopes(s)) as g (scope) on true
+    where s.user_id = subject_id
+      and s.revoked_at is null
+      and s.expires_at > now()
+      and s.ends_at > now()
+      and private.proof_status(s.proof) <> 'over'
+    group by s.app_id
+  ),
+  tokens as (
+    select
+      t.app_id,
+      t.workspace_id,
+      jsonb_build_object(
+        'workspace', max(w.name),
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(t.handed_over_at),
+        'renewedAt', max(t.created_at),
+        'endsAt', max(e.ends_at)
+      ) as held
+    from ai.app_tokens t
+    join private.apps a on a.id = t.app_id
+    -- Its refresh token's end, until that was used: from then on its successor has a line of its own.
+    cross join lateral (
+      select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
+    ) as e
+    -- Where the gateway refuses the token, it may do nothing; and who has left a workspace learns no name of it.
+    left join public.workspaces w on w.id = t.workspace_id
+      and private.app_can_act_in_workspace(a, w.id)
+      and private.is_workspace_member(subject_id, w.id)
+    left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
+    where t.user_id = subject_id
+      and t.revoked_at is null
+      and e.ends_at > now()
+      and private.proof_status(t.proof) <> 'over'
+    group by t.app_id, t.workspace_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'name', a.name,
+    'displayName', a.display_name,
+    'origins', (
+      select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
+    ),
+    'session', s.held,
+    'tokens', (
+      select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
+      from tokens t
+      where t.app_id = a.id
+    )
+  ) order by lower(a.display_name), a.name), '[]')
+  from private.apps a
+  left join sessions s on s.app_id = a.id
+  where s.app_id is not null or exists (select from tokens t where t.app_id = a.id)
+$$;
+comment on function private.connected_apps(uuid) is
+  'Apps that hold something of a person which is not over: [{name, displayName, origins, session, tokens}]. Session, or '
+  'null, sums up the app sessions, and each of tokens what is held for one workspace: {scopes, connectedAt, renewedAt, '
+  'endsAt}, scopes as they are in force now; with workspace, null where the gateway refuses the token.';
+
+-- Definer: whoever ends sessions need not reach the gateway's tables.
+create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  part integer;
+  ended integer := 0;
+begin
+  select * into app from private.apps_ever_connected(subject_id) a where a.name = disconnect_app.app_name;
+  if not found then
+    return 'not_found';
+  end if;
+  perform private.lock_app_credentials(subject_id);
+  -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
+  -- One that began in the last moment of what it redeems, or renews, is looked for after that moment, too: of a row that
+  -- is not asked for by its last state, whoever changes it is not waited for.
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id
+    and t.app_id = app.id
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now() - interval '1 minute';
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.app_sessions s
+  set revoked_at = now()
+  where s.user_id = subject_id and s.app_id = app.id and s.revoked_at is null and s.ends_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id and t.app_id = app.id and t.revoked_at is null and t.refresh_expires_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  if ended = 0 then
+    return 'over';
+  end if;
+  perform private.record_security_event(
+    event || jsonb_build_object('userId', subject_id, 'details', jsonb_build_object('app', app.display_name))
+  );
+  return 'disconnected';
+end
+$$;
+comment on function private.disconnect_app(uuid, text, jsonb) is
+  'Ends all that an app holds of a person, handoffs on their way included, and adds to the log of the account '
+  '(private.record_security_event): disconnected; over where nothing was left to end; not_found where it never held '
+  'anything of theirs, or is no app.';
+
+-- Definer: as private.connected_apps.
+create or replace function private.app_was_ever_connected(subject_id uuid, app_name text) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select exists (select from private.apps_ever_connected(subject_id) a where a.name = app_was_ever_connected.app_name)
+$$;
+comment on function private.app_was_ever_connected(uuid, text) is
+  'Whether an app holds something of a person, or held it: where it is none of private.connected_apps, it was.';
+
+create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.*
+  from private.apps a
+  where exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
+    or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+    or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+$$;
+comment on function private.apps_ever_connected(uuid) is
+  'Apps that hold something of a person, or held it, as far back as what is over is kept. For definers; granted to nobody.';
+
+create or replace function ai.app_label(app uuid) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.display_name from private.apps a where a.id = app
+$$;
+comment on function ai.app_label(uuid) is 'An app''s name to read; null once it is gone.';

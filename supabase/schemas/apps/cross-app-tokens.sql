@@ -1,0 +1,125 @@
+-- Handing a signed-in person over to an app: the web server signs what the session has proved and stores it with the hash
+-- of a new token. The app redeems the token once, and the proof is checked again.
+
+create or replace function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns boolean
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with target as (
+    -- Held: whoever turns the app off waits, and ends this token with the others, or is waited for, and it is not stored.
+    select a.id from private.apps a where a.id = (facts ->> 'targetId')::uuid and a.enabled for share
+  ),
+  minted as (
+    insert into private.cross_app_tokens (token_hash, user_id, app_id, proof, created_at, expires_at)
+    select
+      mint_cross_app_token.token_hash,
+      (facts ->> 'user')::uuid,
+      t.id,
+      mint_cross_app_token.proof,
+      (facts ->> 'issuedAt')::timestamptz,
+      (facts ->> 'expiresAt')::timestamptz
+    from target t
+    returning id
+  )
+  select exists (select from minted)
+$$;
+comment on function private.mint_cross_app_token(bytea, jsonb, text) is
+  'Stores a token for the facts of required_mfa_proof, with the web server''s signature over them. False where the app '
+  'has been turned off since.';
+
+-- Definer: authenticate_app, which would tell names and secrets apart, is granted to nobody.
+create or replace function private.cross_app_token_proof(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  return jsonb_build_object(
+    'app', jsonb_build_object('id', app.id, 'name', app.name, 'kind', app.kind, 'scopes', app.scopes),
+    'proof', (
+      select t.proof
+      from private.cross_app_tokens t
+      where t.token_hash = cross_app_token_proof.token_hash
+        and t.app_id = app.id
+        and t.redeemed_at is null
+        and t.revoked_at is null
+        and t.expires_at > now()
+    )
+  );
+end
+$$;
+comment on function private.cross_app_token_proof(text, bytea, bytea) is
+  'First half of a redemption, which changes nothing: the app, and the stored proof for the web server to check, or a '
+  'null one; {refused: unauthenticated} where the app did not prove itself.';
+
+create or replace function private.consume_cross_app_token(token_hash bytea, app_id uuid, user_id uuid, proof text) returns uuid
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  -- Whose it is first, as what is stored for them next would: whoever deletes the account comes by them, too, before they
+  -- want this token.
+  select from auth.users u where u.id = consume_cross_app_token.user_id for key share;
+  update private.cross_app_tokens t
+  set redeemed_at = now()
+  where t.token_hash = consume_cross_app_token.token_hash
+    and t.app_id = consume_cross_app_token.app_id
+    and t.user_id = consume_cross_app_token.user_id
+    and t.proof = consume_cross_app_token.proof
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now()
+  returning t.id
+$$;
+comment on function private.consume_cross_app_token(bytea, uuid, uuid, text) is
+  'The one statement that redeems: of many callers at once one gets the id, the others null. The proof must be the very '
+  'text that was checked. For definers; granted to nobody.';
+
+-- Definer: asks the identity backend's tables.
+create or replace function private.preview_handoff(user_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object('name', p.display_name, 'email', u.email)
+  from auth.users u
+  left join public.profiles p on p.id = u.id
+  where u.id = preview_handoff.user_id
+$$;
+comment on function private.preview_handoff(uuid) is
+  'Whom "Continue as …" names before a token is redeemed. The web server has the user from a proof that it checked.';
+
+-- Definer: accounts, of which one is held, are the identity backend's.
+create or replace function private.revoke_cross_app_tokens(user_id uuid) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  revoked integer;
+begin
+  perform private.lock_app_credentials(revoke_cross_app_tokens.user_id);
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = revoke_cross_app_tokens.user_id
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now();
+  get diagnostics revoked = row_count;
+  return revoked;
+end
+$$;
+comment on function private.revoke_cross_app_tokens(uuid) is
+  'Ends every outstanding token of a user and says how many. The web server has the user from verified claims.';

@@ -1,0 +1,137 @@
+-- What ends the credentials of an app. Sign-out, boundary and factor are checked at each use instead.
+
+-- Definer: authenticate_app is granted to nobody.
+create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  held record;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return false;
+  end if;
+  -- Of whom it is and what it came of never changes.
+  select h.user_id, h.handoff_id into held
+  from (
+    select s.user_id, s.handoff_id
+    from private.app_sessions s
+    where s.app_id = app.id
+      and (s.token_hash = revoke_app_credential.token_hash or s.previous_hash = revoke_app_credential.token_hash)
+    union all
+    select t.user_id, t.family_id
+    from ai.app_tokens t
+    where t.app_id = app.id
+      and (t.token_hash = revoke_app_credential.token_hash or t.refresh_hash = revoke_app_credential.token_hash)
+  ) as h;
+  if found then
+    perform private.lock_app_credentials(held.user_id);
+    update private.app_sessions s
+    set revoked_at = now()
+    where s.handoff_id = held.handoff_id and s.app_id = app.id and s.revoked_at is null;
+    update ai.app_tokens t
+    set revoked_at = now()
+    where t.family_id = held.handoff_id and t.app_id = app.id and t.revoked_at is null;
+  end if;
+  return true;
+end
+$$;
+comment on function private.revoke_app_credential(text, bytea, bytea) is
+  'Ends an app session, or an access or refresh token for the gateway, with all that came of the same handoff; nothing '
+  'where the token is none of the app''s (RFC 7009). False where the app did not prove itself.';
+
+-- Definer: the identity backend changes its users, and holds no grant here.
+create or replace function private.revoke_user_app_credentials() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  update private.cross_app_tokens t set revoked_at = now() where t.user_id = new.id and t.revoked_at is null;
+  update private.app_sessions s set revoked_at = now() where s.user_id = new.id and s.revoked_at is null;
+  update ai.app_tokens t set revoked_at = now() where t.user_id = new.id and t.revoked_at is null;
+  return null;
+end
+$$;
+comment on function private.revoke_user_app_credentials() is
+  'Ends whatever apps hold of a person, for good: lifting a ban brings none of it back.';
+
+-- Definer: whoever may write the registry need not reach the gateway's tables.
+create or replace function private.revoke_app_credentials() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  -- All of its people first, and in one order, as private.lock_app_credentials does for one of them: whoever refreshes or
+  -- disconnects at this moment is waited for, or waits, before either has a row that the other wants.
+  perform
+  from auth.users u
+  where u.id in (
+    select t.user_id from private.cross_app_tokens t where t.app_id = new.id and t.revoked_at is null
+    union
+    select s.user_id from private.app_sessions s where s.app_id = new.id and s.revoked_at is null
+    union
+    select t.user_id from ai.app_tokens t where t.app_id = new.id and t.revoked_at is null
+  )
+  order by u.id
+  for no key update;
+  -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
+  update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+  update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
+  update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+  return null;
+end
+$$;
+comment on function private.revoke_app_credentials() is
+  'Ends whatever an app holds, for good: enabling it again brings none of it back.';
+
+create or replace trigger end_credentials after update of enabled on private.apps
+  for each row when (old.enabled and not new.enabled)
+  execute function private.revoke_app_credentials();
+comment on trigger end_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
+
+create or replace function private.sweep_app_credentials() returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  swept integer := 0;
+  part integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
+    return 0;
+  end if;
+  -- What somebody else holds is left for the next sweep: whoever turns an app off or closes an account ends what is long
+  -- over with the rest, and comes by it in another order.
+  delete from private.cross_app_tokens t
+  where t.id in (
+    select o.id from private.cross_app_tokens o where o.expires_at < now() - interval '1 day' for update skip locked
+  );
+  get diagnostics part = row_count;
+  swept := swept + part;
+  delete from private.app_sessions s
+  where s.id in (
+    select o.id from private.app_sessions o where o.ends_at < now() - interval '1 day' for update skip locked
+  );
+  get diagnostics part = row_count;
+  swept := swept + part;
+  -- A used refresh token stays until it would have expired, so that its reuse is noticed.
+  delete from ai.app_tokens t
+  where t.id in (
+    select o.id from ai.app_tokens o where o.refresh_expires_at < now() - interval '1 day' for update skip locked
+  );
+  get diagnostics part = row_count;
+  return swept + part;
+end
+$$;
+comment on function private.sweep_app_credentials() is 'Removes credentials of apps a day after their end; returns how many.';

@@ -1,0 +1,211 @@
+-- The registry of apps: our own satellites (internal) and third-party apps (external). Every change writes the audit log.
+
+create or replace function private.list_apps() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(
+    jsonb_build_object(
+      'id', a.id,
+      'name', a.name,
+      'displayName', a.display_name,
+      'kind', a.kind,
+      'enabled', a.enabled,
+      'scopes', a.scopes,
+      'origins', coalesce((select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'),
+      'workspaces', coalesce((
+        select jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id)
+        from private.app_workspaces l
+        join public.workspaces w on w.id = l.workspace_id
+        where l.app_id = a.id
+      ), '[]'),
+      'secrets', (
+        select count(*) from private.app_secrets s where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
+      ),
+      'createdAt', a.created_at
+    )
+    order by a.name
+  ), '[]')
+  from private.apps a
+$$;
+comment on function private.list_apps() is 'The registry as people read it: no hash of any secret.';
+
+create or replace function private.find_app_by_origin(origin text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object('name', a.name, 'displayName', a.display_name, 'enabled', a.enabled)
+  from private.app_origins o
+  join private.apps a on a.id = o.app_id
+  where o.origin = find_app_by_origin.origin
+$$;
+comment on function private.find_app_by_origin(text) is
+  'Whose an origin is, exactly; null where nobody''s. Disabled apps too, so that people are told why they cannot go on.';
+
+create or replace function private.authenticate_app(app_name text, secret_hash bytea) returns setof private.apps
+  language sql
+  stable
+  security invoker
+as $$
+  select a.*
+  from private.app_secrets s
+  join private.apps a on a.id = s.app_id
+  where s.secret_hash = authenticate_app.secret_hash
+    and (s.expires_at is null or s.expires_at > now())
+    and a.name = app_name
+    and a.enabled
+$$;
+comment on function private.authenticate_app(text, bytea) is
+  'The enabled app that a name and a secret''s SHA-256 stand for; no row for unknown, wrong, expired or disabled: one '
+  'answer. For definers; granted to nobody.';
+
+create or replace function private.is_loopback_origin(origin text) returns boolean
+  language sql
+  immutable
+  security invoker
+as $$
+  select origin ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$'
+$$;
+comment on function private.is_loopback_origin(text) is 'Whether an origin is of this machine: good for development only.';
+
+create or replace function private.register_app(
+  app_name text,
+  display_name text,
+  kind text,
+  origins text[],
+  scopes text[],
+  secret_hash bytea,
+  reason text,
+  actor uuid default null
+) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  insert into private.apps (name, display_name, kind, scopes)
+  values (app_name, register_app.display_name, register_app.kind, register_app.scopes)
+  returning * into app;
+  insert into private.app_origins (origin, app_id) select o, app.id from unnest(origins) as o;
+  insert into private.app_secrets (app_id, secret_hash) values (app.id, register_app.secret_hash);
+  perform private.record_app_change(app, 'app.register', reason, actor);
+  return app.id;
+end
+$$;
+comment on function private.register_app is
+  'Registers an app with its origins and first secret. Whether this caller may is decided before: the console and the '
+  'command line are the server''s.';
+
+create or replace function private.rotate_app_secret(
+  app_name text,
+  secret_hash bytea,
+  overlap_seconds integer,
+  reason text,
+  actor uuid default null
+) returns timestamptz
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  ends_at timestamptz := now() + make_interval(secs => overlap_seconds);
+begin
+  if overlap_seconds is null or overlap_seconds not between 0 and 86400 then
+    raise exception 'the overlap is 0 to 86400 seconds' using errcode = 'check_violation';
+  end if;
+  -- Locked, so that two rotations at once leave one current secret.
+  select * into app from private.apps a where a.name = app_name for no key update;
+  if not found then
+    return null;
+  end if;
+  delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
+  -- Never later than it was to end already.
+  update private.app_secrets s set expires_at = least(s.expires_at, ends_at) where s.app_id = app.id;
+  insert into private.app_secrets (app_id, secret_hash) values (app.id, rotate_app_secret.secret_hash);
+  perform private.record_app_change(app, 'app.rotate_secret', reason, actor);
+  return ends_at;
+end
+$$;
+comment on function private.rotate_app_secret is
+  'Gives an app a new secret; those before end after the overlap. Returns when, or null where there is no such app.';
+
+create or replace function private.set_app_enabled(app_name text, enabled boolean, reason text, actor uuid default null)
+  returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  update private.apps a set enabled = set_app_enabled.enabled where a.name = app_name returning * into app;
+  if not found then
+    return false;
+  end if;
+  perform private.record_app_change(app, case when enabled then 'app.enable' else 'app.disable' end, reason, actor);
+  return true;
+end
+$$;
+comment on function private.set_app_enabled is
+  'Lets an app in or shuts it out; shutting out ends what it holds. False where there is no such app.';
+
+create or replace function private.set_app_workspace(
+  app_name text,
+  workspace_id uuid,
+  linked boolean,
+  reason text,
+  actor uuid default null
+) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  select * into app from private.apps a where a.name = app_name for no key update;
+  if not found
+    or not exists (select from public.workspaces w where w.id = set_app_workspace.workspace_id and w.deleted_at is null)
+  then
+    return false;
+  end if;
+  if linked then
+    insert into private.app_workspaces (app_id, workspace_id, linked_by)
+    values (app.id, set_app_workspace.workspace_id, actor)
+    on conflict do nothing;
+  else
+    delete from private.app_workspaces l where l.app_id = app.id and l.workspace_id = set_app_workspace.workspace_id;
+  end if;
+  perform private.record_app_change(
+    app,
+    case when linked then 'app.link_workspace' else 'app.unlink_workspace' end,
+    reason || ' (workspace ' || workspace_id || ')',
+    actor
+  );
+  return true;
+end
+$$;
+comment on function private.set_app_workspace is
+  'Links an app to a workspace or takes the link away. False where there is no such app or workspace.';
+
+create or replace function private.record_app_change(app private.apps, action text, reason text, actor uuid) returns void
+  language sql
+  volatile
+  security invoker
+as $$
+  insert into private.admin_audit_log (actor_id, action, target, reason, after)
+  values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
+$$;
+comment on function private.record_app_change(private.apps, text, text, uuid) is
+  'One line of the audit log about an app. Without an actor: the command line.';

@@ -1,0 +1,349 @@
+-- Every contact with Supabase Auth's schema `auth`: our triggers on its tables, and our writes to them.
+-- A new Supabase Auth release can break these; docs/operating.md says what to check.
+--
+-- Auth owns these tables, and its API is the normal way to change them. Each trigger and write says why it is needed.
+
+-- Sign-up, invitation, OAuth and the console all create users here. (Only the table's owner may comment on a trigger.)
+create or replace trigger create_profile_and_workspace after insert on auth.users
+  for each row execute function private.create_profile_and_workspace();
+
+-- Users are also deleted by the API and by hand, so their order is enforced on the table.
+create or replace trigger serialize_account_deletions before delete on auth.users
+  for each statement execute function private.serialize_account_deletions();
+
+-- Users write their metadata through the API, which limits its size less than our cookies do.
+create or replace trigger limit_user_metadata before insert or update of raw_user_meta_data on auth.users
+  for each row when (octet_length(new.raw_user_meta_data::text) > 2400)
+  execute function private.limit_user_metadata();
+
+-- Auth writes back the whole metadata column, with a policy that may be older than the stored one.
+create or replace trigger preserve_required_mfa_policy before update of raw_app_meta_data on auth.users
+  for each row
+  when (
+    (old.raw_app_meta_data -> 'platform_required_mfa')
+      is distinct from (new.raw_app_meta_data -> 'platform_required_mfa')
+  )
+  execute function private.preserve_required_mfa_policy();
+
+-- Auth links identities during the OAuth callback, before our server sees the browser again.
+create or replace trigger record_unconfirmed_identity after insert on auth.identities
+  for each row execute function private.record_unconfirmed_identity();
+
+-- Passwords change, and accounts are banned or deleted, through the API as well.
+create or replace trigger end_app_credentials after update of encrypted_password, banned_until, deleted_at on auth.users
+  for each row
+  when (
+    old.encrypted_password is distinct from new.encrypted_password
+    or (old.banned_until is distinct from new.banned_until and new.banned_until > now())
+    or (old.deleted_at is null and new.deleted_at is not null)
+  )
+  execute function private.revoke_user_app_credentials();
+
+-- Every access token carries its user's metadata, which users write themselves: anybody who signs up with somebody's
+-- address, before any confirmation. A token that is larger than this makes it fits no cookie of ours (6 KiB), and
+-- requests with it are refused by most servers.
+create or replace function private.limit_user_metadata() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  raise exception 'user metadata is larger than 2400 bytes' using errcode = 'check_violation';
+end
+$$;
+comment on function private.limit_user_metadata() is
+  'Refuses metadata that would make the user''s tokens too large for a browser''s cookies.';
+
+create or replace function private.serialize_account_deletions() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
+  return null;
+end
+$$;
+comment on function private.serialize_account_deletions() is
+  'Two accounts may be named in each other''s rows, in workspaces that one of them has left, too: the second''s end waits '
+  'for the first''s, before it holds any row that somebody else could wait for.';
+
+create or replace function private.preserve_required_mfa_policy() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if current_setting('gatehouse.required_mfa_writer', true) = 'on' then
+    return new;
+  end if;
+  if jsonb_typeof(new.raw_app_meta_data) is distinct from 'object' then
+    new.raw_app_meta_data := '{}';
+  end if;
+  new.raw_app_meta_data := new.raw_app_meta_data - 'platform_required_mfa';
+  if old.raw_app_meta_data ? 'platform_required_mfa' then
+    new.raw_app_meta_data := new.raw_app_meta_data
+      || jsonb_build_object('platform_required_mfa', old.raw_app_meta_data -> 'platform_required_mfa');
+  end if;
+  return new;
+end
+$$;
+comment on function private.preserve_required_mfa_policy() is
+  'The identity backend writes back metadata that it read without a lock; without this a sign-in could undo a policy. '
+  'Only the policy''s own function writes, and says so by gatehouse.required_mfa_writer in its transaction.';
+
+create or replace function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  known jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
+  readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
+  -- By the clock and not by the transaction's beginning: this one may have waited for the one before.
+  second bigint := floor(extract(epoch from clock_timestamp()));
+  written jsonb;
+begin
+  written := jsonb_build_object(
+    'version', 1,
+    -- Of a policy that nobody can read it is not known whether it was required, so it is.
+    'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
+    'boundary', greatest(
+      case when private.is_integer(known -> 'boundary') then (known -> 'boundary')::bigint end,
+      second
+    ),
+    'primaryBoundary', case
+      when private.is_integer(known -> 'primaryBoundary') then known -> 'primaryBoundary'
+      else 'null'
+    end,
+    'recovery', case when readable then coalesce(known -> 'recovery', '"none"') else '"none"' end,
+    'generation', coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) + 1
+  );
+  if changes ? 'signInAgain' then
+    written := written || jsonb_build_object(
+      'primaryBoundary', greatest((written ->> 'primaryBoundary')::bigint, second)
+    );
+  end if;
+  written := written || (changes - 'signInAgain');
+
+  perform set_config('gatehouse.required_mfa_writer', 'on', true);
+  update auth.users u
+  set raw_app_meta_data =
+    coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', written)
+  where u.id = account.id;
+  perform set_config('gatehouse.required_mfa_writer', 'off', true);
+  return written;
+end
+$$;
+comment on function private.write_required_mfa_policy(auth.users, jsonb) is
+  'Writes an account''s policy and returns it: changes (required, recovery, signInAgain) over what stands, a generation '
+  'further, at the boundary of this second, which only moves forward; signInAgain moves the boundary of primary methods '
+  'too. For definers that hold the account''s row for update; granted to nobody.';
+
+-- The API cannot check for remaining workspaces and delete the user in one transaction.
+create or replace function private.delete_auth_user(subject_id uuid) returns boolean
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with deleted as (
+    delete from auth.users u where u.id = subject_id returning u.id
+  )
+  select exists (select from deleted)
+$$;
+comment on function private.delete_auth_user(uuid) is
+  'Deletes a user. False if there is none.';
+
+-- Auth creates the user before our server can refuse the sign-up, and the API cannot delete only an unused user.
+create or replace function private.delete_unused_auth_user(subject_id uuid, created_since timestamptz) returns boolean
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with deleted as (
+    delete from auth.users u
+    where u.id = subject_id and u.created_at >= created_since and u.last_sign_in_at is null
+    returning u.id
+  )
+  select exists (select from deleted)
+$$;
+comment on function private.delete_unused_auth_user(uuid, timestamptz) is
+  'Deletes a user created at or after a time that has never signed in. False if there is none.';
+
+-- The API has no call to cancel a PKCE flow whose code was issued.
+create or replace function private.delete_auth_flow(flow_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from auth.flow_state f where f.id = flow_id
+$$;
+comment on function private.delete_auth_flow(uuid) is
+  'Deletes a PKCE flow, so that its code cannot be exchanged.';
+
+-- Definer: the API signs a user out by an access token of that user. Refresh tokens and AMR claims are deleted with
+-- the row.
+create or replace function private.end_account_session(subject_id uuid, target_id uuid) returns boolean
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  with ended as (
+    delete from auth.sessions s where s.id = target_id and s.user_id = subject_id returning s.id
+  )
+  select exists (select from ended)
+$$;
+comment on function private.end_account_session(uuid, uuid) is
+  'Ends one session of an account: true for the one caller who did. False where it was over, or is another account''s.';
+
+-- The API signs a user out by an access token of that user, which our server does not have here.
+create or replace function private.delete_auth_sessions(subject_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from auth.sessions s where s.user_id = subject_id
+$$;
+comment on function private.delete_auth_sessions(uuid) is
+  'Ends every session of a user. Refresh tokens and AMR claims are deleted with the rows.';
+
+-- The API always dates a minted session now.
+create or replace function private.set_session_sign_in_time(target_id uuid, signed_in_at timestamptz) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update auth.mfa_amr_claims a set created_at = signed_in_at, updated_at = signed_in_at where a.session_id = target_id;
+  -- Auth reads the session row, not its AMR claims, before it accepts a new password.
+  update auth.sessions s set created_at = least(s.created_at, signed_in_at) where s.id = target_id
+$$;
+comment on function private.set_session_sign_in_time(uuid, timestamptz) is
+  'Dates a minted session by the sign-in it was derived from. Tokens issued for it from now on carry that time.';
+
+-- Auth notes a link that the admin API generates as a mail that was sent, and the API cannot undo that.
+create or replace function private.clear_recovery_sent_at(subject_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update auth.users u set recovery_sent_at = null where u.id = subject_id and u.recovery_token = ''
+$$;
+comment on function private.clear_recovery_sent_at(uuid) is
+  'Forgets when the last recovery link was generated, once it is used, so that it does not delay the next reset mail.';
+
+-- The API has no call to add an email identity to an existing user.
+create or replace function private.add_email_identity(account auth.users) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+  values (
+    account.id::text,
+    account.id,
+    jsonb_build_object('sub', account.id, 'email', account.email, 'email_verified', true, 'phone_verified', false),
+    'email',
+    now(),
+    now(),
+    now()
+  )
+$$;
+comment on function private.add_email_identity(auth.users) is
+  'Gives a user the email identity that Auth creates at a sign-up by email.';
+
+create or replace function private.remove_identity(target_id uuid) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  owner_id uuid;
+begin
+  delete from auth.identities i where i.id = target_id returning i.user_id into owner_id;
+  update auth.users u
+  set raw_app_meta_data = coalesce(u.raw_app_meta_data, '{}') || (
+        select jsonb_strip_nulls(jsonb_build_object(
+          'provider', (array_agg(p.provider order by p.since))[1],
+          'providers', coalesce(jsonb_agg(p.provider order by p.since), '[]')
+        ))
+        from (
+          select i.provider, min(i.created_at) as since
+          from auth.identities i where i.user_id = owner_id group by i.provider
+        ) p
+      ),
+      updated_at = now()
+  where u.id = owner_id;
+end
+$$;
+comment on function private.remove_identity(uuid) is
+  'Takes an identity off its account, with what application metadata says of it. For definers of this schema alone.';
+
+-- The API does not check that another way to sign in remains, and cannot in the same transaction.
+create or replace function private.delete_auth_passkey(passkey_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from auth.webauthn_credentials c where c.id = passkey_id
+$$;
+comment on function private.delete_auth_passkey(uuid) is
+  'Deletes a passkey.';
+
+-- The API does not check whether the account requires MFA, and cannot in the same transaction.
+create or replace function private.delete_auth_factor(subject_id uuid, target_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  -- As Auth does: sessions that were raised by the factor go back to AAL1.
+  delete from auth.mfa_amr_claims a
+  where a.authentication_method = 'totp'
+    and a.session_id in (select s.id from auth.sessions s where s.user_id = subject_id and s.factor_id = target_id);
+  update auth.sessions s set aal = 'aal1', factor_id = null, updated_at = now()
+  where s.user_id = subject_id and s.factor_id = target_id;
+  delete from auth.mfa_factors f where f.id = target_id
+$$;
+comment on function private.delete_auth_factor(uuid, uuid) is
+  'Deletes a TOTP factor.';
+
+-- Definer: the API has no call to cancel a change. These are the columns that Supabase Auth clears when one is complete.
+create or replace function private.cancel_email_change(subject_id uuid) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  update auth.users u
+  set email_change = '',
+      email_change_token_current = '',
+      email_change_token_new = '',
+      email_change_confirm_status = 0,
+      updated_at = now()
+  where u.id = subject_id and coalesce(u.email_change, '') <> '';
+  if not found then
+    return false;
+  end if;
+  delete from auth.one_time_tokens t
+  where t.user_id = subject_id
+    and t.token_type::text in ('email_change_token_current', 'email_change_token_new');
+  return true;
+end
+$$;
+comment on function private.cancel_email_change(uuid) is
+  'Takes a pending change of address back: neither mail''s link works from now on. True for the one caller who did.';

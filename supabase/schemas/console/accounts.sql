@@ -1,0 +1,171 @@
+-- Accounts as the console shows them. Only our server calls these, for an infrastructure admin.
+
+-- Definer: accounts are the identity backend's, which the service role cannot read.
+create or replace function private.search_accounts(term text, page_size integer default 50) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  found_ids uuid[] := array(select private.find_accounts_exactly(term) limit page_size);
+begin
+  if found_ids = '{}' then
+    found_ids := array(select private.find_accounts_matching(term, page_size));
+  end if;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'displayName', p.display_name,
+      'singleSignOn', u.is_sso_user,
+      'policy', private.required_mfa_state(u.raw_app_meta_data),
+      'banned', coalesce(u.banned_until > now(), false),
+      'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+      'lastSignInAt', u.last_sign_in_at,
+      'createdAt', u.created_at
+    ) order by u.email, u.id), '[]')
+    from auth.users u
+    left join public.profiles p on p.id = u.id
+    where u.id = any (found_ids)
+  );
+end
+$$;
+comment on function private.search_accounts(text, integer) is
+  'The accounts whose id or whole email a text is; where there is none, those whose email or name contains it: '
+  '[{ id, email, displayName, singleSignOn, policy, banned, authenticators, lastSignInAt, createdAt }].';
+
+create or replace function private.find_accounts_exactly(term text) returns setof uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null
+  union
+  -- The backend keeps addresses in lower case, each once besides those of single sign-on.
+  select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null
+  union
+  -- Its own index of all addresses begins with the instance, of which there is one.
+  select a.id
+  from auth.users a
+  where a.instance_id = '00000000-0000-0000-0000-000000000000' and lower(a.email) = lower(term) and a.is_sso_user
+    and a.deleted_at is null
+$$;
+comment on function private.find_accounts_exactly(text) is
+  'The accounts whose id or whole email a text is, by their indexes. Of an email they are several where single sign-on '
+  'made accounts of their own with it.';
+
+create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.id
+  from auth.users a
+  left join public.profiles p on p.id = a.id
+  where a.deleted_at is null
+    and (position(lower(term) in lower(a.email)) > 0 or position(lower(term) in lower(p.display_name)) > 0)
+  order by a.email, a.id
+  limit most
+$$;
+comment on function private.find_accounts_matching(text, integer) is
+  'Accounts whose email or name contains a text. It reads all accounts: the backend''s table takes no index of ours.';
+
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_overview(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'singleSignOn', u.is_sso_user,
+    'createdAt', u.created_at,
+    'confirmedAt', u.email_confirmed_at,
+    'lastSignInAt', u.last_sign_in_at,
+    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'methods', private.list_sign_in_methods(u.id),
+    'factors', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id,
+        'name', f.friendly_name,
+        'type', f.factor_type,
+        'verified', f.status = 'verified',
+        'createdAt', f.created_at,
+        'lastUsedAt', f.last_challenged_at
+      ) order by f.created_at, f.id), '[]')
+      from auth.mfa_factors f
+      where f.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id,
+        'createdAt', s.created_at,
+        'lastSeenAt', s.last_seen_at,
+        'ip', s.ip,
+        'device', coalesce(s.device, s.user_agent),
+        'method', s.method,
+        'aal', s.aal
+      ) order by s.last_seen_at desc, s.id), '[]')
+      from private.account_sessions(u.id) s
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
+comment on function private.account_overview(uuid) is
+  'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
+  'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions }; null where there is none. '
+  'No secret.';
+
+-- Definer: the admins' email addresses are in Supabase Auth's tables.
+create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', t.id,
+    'source', t.source,
+    'kind', t.kind,
+    'method', t.method,
+    'device', t.device,
+    'ip', host(t.ip),
+    'reason', t.reason,
+    'actorEmail', (select a.email from auth.users a where a.id = t.actor_id),
+    'requestId', t.request_id,
+    'createdAt', t.created_at
+  ) order by t.created_at desc, t.id desc), '[]')
+  from (
+    select m.*
+    from (
+      (
+        select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id,
+          null as request_id, e.created_at
+        from public.security_events e
+        where e.user_id = subject_id
+      )
+      union all
+      (
+        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.request_id, l.created_at
+        from private.admin_audit_log l
+        where l.target_user_id = subject_id
+      )
+    ) m
+    where before is null
+      or (m.created_at, m.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+    order by m.created_at desc, m.id desc
+    limit page_size
+  ) t
+$$;
+comment on function private.account_timeline(uuid, jsonb, integer) is
+  'What an account''s owner did and what admins did to it, newest first: [{ id, source: event | audit, kind, method, '
+  'device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the last one of the page before.';

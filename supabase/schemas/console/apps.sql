@@ -1,0 +1,178 @@
+-- Changing the registry of apps from the console. Every change names the version that the admin saw.
+
+create or replace function private.add_app(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  begin
+    insert into private.apps (name, display_name, kind, scopes)
+    values (
+      change ->> 'name', change ->> 'displayName', change ->> 'kind',
+      array(select jsonb_array_elements_text(change -> 'scopes'))
+    )
+    returning * into app;
+    insert into private.app_origins (origin, app_id)
+    select o, app.id from jsonb_array_elements_text(change -> 'origins') as o;
+  exception
+    when unique_violation then
+      return jsonb_build_object('refused', 'taken');
+    when check_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+  insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'app.register', 'target', 'app ' || app.name, 'after', private.describe_app(app.id)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.add_app(jsonb) is
+  'Registers an app with its first secret: { actor, name, displayName, kind, origins, scopes, secretHash as text of a '
+  'bytea, reason, requestId, ip } → {} or { refused: forbidden | taken (name or origin) | invalid }.';
+
+create or replace function private.change_app(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  step text := change ->> 'step';
+  linked uuid := (change ->> 'workspace')::uuid;
+  overlap interval := make_interval(secs => (change ->> 'overlapSeconds')::integer);
+  known jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into app from private.apps a where a.name = change ->> 'name' for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  -- Compare and swap: whoever decided on another state of the app decides anew.
+  known := private.read_app(app.name);
+  if known ->> 'version' is distinct from change ->> 'version' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
+  end if;
+
+  if step = 'edit' then
+    begin
+      update private.apps a
+      set
+        display_name = change ->> 'displayName',
+        scopes = array(select jsonb_array_elements_text(change -> 'scopes'))
+      where a.id = app.id;
+      delete from private.app_origins o
+      where o.app_id = app.id and o.origin not in (select jsonb_array_elements_text(change -> 'origins'));
+      insert into private.app_origins (origin, app_id)
+      select n, app.id from jsonb_array_elements_text(change -> 'origins') as n
+      where not exists (select from private.app_origins o where o.app_id = app.id and o.origin = n);
+    exception
+      when unique_violation then
+        return jsonb_build_object('refused', 'taken');
+      when check_violation then
+        return jsonb_build_object('refused', 'invalid');
+    end;
+  elsif step in ('enable', 'disable') then
+    update private.apps a set enabled = step = 'enable' where a.id = app.id;
+  elsif step = 'link' then
+    if app.kind <> 'external' or not exists (
+      select from public.workspaces w where w.id = linked and w.deleted_at is null
+    ) then
+      return jsonb_build_object('refused', 'no_workspace');
+    end if;
+    insert into private.app_workspaces (app_id, workspace_id, linked_by)
+    values (app.id, linked, (change ->> 'actor')::uuid)
+    on conflict do nothing;
+  elsif step = 'unlink' then
+    delete from private.app_workspaces l where l.app_id = app.id and l.workspace_id = linked;
+  elsif step = 'rotate' then
+    if overlap is null or overlap not between interval '0' and interval '24 hours' then
+      return jsonb_build_object('refused', 'invalid');
+    end if;
+    delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
+    -- Never later than it was to end already.
+    update private.app_secrets s set expires_at = least(s.expires_at, now() + overlap) where s.app_id = app.id;
+    insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
+  else
+    raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
+  end if;
+
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case step when 'link' then 'app.link_workspace' when 'unlink' then 'app.unlink_workspace'
+      when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
+    'target', 'app ' || app.name,
+    'before', known - 'version',
+    'after', private.describe_app(app.id)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.change_app(jsonb) is
+  'Changes an app: { actor, name, version (as private.read_app has it), step, reason, requestId, ip } and for edit '
+  'displayName, scopes, origins; for link and unlink workspace; for rotate secretHash as text of a bytea and overlapSeconds; enable '
+  'and disable take nothing → {} or { refused: forbidden | not_found | conflict (with last) | taken (an origin) | '
+  'invalid | no_workspace }.';
+
+create or replace function private.read_app(app_name text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select private.describe_app(a.id)
+    || jsonb_build_object(
+      'version', (select l.id from private.admin_audit_log l where l.target = 'app ' || a.name
+        order by l.created_at desc, l.id desc limit 1)
+    )
+  from private.apps a
+  where a.name = app_name
+$$;
+comment on function private.read_app(text) is
+  'An app as private.describe_app has it, with its version: the last line of the audit log about it.';
+
+create or replace function private.describe_app(app_id uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', a.id,
+    'name', a.name,
+    'displayName', a.display_name,
+    'kind', a.kind,
+    'enabled', a.enabled,
+    'scopes', a.scopes,
+    'origins', coalesce(
+      (select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'
+    ),
+    'workspaces', coalesce((
+      select jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id)
+      from private.app_workspaces l
+      join public.workspaces w on w.id = l.workspace_id
+      where l.app_id = a.id
+    ), '[]'),
+    'secrets', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('createdAt', s.created_at, 'expiresAt', s.expires_at) order by s.created_at desc, s.id
+      )
+      from private.app_secrets s
+      where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
+    ), '[]'),
+    'createdAt', a.created_at
+  )
+  from private.apps a
+  where a.id = describe_app.app_id
+$$;
+comment on function private.describe_app(uuid) is
+  'An app as people read it: no hash of any secret; secrets are those that still work.';

@@ -1,0 +1,107 @@
+-- The console's audit log: writing and reading it.
+
+-- Definer: the admins' email addresses are in Supabase Auth's tables.
+create or replace function private.search_audit_log(
+  reader jsonb,
+  filters jsonb,
+  before jsonb default null,
+  page_size integer default 50
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case when private.can_read_console(reader) then (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', l.id,
+      'actorEmail', l.actor_email,
+      'action', l.action,
+      'targetUserId', l.target_user_id,
+      'target', l.target,
+      'reason', l.reason,
+      'before', l.before,
+      'after', l.after,
+      'requestId', l.request_id,
+      'ip', host(l.ip),
+      'createdAt', l.created_at
+    ) order by l.created_at desc, l.id desc), '[]')
+    from (
+      select a.*, u.email as actor_email
+      from private.admin_audit_log a
+      left join auth.users u on u.id = a.actor_id
+      where (filters ->> 'action' is null or starts_with(a.action, filters ->> 'action'))
+        and (filters ->> 'actor' is null or position(lower(filters ->> 'actor') in lower(u.email)) > 0)
+        and (
+          filters ->> 'target' is null
+          or position(lower(filters ->> 'target') in lower(a.target)) > 0
+          or a.target_user_id::text = lower(filters ->> 'target')
+        )
+        and (filters ->> 'from' is null or a.created_at >= (filters ->> 'from')::timestamptz)
+        and (filters ->> 'to' is null or a.created_at < (filters ->> 'to')::timestamptz)
+        and (
+          search_audit_log.before is null
+          or (a.created_at, a.id)
+            < ((search_audit_log.before ->> 'createdAt')::timestamptz, (search_audit_log.before ->> 'id')::uuid)
+        )
+      order by a.created_at desc, a.id desc
+      limit page_size
+    ) l
+  ) end
+$$;
+comment on function private.search_audit_log(jsonb, jsonb, jsonb, integer) is
+  'A page of the audit log, newest first; null where the reader, a token''s verified claims, may not read it any more. '
+  'filters: action (how it begins), actor and target (parts of an email or name; for a target the id of a user too), '
+  'from and to (excluded). before is { createdAt, id } of the last line before it.';
+
+create or replace function private.can_read_console(claims jsonb) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select private.session_satisfies_mfa(claims) and exists (
+    select
+    from private.session_facts(claims) f
+    join private.infrastructure_admins a on a.user_id = f.user_id
+    where f.session_factor_verified
+  )
+$$;
+comment on function private.can_read_console(jsonb) is
+  'Whether the session of verified claims is still an infrastructure admin''s who has proved a second factor on it. How '
+  'long ago is asked where something begins, not here. Granted to nobody: it trusts the claims it is given.';
+
+-- Definer: admins' addresses are the identity backend's, which the service role cannot read.
+create or replace function private.last_admin_action(of_target text) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'actorEmail', (select u.email from auth.users u where u.id = l.actor_id),
+    'at', l.created_at
+  )
+  from private.admin_audit_log l
+  where l.target = of_target
+  order by l.created_at desc, l.id desc
+  limit 1
+$$;
+comment on function private.last_admin_action(text) is
+  'Who did the last thing to a target, and when: { actorEmail, at }. For whoever lost a race to them.';
+
+create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.admin_audit_log (actor_id, action, target, reason, before, after, request_id, ip)
+  values (
+    (change ->> 'actor')::uuid, act ->> 'action', act ->> 'target', change ->> 'reason',
+    nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+  )
+$$;
+comment on function private.record_admin_action(jsonb, jsonb) is
+  'One line of the audit log: change { actor, reason, requestId, ip }, act { action, target, before, after }. In the '
+  'transaction of what it tells.';

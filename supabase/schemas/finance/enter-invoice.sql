@@ -1,0 +1,178 @@
+-- Entering an invoice by hand: the apps it may be for, how it compares before it is stored, and the receipt.
+
+-- Definer: as ai.list_linked_apps.
+create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  kept ai.external_provider_invoices;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  if not ai.app_can_act_in_workspace(app, workspace) then
+    return '{"outcome": "app_not_linked"}';
+  end if;
+  if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
+    return '{"outcome": "not_issued_yet"}';
+  end if;
+  select * into kept
+  from ai.external_provider_invoices i
+  where i.workspace_id = workspace
+    and i.app_id = app
+    and i.provider = record ->> 'provider'
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.reference = record ->> 'reference';
+  return jsonb_build_object(
+    'outcome', 'reviewed',
+    'reviewedAt', ai.utc_text_microseconds(now()),
+    'appName', ai.app_label(app),
+    'kept', case when kept.id is not null then ai.invoice_summary(kept) end,
+    'differs', case when kept.id is not null then to_jsonb(array_remove(
+      ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
+    )) end,
+    'comparison', ai.invoice_comparison(workspace, record, kept.id)
+  );
+end
+$$;
+comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
+  'What a member with use_ai_studio sees of an invoice before it is kept for good: the moment of the review, an invoice of '
+  'the same key that is kept already and by what else than its review it differs, and ai.invoice_comparison. '
+  '{ outcome: reviewed, … }, not_allowed, app_not_linked or not_issued_yet. Writes nothing.';
+
+-- Definer: as ai.list_linked_apps.
+create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  kept ai.external_provider_invoices;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  select * into kept from ai.external_provider_invoices i where i.id = invoice_id and i.workspace_id = workspace;
+  if not found then
+    return '{"outcome": "not_found"}';
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'invoice', ai.invoice_summary(kept),
+    'recorded', ai.invoice_recorder(kept),
+    'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(kept), kept.id)
+  );
+end
+$$;
+comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
+  'One invoice, ai.invoice_recorder and ai.invoice_comparison, for a member with use_ai_studio: { outcome: read, invoice, '
+  'recorded, comparison }, not_found or not_allowed.';
+
+create or replace function ai.invoice_comparison(workspace uuid, record jsonb, own_id uuid default null) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  days daterange := ai.invoice_days(
+    (record ->> 'periodStart')::date, (record ->> 'periodEnd')::date, (record ->> 'issuedOn')::date
+  );
+  first_day date := lower(days);
+  last_day date := upper(days) - 1;
+  window_from timestamptz := first_day::timestamp at time zone 'UTC';
+  window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
+  imported record;
+  others record;
+begin
+  -- Longer than any report: such a period says nothing of what it compares with.
+  if last_day - first_day >= 366 then
+    return null;
+  end if;
+  select coalesce(sum((c.cost).amount_usd), 0) as amount, count(*) as records into imported
+  from ai.provider_costs_in_totals(workspace, window_from, window_to) c
+  where c.counted
+    and (c.cost).provider = record ->> 'provider'
+    and (c.cost).account_id is not distinct from record ->> 'accountId';
+  select coalesce(sum(i.amount_usd), 0) as amount, count(*) as invoices into others
+  from ai.external_provider_invoices i
+  where i.workspace_id = workspace
+    and i.provider = record ->> 'provider'
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.id is distinct from own_id
+    and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
+  return jsonb_build_object(
+    'firstDay', first_day,
+    'lastDay', last_day,
+    'meteredUsd', case when ai.cost_visible(workspace) then (
+      select trim_scale(coalesce(sum(u.cost_usd), 0))::text
+      from ai.usage_between(workspace, window_from, window_to) u
+      where u.provider_id = record ->> 'provider'
+    ) end,
+    'importedUsd', trim_scale(imported.amount)::text,
+    'importedRecords', imported.records,
+    'importedDifferenceUsd', trim_scale((record ->> 'amountUsd')::numeric - imported.amount)::text,
+    'otherInvoicesUsd', trim_scale(others.amount)::text,
+    'otherInvoices', others.invoices
+  );
+end
+$$;
+comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
+  'What was metered of an invoice''s provider and imported of its account in its days (ai.invoice_days), and the other '
+  'invoices of its account that share one of them. Null for more than 366 days. Granted to nobody.';
+
+create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'by', case when l.actor_id is null then 'app' else 'person' end,
+    'name', case
+      when l.actor_id is null then ai.app_label((invoice).app_id)
+      else (select p.display_name from public.profiles p where p.id = l.actor_id)
+    end
+  )
+  from public.workspace_audit_log l
+  where l.action = 'provider_invoice.recorded'
+    and l.subject_id = (invoice).id
+    and l.workspace_id = (invoice).workspace_id
+$$;
+comment on function ai.invoice_recorder(ai.external_provider_invoices) is
+  'Who recorded an invoice, as the workspace''s log has it: { by: person | app, name }. A key says which app sent it, and '
+  'no person; the name is null once person or app are gone.';
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then jsonb_build_object('outcome', 'listed', 'apps', ai.linked_apps(workspace))
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+comment on function ai.list_linked_apps(uuid, uuid) is
+  'ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
+
+create or replace function ai.linked_apps(workspace uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
+  from private.app_workspaces l
+  join private.apps a on a.id = l.app_id
+  where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
+$$;
+comment on function ai.linked_apps(uuid) is
+  'The enabled external apps that are linked to a workspace: those whose costs and invoices it may have. Granted to nobody.';

@@ -1,0 +1,101 @@
+-- Importing costs that providers report, from registered external apps. An import never changes a run or the ledger.
+
+-- Definer: as check_app_caller.
+create or replace function ai.import_provider_costs(call jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  item record;
+  results jsonb[] := '{}';
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  perform ai.record_key_use(caller);
+  -- In one order whoever calls, so that batches cannot lock each other out.
+  for item in
+    select r.value as record, r.ordinality::integer as place
+    from jsonb_array_elements(call -> 'records') with ordinality as r
+    order by
+      r.value ->> 'provider' collate "C", r.value ->> 'accountId' collate "C", r.value ->> 'externalRunId' collate "C",
+      r.ordinality
+  loop
+    results[item.place] := ai.store_provider_cost(caller.workspace_id, caller.app_id, item.record);
+  end loop;
+  return jsonb_build_object('results', to_jsonb(results));
+end
+$$;
+comment on function ai.import_provider_costs(jsonb) is
+  'Stores the records of a call, each for itself: { results } in their order, as ai.store_provider_cost answers, or '
+  '{ refused } where the credential is not good for it.';
+
+create or replace function ai.store_provider_cost(workspace uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  occurred timestamptz := (record ->> 'occurredAt')::timestamptz;
+  observed timestamptz := (record ->> 'observedAt')::timestamptz;
+  amount numeric := (record ->> 'amountUsd')::numeric;
+  written integer;
+  stored ai.external_provider_costs;
+begin
+  if occurred > observed then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'occurredAt', 'message', 'occurredAt must not be later than observedAt.'
+    );
+  end if;
+  if observed > now() + interval '60 seconds' then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'observedAt', 'message', 'observedAt must not be in the future.'
+    );
+  end if;
+
+  -- Of concurrent imports each waits for the one before, and compares with what that one left.
+  insert into ai.external_provider_costs as c (
+    workspace_id, app_id, provider, account_id, external_run_id, granularity, service, amount_usd, occurred_at, observed_at
+  )
+  values (
+    workspace, app, record ->> 'provider', record ->> 'accountId', record ->> 'externalRunId',
+    coalesce(record ->> 'granularity', 'run'), record ->> 'service', amount, occurred, observed
+  )
+  on conflict (workspace_id, app_id, provider, account_id, external_run_id) do update
+  set
+    granularity = excluded.granularity,
+    service = excluded.service,
+    amount_usd = excluded.amount_usd,
+    occurred_at = excluded.occurred_at,
+    observed_at = excluded.observed_at,
+    recorded_at = now(),
+    revision = c.revision + 1
+  where c.observed_at < excluded.observed_at
+  returning c.revision into written;
+  if found then
+    return jsonb_build_object('outcome', case written when 1 then 'stored' else 'corrected' end);
+  end if;
+
+  select * into strict stored
+  from ai.external_provider_costs c
+  where c.workspace_id = workspace
+    and c.app_id = app
+    and c.provider = record ->> 'provider'
+    and c.account_id is not distinct from record ->> 'accountId'
+    and c.external_run_id = record ->> 'externalRunId';
+  if stored.observed_at > observed then
+    return jsonb_build_object('outcome', 'stale');
+  elsif stored.amount_usd = amount then
+    return jsonb_build_object('outcome', 'unchanged');
+  end if;
+  return jsonb_build_object('refused', 'cost_conflict');
+end
+$$;
+comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
+  'Writes one reported cost, or says why not: { outcome: stored, corrected, unchanged or stale } or { refused }. A newer '
+  'observation corrects; one of the same time with another amount is a conflict. Workspace and app come from the '
+  'caller''s credential; the record''s shape was checked before. Granted to nobody.';

@@ -1,0 +1,267 @@
+-- Comparing metered, imported and invoiced cost, for members and for satellites.
+
+-- Definer: as ai.list_provider_costs.
+create or replace function ai.reconcile_costs(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  after text[] default null, page_size integer default 50
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then ai.reconciliation_page(workspace, given_from, given_to, after, page_size)
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
+  'ai.reconciliation_page for a member with use_ai_studio, else { outcome: not_allowed }.';
+
+-- Definer: as private.list_provider_costs_by_app_session.
+create or replace function private.reconcile_costs_by_app_session(
+  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
+  after text[] default null, page_size integer default 50
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  refused text := private.studio_refusal(token_hash, workspace_id);
+begin
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  return ai.reconciliation_page(workspace_id, given_from, given_to, after, page_size);
+end
+$$;
+comment on function private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer) is
+  'ai.reconciliation_page for the session''s user, or {refused}.';
+
+create or replace function ai.reconciliation_page(
+  workspace uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with parts as materialized (
+      select * from ai.reconciled_costs(workspace, asked.window_from, asked.window_to)
+    ), months as (
+      select
+        p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
+        sum(p.runs) as runs, sum(p.records) as records, sum(p.invoices) as invoices,
+        coalesce(jsonb_agg(
+          jsonb_build_object(
+            'accountId', p.account_id,
+            'importedUsd', trim_scale(p.imported)::text,
+            'invoicedUsd', trim_scale(p.invoiced)::text,
+            'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text,
+            'importedRecords', p.records,
+            'invoices', p.invoices
+          )
+          order by p.account_id collate "C" nulls first
+        ) filter (where p.records > 0 or p.invoices > 0), '[]') as accounts
+      from parts p
+      group by p.month, p.provider
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'totals', (
+        select jsonb_build_object(
+          'meteredUsd', case when visible then trim_scale(coalesce(sum(m.metered), 0))::text end,
+          'importedUsd', trim_scale(coalesce(sum(m.imported), 0))::text,
+          'invoicedUsd', trim_scale(coalesce(sum(m.invoiced), 0))::text,
+          'records', count(*)
+        )
+        from months m
+      ),
+      'records', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'month', to_char(m.month, 'YYYY-MM'),
+            'provider', m.provider,
+            'meteredUsd', case when visible then trim_scale(m.metered)::text end,
+            'importedUsd', trim_scale(m.imported)::text,
+            'invoicedUsd', trim_scale(m.invoiced)::text,
+            'importedDifferenceUsd', case when visible then trim_scale(m.imported - m.metered)::text end,
+            'invoicedDifferenceUsd', trim_scale(m.invoiced - m.imported)::text,
+            'runs', m.runs,
+            'importedRecords', m.records,
+            'invoices', m.invoices,
+            'accounts', m.accounts
+          )
+          order by m.month desc, m.provider collate "C"
+        ), '[]')
+        from (
+          select *
+          from months m
+          where after is null
+            or m.month < (after[1] || '-01')::date
+            or (m.month = (after[1] || '-01')::date and m.provider collate "C" > after[2] collate "C")
+          order by m.month desc, m.provider collate "C"
+          limit page_size
+        ) m
+      )
+    )
+  );
+end
+$$;
+comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
+  'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
+  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it.';
+
+-- Definer: as ai.reconcile_costs.
+create or replace function ai.compare_costs(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  of_provider text default null, after text default null, page_size integer default 50
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then ai.cost_comparison_page(workspace, given_from, given_to, of_provider, after, page_size)
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
+  'ai.cost_comparison_page for a member with use_ai_studio, else { outcome: not_allowed }.';
+
+create or replace function ai.cost_comparison_page(
+  workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with providers as materialized (
+      select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
+      from ai.reconciled_costs(workspace, asked.window_from, asked.window_to) p
+      where of_provider is null or p.provider = of_provider
+      group by p.provider
+      having sum(p.records) > 0 or (visible and sum(p.metered) <> 0)
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'totals', (
+        select jsonb_build_object(
+          'meteredUsd', case when visible then trim_scale(coalesce(sum(p.metered), 0))::text end,
+          'importedUsd', trim_scale(coalesce(sum(p.imported), 0))::text,
+          'providers', count(*)
+        )
+        from providers p
+      ),
+      'records', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'provider', p.provider,
+            'meteredUsd', case when visible then trim_scale(p.metered)::text end,
+            'importedUsd', trim_scale(p.imported)::text
+          )
+          order by p.provider collate "C"
+        ), '[]')
+        from (
+          select *
+          from providers p
+          where after is null or p.provider collate "C" > after collate "C"
+          order by p.provider collate "C"
+          limit page_size
+        ) p
+      )
+    )
+  );
+end
+$$;
+comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
+  'A page of the providers of a range by name, or one of them: what was metered and imported of each, and totals of all. '
+  'Those of which nothing is known are left out; meteredUsd is null where the workspace hides it.';
+
+create or replace function ai.reconciled_costs(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns table (
+    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
+    records bigint, invoices bigint
+  )
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
+    coalesce(sum(s.requests), 0), count(s.imported), count(s.invoiced)
+  from (
+    select date_trunc('month', u.day::timestamp)::date as month, coalesce(u.provider_id, 'unknown') as provider,
+      null::text as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
+      u.requests
+    from ai.usage_between(workspace, window_from, window_to) u
+    union all
+    select date_trunc('month', (c.cost).occurred_at at time zone 'UTC')::date, (c.cost).provider, (c.cost).account_id,
+      null, (c.cost).amount_usd, null, null
+    from ai.provider_costs_in_totals(workspace, window_from, window_to) c
+    where c.counted
+    union all
+    select date_trunc('month', ai.invoice_counts_on(i)::timestamp)::date, i.provider, i.account_id,
+      null, null, i.amount_usd, null
+    from ai.external_provider_invoices i
+    where i.workspace_id = workspace
+      and ai.invoice_counts_on(i)::timestamp at time zone 'UTC' >= window_from
+      and ai.invoice_counts_on(i)::timestamp at time zone 'UTC' < window_to
+  ) as s
+  group by s.month, s.provider, s.account_id
+$$;
+comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
+  'Metered, imported and invoiced cost side by side. The gateway''s runs know no provider''s account, so that they stand '
+  'with none; an invoice counts in the month that its days begin in (ai.invoice_days).';
+
+create or replace function ai.reconciled_window(
+  given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text
+)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- Twelve months may be those of a leap year. A month in part would miss its invoice, so that none begins by default
+  -- before its first moment.
+  select w.window_from, w.window_to, w.fault
+  from ai.usage_window(
+    coalesce(
+      given_from,
+      (
+        date_trunc(
+          'month',
+          (coalesce(given_to, now()) - 366 * interval '24 hours') at time zone 'UTC' - interval '1 microsecond'
+        ) + interval '1 month'
+      ) at time zone 'UTC'
+    ),
+    given_to, 365, 366
+  ) w
+$$;
+comment on function ai.reconciled_window(timestamptz, timestamptz) is
+  'ai.usage_window of what is compared: by default twelve months with the one in which it ends, from the first moment of '
+  'the first.';

@@ -1,0 +1,212 @@
+-- Who is calling, by any kind of credential. Nothing here decides about a call, so nothing here is granted.
+
+create or replace function ai.find_caller(call jsonb) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  caller ai.caller;
+begin
+  case call -> 'credential' ->> 'source'
+    when 'key' then
+      caller := ai.key_caller(decode(call -> 'credential' ->> 'hash', 'hex'), (call ->> 'address')::inet);
+    when 'app_token', 'session' then
+      caller := ai.user_caller(call);
+    else
+      return null;
+  end case;
+  if caller.refused is null then
+    -- Within each other: what is not come to is not made ready.
+    if call ->> 'workspace' is null then
+      if caller.source = 'app_token' then
+        caller.refused := 'workspace_header_required';
+      end if;
+    elsif call ->> 'workspace' <> caller.workspace_id::text then
+      caller.refused := 'workspace_mismatch';
+    end if;
+  end if;
+  return caller;
+end
+$$;
+comment on function ai.find_caller(jsonb) is
+  'Who makes a call, and why they may not; nulls when the credential is unknown, revoked, expired or of a deleted '
+  'workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+
+create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  key ai.keys;
+  plan_id text;
+  plan ai.plans;
+  policy ai.workspace_policies;
+  is_member boolean;
+  budgets text[];
+  refused text;
+begin
+  -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
+  select k.* into key
+  from ai.keys k
+  where k.secret_hash = key_caller.secret_hash
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > now());
+  if not found then
+    return null;
+  end if;
+  select s.plan_id into plan_id from public.workspaces s where s.id = key.workspace_id and s.deleted_at is null;
+  if not found then
+    return null;
+  end if;
+  select p.* into plan from ai.plans p where p.id = plan_id;
+  select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
+  if plan.payer = 'member' then
+    perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
+    is_member := found;
+  end if;
+  -- Few workspaces have any.
+  perform from ai.budgets b where b.workspace_id = key.workspace_id;
+  if found then
+    budgets := ai.budget_scopes(key.workspace_id, key.lineage_id, key.external_app_id);
+  end if;
+  if key.allowed_addresses is not null or key.external_app_id is not null then
+    refused := case
+      -- No address told, no address allowed.
+      when key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false)
+        then 'insufficient_scope'
+      -- A bound key stands for its app.
+      when key.external_app_id is not null and not ai.app_can_act_in_workspace(key.external_app_id, key.workspace_id)
+        then 'app_not_allowed'
+    end;
+  end if;
+  return row(
+    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, null,
+    key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
+    plan.id, plan.payer, plan.markup, plan.initial_credits,
+    least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
+    policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
+    coalesce(policy.content_capture, false), is_member, budgets
+  )::ai.caller;
+end
+$$;
+comment on function ai.key_caller(bytea, inet) is
+  'Whose key it is by the SHA-256 of its text, and what holds for it; nulls where it is unknown, revoked, expired or of a '
+  'deleted workspace. It is what nearly every call asks.';
+
+create or replace function ai.user_caller(call jsonb) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  caller ai.caller;
+begin
+  if call -> 'credential' ->> 'source' = 'app_token' then
+    select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
+    into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
+    from ai.find_app_token(decode(call -> 'credential' ->> 'hash', 'hex')) t
+    where t.refused is distinct from 'invalid_api_key';
+  else
+    caller.workspace_id := (call ->> 'workspace')::uuid;
+    select s.user_id, s.refused into caller.actor_id, caller.refused
+    from ai.session_caller(call -> 'credential' -> 'claims', caller.workspace_id) s;
+  end if;
+  if caller.actor_id is null then
+    return null;
+  end if;
+
+  caller.source := call -> 'credential' ->> 'source';
+  select
+    p.id, p.payer, p.markup, p.initial_credits,
+    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
+    w.allowed_models, w.denied_models, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false)
+  into
+    caller.plan_id, caller.payer, caller.markup, caller.initial_credits,
+    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
+    caller.workspace_models, caller.denied_models, caller.cost_visible, caller.capture
+  from public.workspaces s
+  left join ai.plans p on p.id = s.plan_id
+  left join ai.workspace_policies w on w.workspace_id = s.id
+  where s.id = caller.workspace_id and s.deleted_at is null;
+  if not found then
+    return case caller.source when 'session' then caller end;
+  end if;
+  caller.actor_is_member := private.is_workspace_member(caller.actor_id, caller.workspace_id);
+  caller.budgets := ai.budget_scopes(caller.workspace_id, null, caller.app_id);
+  return caller;
+end
+$$;
+comment on function ai.user_caller(jsonb) is
+  'For whom an app''s token or a session''s claims speak, and what holds for them; nulls where they are good for nobody.';
+
+create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  select
+    f.user_id,
+    case
+      when private.required_mfa_state(f.app_metadata) = 'malformed' then 'AUTH_UNAVAILABLE'
+      when not private.session_satisfies_mfa(claims) then 'MFA_REQUIRED'
+      when workspace is null then 'workspace_header_required'
+      when not private.user_has_workspace_permission(f.user_id, workspace, 'use_ai_studio') then 'insufficient_scope'
+    end
+  into session_caller.user_id, session_caller.refused
+  from private.session_facts(claims) f
+  where not f.banned and not f.deleted;
+end
+$$;
+comment on function ai.session_caller(jsonb, uuid) is
+  'Whom a session''s verified claims stand for, and why the gateway refuses them; nulls once session or account are over. '
+  'Trusts the claims: granted to nobody.';
+
+create or replace function ai.budget_scopes(workspace uuid, lineage uuid, app uuid) returns text[]
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return nullif(array(
+    select b.scope
+    from ai.budgets b
+    where b.workspace_id = workspace and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
+  ), '{}');
+end
+$$;
+comment on function ai.budget_scopes(uuid, uuid, uuid) is 'The scopes of the budgets that hold for a key''s lineage, an app and a workspace; null for none.';
+
+create or replace function ai.budget_subject(scope text, lineage uuid, app uuid, workspace uuid) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select case scope when 'key' then lineage when 'app' then app else workspace end
+$$;
+comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
+
+create or replace function ai.record_key_use(caller ai.caller) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update ai.keys k set last_used_at = now()
+  where k.id = (caller).key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute')
+$$;
+comment on function ai.record_key_use(ai.caller) is
+  'Keeps keys.last_used_at within a minute of the truth for calls that are no runs.';
+
+create or replace function ai.refusal(code text, details jsonb default '{}') returns jsonb
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select jsonb_build_object('refused', code) || coalesce(details, '{}')
+$$;
+comment on function ai.refusal(text, jsonb) is 'A refusal by its code in the gateway''s closed list of errors.';

@@ -1,0 +1,108 @@
+-- What a credential may do and use, without a call.
+
+-- Definer: as begin_run.
+create or replace function ai.check_credential(call jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+begin
+  if caller.source is null then
+    return ai.refusal('invalid_api_key');
+  end if;
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  -- As ai.admit_call has it of a call.
+  if call ? 'kind' and (
+    caller.source = 'app_token' and call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes)
+    or caller.payer = 'member' and not caller.actor_is_member
+  ) then
+    return ai.refusal('insufficient_scope');
+  end if;
+  return jsonb_build_object('workspace_id', caller.workspace_id);
+end
+$$;
+comment on function ai.check_credential(jsonb) is
+  'For a call whose body is no good, or large: whoever has no credential, or may not make calls of that kind where one is '
+  'named, is told that, and nothing of the body. Returns whose it is, or {refused: code}.';
+
+-- Definer: as begin_run.
+create or replace function ai.list_models(call jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller ai.caller;
+  listed jsonb;
+begin
+  caller := ai.find_caller(call);
+  if caller.source is null then
+    return ai.refusal('invalid_api_key');
+  end if;
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by ai.model_order(m)), '[]') into listed
+  from ai.usable_models(
+    caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
+  ) m
+  cross join lateral (
+    select ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) as routes
+  ) p
+  where p.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model');
+  if call ->> 'model' is null then
+    return jsonb_build_object('object', 'list', 'data', listed);
+  end if;
+  return coalesce(listed -> 0, ai.refusal('model_not_found'));
+end
+$$;
+comment on function ai.list_models(jsonb) is
+  'The models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the order of '
+  'ai.model_order; with model in the call that one alone; or {refused: code}.';
+
+create or replace function ai.model_listing(model ai.models, routes jsonb) returns jsonb
+  language sql
+  immutable
+  security invoker
+as $$
+  select jsonb_build_object(
+    'id', model.id,
+    'object', 'model',
+    'created', floor(extract(epoch from model.created_at)),
+    'owned_by', model.owned_by,
+    'platform', jsonb_build_object(
+      'name', model.display_name,
+      'kind', model.kind,
+      'context_window', model.context_window,
+      'output_limit', model.output_limit,
+      -- Of the first route, which is the one usually charged; numbers with all their digits.
+      'prices', (
+        select jsonb_agg(
+          jsonb_build_object('min_input_tokens', tier -> 'min_input_tokens') || (
+            select jsonb_object_agg(p.key || '_usd_per_million', trim_scale(p.value::numeric))
+            from jsonb_each_text(tier - 'min_input_tokens') p
+          )
+        )
+        from jsonb_array_elements(routes -> 0 -> 'prices') tier
+      )
+    ) || jsonb_strip_nulls(jsonb_build_object('voices', model.voices, 'default', nullif(model.is_default, false)))
+  )
+$$;
+comment on function ai.model_listing(ai.models, jsonb) is 'A model as OpenAI lists it, and what it is and costs here.';
+
+create or replace function ai.model_order(model ai.models) returns text[]
+  language sql
+  immutable
+  security invoker
+as $$
+  -- The names of the kinds happen to sort well: chat, embedding, speech.
+  select array[model.kind, case when model.is_default then '' else lower(model.display_name) end, model.id]
+$$;
+comment on function ai.model_order(ai.models) is
+  'Sorts every list of models: by kind, the default of each kind first, then by name.';

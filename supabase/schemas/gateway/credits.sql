@@ -1,0 +1,116 @@
+-- Credit accounts and their append-only ledger.
+
+create or replace function ai.open_credit_account(payer text, owner_id uuid, initial_credits numeric) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  account_id uuid;
+begin
+  insert into ai.credit_accounts (workspace_id, user_id, balance)
+  values (
+    case payer when 'workspace' then owner_id end,
+    case payer when 'member' then owner_id end,
+    initial_credits
+  )
+  on conflict do nothing
+  returning id into account_id;
+
+  if account_id is null then
+    select a.id into account_id
+    from ai.credit_accounts a
+    where case payer when 'workspace' then a.workspace_id = owner_id else a.user_id = owner_id end;
+  elsif initial_credits > 0 then
+    insert into ai.credit_ledger (account_id, kind, amount, balance_after, description)
+    values (account_id, 'grant', initial_credits, initial_credits, 'Initial credits of the plan');
+  end if;
+  return account_id;
+end
+$$;
+comment on function ai.open_credit_account(text, uuid, numeric) is
+  'The account of a payer, opened with its plan''s credits where there was none. Of many concurrent callers one opens it.';
+
+create or replace function ai.grant_credits(payer text, owner_id uuid, amount numeric, description text) returns numeric
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  account uuid := ai.open_credit_account(payer, owner_id, 0);
+  new_balance numeric;
+begin
+  update ai.credit_accounts a set balance = a.balance + amount where a.id = account returning a.balance into new_balance;
+  insert into ai.credit_ledger (account_id, kind, amount, balance_after, description)
+  values (account, 'grant', amount, new_balance, grant_credits.description);
+  return new_balance;
+end
+$$;
+comment on function ai.grant_credits(text, uuid, numeric, text) is
+  'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the new balance. For the '
+  'operator: no role of the API may run it.';
+
+create or replace function ai.reject_credit_account_change() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if tg_op <> 'DELETE' then
+    raise exception 'an account is a workspace''s or a person''s' using errcode = 'check_violation';
+  end if;
+  if exists (select from ai.credit_ledger l where l.account_id = old.id) then
+    raise exception 'an account with entries in the ledger stays' using errcode = 'restrict_violation';
+  end if;
+  return old;
+end
+$$;
+comment on function ai.reject_credit_account_change() is
+  'Says no to what no account may be, and to losing one that has been booked on.';
+
+create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
+  for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
+comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
+create or replace trigger stays_with_its_entries before delete on ai.credit_accounts
+  for each row execute function ai.reject_credit_account_change();
+comment on trigger stays_with_its_entries on ai.credit_accounts is
+  'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
+
+create or replace function ai.reject_incomplete_ledger_entry() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if num_nulls(new.run_id, new.run_created_at) = 1 or new.kind in ('usage', 'adjustment') then
+    raise exception 'an entry is of a run, or of none and neither usage nor adjustment' using errcode = 'check_violation';
+  end if;
+  return null;
+end
+$$;
+comment on function ai.reject_incomplete_ledger_entry() is 'Says no to an entry that is only half a run''s.';
+
+create or replace trigger is_whole after insert on ai.credit_ledger
+  for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
+comment on trigger is_whole on ai.credit_ledger is
+  'In place of a check: its condition is the shortest that no entry of a settlement meets.';
+
+create or replace function ai.reject_ledger_change() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  raise exception 'the ledger is append-only' using errcode = 'restrict_violation';
+end
+$$;
+comment on function ai.reject_ledger_change() is 'A wrong entry is righted by another entry.';
+
+create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
+  for each row execute function ai.reject_ledger_change();
+comment on trigger reject_ledger_change on ai.credit_ledger is 'Append-only for everyone, its owner too.';

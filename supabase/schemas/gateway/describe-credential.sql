@@ -1,0 +1,254 @@
+-- GET /v1/key: a credential, its limits and budgets, and what is left of them.
+
+-- Definer: as begin_run.
+create or replace function ai.describe_credential(call jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller ai.caller;
+  exempt boolean;
+  cost_visible boolean;
+begin
+  caller := ai.find_caller(call);
+  if caller.source is null then
+    return ai.refusal('invalid_api_key');
+  end if;
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  exempt := caller.app_id is not null;
+  cost_visible := exempt or caller.cost_visible;
+
+  return jsonb_build_object(
+    'source', caller.source,
+    'workspaceId', caller.workspace_id,
+    'userId', case when caller.source <> 'key' then caller.actor_id end,
+    'key', (
+      select jsonb_build_object(
+        'id', k.id,
+        'name', k.name,
+        'prefix', 'ttr_ai_' || k.lookup,
+        'environment', k.environment,
+        'createdAt', ai.utc_text(k.created_at),
+        'replaced', k.replaced_by is not null,
+        'allowedModels', k.allowed_models,
+        'allowedAddresses', k.allowed_addresses
+      )
+      from ai.keys k where k.id = caller.key_id
+    ),
+    'app', (
+      select jsonb_build_object('id', a.id, 'name', a.name, 'displayName', a.display_name)
+      from private.apps a where a.id = caller.app_id
+    ),
+    'scopes', caller.scopes,
+    'expiresAt', ai.utc_text(coalesce(
+      (select k.expires_at from ai.keys k where k.id = caller.key_id),
+      (
+        select t.expires_at from ai.app_tokens t
+        where caller.source = 'app_token' and t.token_hash = decode(call -> 'credential' ->> 'hash', 'hex')
+      )
+    )),
+    'exempt', exempt,
+    'limits', (
+      select coalesce(jsonb_agg(l.value), '[]')
+      from jsonb_array_elements(jsonb_build_array(
+        ai.remaining_rate('key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute),
+        ai.remaining_rate(
+          'workspace', caller.workspace_id,
+          caller.workspace_requests_per_minute,
+          caller.workspace_tokens_per_minute
+        )
+      )) as l
+      where l.value <> 'null'
+    ),
+    'budgets', ai.remaining_budgets(caller, cost_visible),
+    'spent', ai.cost_this_month(caller, cost_visible),
+    -- What an app's calls do not pay of is no business of theirs, and a key's holder need not be the member who pays.
+    'credits', (
+      select jsonb_build_object(
+        'payer', caller.payer,
+        'remaining', trim_scale(coalesce(
+          (
+            select a.balance - a.reserved from ai.credit_accounts a
+            where case caller.payer
+              when 'workspace' then a.workspace_id = caller.workspace_id
+              else a.user_id = caller.actor_id
+            end
+          ),
+          caller.initial_credits
+        ))
+      )
+      where not exempt and (caller.payer = 'workspace' or caller.source = 'session')
+    )
+  );
+end
+$$;
+comment on function ai.describe_credential(jsonb) is
+  'What a credential is, its limits, budgets, what its calls of this month cost and what is left; or {refused: code}. '
+  'Never its text, of which only a hash is kept.';
+
+create or replace function ai.remaining_rate(scope text, subject uuid, request_limit integer, token_limit bigint) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'scope', remaining_rate.scope,
+    'requestsPerMinute', request_limit,
+    -- greatest() takes no notice of nulls.
+    'remainingRequests', case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
+    'tokensPerMinute', token_limit,
+    'remainingTokens', case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end,
+    'resetSeconds', greatest(ceil(extract(epoch from date_trunc('minute', now()) + interval '1 minute' - now())), 1)
+  )
+  from (select date_trunc('minute', now()) as minute) as m
+  left join ai.rate_windows w
+    on w.scope = remaining_rate.scope and w.subject_id = subject and w.window_start >= m.minute
+  where request_limit is not null or token_limit is not null
+$$;
+comment on function ai.remaining_rate(text, uuid, integer, bigint) is
+  'What ai.consume_rate_limit would still admit in this minute; null where there is no limit.';
+
+create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(
+    jsonb_agg(
+      jsonb_build_object(
+        'scope', b.scope,
+        'limitUsd', trim_scale(b.limit_usd),
+        'spentUsd', case when cost_visible then trim_scale(x.spent) end,
+        'reservedUsd', case when cost_visible then trim_scale(b.reserved_usd) end,
+        'remainingUsd', case when cost_visible then trim_scale(greatest(b.limit_usd - x.spent - b.reserved_usd, 0)) end,
+        'resetsAt', ai.utc_text((m.month + interval '1 month') at time zone 'UTC')
+      )
+      order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end
+    ),
+    '[]'
+  )
+  from (select date_trunc('month', now() at time zone 'UTC') as month) as m
+  join ai.budgets b
+    on b.workspace_id = (caller).workspace_id
+    and b.limit_usd is not null
+    and b.scope = any ((caller).budgets)
+    and b.subject_id = ai.budget_subject(b.scope, (caller).lineage_id, (caller).app_id, (caller).workspace_id)
+  cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
+$$;
+comment on function ai.remaining_budgets(ai.caller, boolean) is
+  'The monthly budgets that hold for a caller, narrowest first. Where the workspace hides what providers charge, what was '
+  'spent and what is left would tell it.';
+
+create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  month timestamptz := date_trunc('month', now(), 'UTC');
+  spent record;
+begin
+  if caller.source = 'key' then
+    select * into spent from ai.key_cost_since(caller, month);
+  else
+    select * into spent from ai.user_cost_since(caller, month);
+  end if;
+  return jsonb_build_object(
+    'since', ai.utc_text(month),
+    'requests', coalesce(spent.requests, 0),
+    'costUsd', case when cost_visible then trim_scale(coalesce(spent.cost_usd, 0)) end,
+    'billedCredits', trim_scale(coalesce(spent.billed_credits, 0)),
+    'unmeteredCredits', trim_scale(coalesce(spent.unmetered_credits, 0))
+  );
+end
+$$;
+comment on function ai.cost_this_month(ai.caller, boolean) is
+  'What a caller''s runs of this UTC month cost, rotated keys of its lineage and calls still open included. A run counts '
+  'in the month that it began in, as budgets have it.';
+
+create or replace function ai.key_cost_since(caller ai.caller, month timestamptz)
+  returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
+  language plpgsql
+  -- Stable, so that all statements in it see one moment, and each run counts once.
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  sealed_before date := (select s.before from ai.usage_sealed_days s);
+  first_day date := (month at time zone 'UTC')::date;
+  live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
+  changed_days date[] := array(
+    select distinct c.day from ai.usage_changed_days c
+    where c.workspace_id = caller.workspace_id and c.day >= first_day and c.day < sealed_before
+  );
+begin
+  return query
+  select sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
+  from (
+    select u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
+    from ai.usage_daily u
+    where u.workspace_id = caller.workspace_id
+      and u.day >= first_day
+      and u.day < sealed_before
+      and u.key_lineage_id = caller.lineage_id
+      and not u.day = any (changed_days)
+    union all
+    select 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    from ai.runs r
+    where r.workspace_id = caller.workspace_id and r.created_at >= live_from and r.key_lineage_id = caller.lineage_id
+    union all
+    select 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    from unnest(changed_days) as d (day)
+    cross join lateral (
+      select x.*
+      from ai.runs x
+      where x.workspace_id = caller.workspace_id
+        and x.created_at >= d.day::timestamp at time zone 'UTC'
+        and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
+        and x.key_lineage_id = caller.lineage_id
+      offset 0
+    ) as r
+  ) as p;
+end
+$$;
+comment on function ai.key_cost_since(ai.caller, timestamptz) is
+  'What a key''s lineage used from the beginning of a UTC day on: sums where a day is over and unchanged, the rest from the '
+  'runs themselves.';
+
+create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
+  returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select count(*)::numeric, sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits)
+  from ai.runs r
+  where r.actor_id = (caller).actor_id
+    and r.credential_source <> 'key'
+    and r.created_at >= month
+    and r.credential_source = (caller).source
+    and r.workspace_id = (caller).workspace_id
+    and r.app_id is not distinct from (caller).app_id
+$$;
+comment on function ai.user_cost_since(ai.caller, timestamptz) is
+  'What a person used in a workspace by themselves, or through one app. Sums know no persons; the index of a person''s '
+  'runs does.';
+
+create or replace function ai.utc_text(moment timestamptz) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+comment on function ai.utc_text(timestamptz) is 'A moment as the gateway writes it: RFC 3339, UTC, milliseconds.';

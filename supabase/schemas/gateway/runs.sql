@@ -1,0 +1,113 @@
+-- Run ids and the monthly partitions of ai.runs.
+
+create or replace function ai.run_id(moment timestamptz) returns uuid
+  language sql
+  volatile
+  security invoker
+  parallel safe
+as $$
+  select encode(
+    set_byte(
+      overlay(
+        uuid_send(gen_random_uuid())
+        placing substring(int8send(floor(extract(epoch from moment) * 1000)::bigint) from 3)
+        from 1 for 6
+      ),
+      6,
+      112 + floor(random() * 16)::integer
+    ),
+    'hex'
+  )::uuid
+$$;
+comment on function ai.run_id(timestamptz) is 'A UUID version 7 (RFC 9562, 5.7) of a moment, in milliseconds.';
+
+create or replace function ai.new_run_id(run_id_suffix text) returns uuid
+  language sql
+  volatile
+  security invoker
+as $$
+  select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_id_suffix)::uuid
+$$;
+comment on function ai.new_run_id(text) is
+  'The id of a run that begins now, as ai.run_id makes them, but that its random part is the end alone, which the gateway '
+  'chooses: by it it finds the run of a begin whose answer never came. In few functions, since each is made ready anew for '
+  'every call; milliseconds have eleven digits until the year 2527.';
+
+create or replace function ai.create_run_partitions(months_ahead integer default 3) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  -- The months' edges are UTC's, whatever the caller's time zone.
+  set timezone = 'UTC'
+  set search_path = ''
+as $$
+declare
+  first_day timestamptz;
+  partition text;
+  created integer := 0;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('ai.create_run_partitions', 0));
+  for first_day in
+    select generate_series(date_trunc('month', now()), date_trunc('month', now()) + months_ahead * interval '1 month', '1 month')
+  loop
+    partition := format('ai.runs_%s', to_char(first_day, 'YYYY_MM'));
+    continue when to_regclass(partition) is not null;
+    if exists (select from ai.runs_default r where r.created_at >= first_day and r.created_at < first_day + interval '1 month') then
+      raise warning 'the default partition of ai.runs already holds runs of %, which stay there', to_char(first_day, 'YYYY-MM');
+      continue;
+    end if;
+    execute format(
+      -- A run is written twice, when it begins and when it ends: with room for that beside it, and as long as no index has
+      -- what its end changes, its index entries stay as they are.
+      'create table %s partition of ai.runs for values from (%L) to (%L) with (fillfactor = 45)',
+      partition, first_day, first_day + interval '1 month'
+    );
+    perform ai.protect_partition(partition::regclass);
+    created := created + 1;
+  end loop;
+  return created;
+end
+$$;
+comment on function ai.create_run_partitions(integer) is
+  'Makes the monthly partitions of ai.runs up to so many months ahead, each closed like its parent. Returns how many '
+  'it made.';
+
+create or replace function ai.protect_partition(target regclass) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  execute format('alter table %s enable row level security', target);
+  execute format('revoke all on %s from public, anon, authenticated', target);
+  execute format('revoke insert, update, delete, truncate on %s from service_role', target);
+  -- Comes with 20260923130000_required_account_mfa.sql, which protects by itself what was made before it.
+  if to_regprocedure('private.protect_table(regclass)') is not null then
+    execute format('select private.protect_table(%L::regclass)', target);
+  end if;
+end
+$$;
+comment on function ai.protect_partition(regclass) is
+  'A partition inherits neither row-level security nor policies nor grants: it gets them here.';
+
+create or replace function ai.reject_incomplete_settlement() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if new.status <> 'running' or new.settled_at is not null then
+    raise exception 'a run ends with its moment and the source of its counts, as ai.settle_runs ends it'
+      using errcode = 'check_violation';
+  end if;
+  return null;
+end
+$$;
+comment on function ai.reject_incomplete_settlement() is
+  'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
+
+create or replace trigger is_whole after update of status on ai.runs
+  for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
+comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';

@@ -1,0 +1,217 @@
+-- Keeping open runs alive, closing those whose function died, and deleting what has expired.
+
+-- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+create or replace function ai.heartbeat_runs(runs jsonb) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform from ai.runs r
+  join jsonb_to_recordset(runs) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
+  -- As settlements lock several.
+  order by r.account_id, r.id
+  for update of r;
+  update ai.runs r
+  set
+    touched_at = now(),
+    route = coalesce(o.route, r.route),
+    input_tokens = greatest(r.input_tokens, o.input_tokens),
+    output_tokens = greatest(r.output_tokens, o.output_tokens)
+  from jsonb_to_recordset(runs) as o (
+    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint
+  )
+  where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
+end
+$$;
+comment on function ai.heartbeat_runs(jsonb) is 'Says that runs are still alive, and their counts so far.';
+
+-- Definer: the server's service role holds no grant to write runs or balances.
+create or replace function ai.sweep_runs() returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- A month's runs may be none when a plan is made, and thousands a second when it is used: it is made each time, and of
+  -- statements that have a parameter, as those without are planned once. Runs are found by their key, one by one.
+  set plan_cache_mode = force_custom_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set jit = off
+as $$
+declare
+  cutoff timestamptz := now() - interval '45 seconds';
+  abandoned jsonb;
+  ended integer := 0;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0)) then
+    return 0;
+  end if;
+  delete from ai.long_running_runs l
+  where l.run_created_at <= cutoff and not exists (
+    select from ai.runs r where r.created_at = l.run_created_at and r.id = l.run_id and r.status = 'running'
+  );
+  perform ai.find_long_running_runs(cutoff);
+
+  select jsonb_agg(jsonb_build_object(
+    'created_at', r.created_at,
+    'id', r.id,
+    'status', 'failed',
+    'http_status', 500,
+    'error_code', 'abandoned',
+    'usage_source', case when r.input_tokens + r.output_tokens > 0 then 'estimated_partial' else 'unavailable' end,
+    'calls', case when r.input_tokens + r.output_tokens > 0 then jsonb_build_array(jsonb_build_object(
+      'route', r.route,
+      'estimated', true,
+      'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+    )) end
+  ))
+  into abandoned
+  from (
+    -- Drawn, and not the oldest first: those that cannot be booked stay open, and would hold up all others.
+    select r.*
+    from ai.long_running_runs l
+    join ai.runs r on r.created_at = l.run_created_at and r.id = l.run_id
+    where r.status = 'running' and r.touched_at < cutoff
+    order by random()
+    limit 500
+  ) as r;
+  if abandoned is not null then
+    ended := jsonb_array_length(ai.settle_batch_or_each(abandoned, cutoff));
+  end if;
+  -- Last, since it keeps calls waiting until it is committed.
+  if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
+    perform ai.create_run_partitions();
+  end if;
+  return ended;
+end
+$$;
+comment on function ai.sweep_runs() is
+  'Closes runs that nobody has touched for 45 seconds, because their function died: at their last counts, at most what '
+  'was reserved, or unavailable at 0. Also keeps partitions ahead. One sweeper at a time; others return 0.';
+
+create or replace function ai.find_long_running_runs(cutoff timestamptz) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  stop_at timestamptz := clock_timestamp() + interval '2 seconds';
+  snapshot pg_snapshot := pg_current_snapshot();
+  progress ai.sweep_progress;
+  seen_before timestamptz;
+  whole_until timestamptz := '-infinity';
+begin
+  select * into strict progress from ai.sweep_progress;
+  -- Where the clock was set back, what began since then is later than the cutoff.
+  progress.seen_until := least(progress.seen_until, cutoff);
+  progress.sure_until := least(progress.sure_until, cutoff);
+  -- Or that transaction is of another cluster, out of whose copy this one was made.
+  if pg_snapshot_xmin(snapshot) >= progress.marked_xid or pg_snapshot_xmax(snapshot) < progress.marked_xid then
+    if progress.marked_at <= now() then
+      -- A begin that takes 1.2 seconds undoes itself; one that does not has had its transaction's number by then.
+      whole_until := progress.marked_at - interval '5 seconds';
+    end if;
+    progress.marked_at := now();
+    progress.marked_xid := pg_current_xact_id();
+  end if;
+
+  seen_before := progress.seen_until;
+  while progress.seen_until < cutoff and clock_timestamp() < stop_at loop
+    progress.seen_until := ai.record_long_running_runs(progress.seen_until, cutoff);
+  end loop;
+  whole_until := least(whole_until, progress.seen_until);
+  -- None from before are left to be looked through once more.
+  if progress.sure_until = seen_before then
+    progress.sure_until := greatest(progress.sure_until, whole_until);
+  end if;
+  while progress.sure_until < whole_until and clock_timestamp() < stop_at loop
+    progress.sure_until := ai.record_long_running_runs(progress.sure_until, whole_until);
+  end loop;
+
+  update ai.sweep_progress p
+  set
+    seen_until = progress.seen_until,
+    sure_until = progress.sure_until,
+    marked_at = progress.marked_at,
+    marked_xid = progress.marked_xid
+  where p.singleton;
+end
+$$;
+comment on function ai.find_long_running_runs(timestamptz) is
+  'Notes in ai.long_running_runs the open ones of the runs that began since it last looked and until the cutoff: each '
+  'run is read once, and once more where a transaction of its time was still under way. What would take longer than '
+  'two seconds is left to the next visits, so that no time limit can undo all of it, and all again.';
+
+create or replace function ai.record_long_running_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  next_begun timestamptz;
+  until timestamptz;
+begin
+  select r.created_at into next_begun
+  from ai.runs r
+  where r.created_at > seen_until and r.created_at <= cutoff
+  order by r.created_at
+  limit 1;
+  until := least(next_begun + interval '1 minute', cutoff);
+  insert into ai.long_running_runs (run_created_at, run_id)
+  select r.created_at, r.id
+  from ai.runs r
+  where r.created_at > seen_until and r.created_at <= until and r.status = 'running'
+  on conflict do nothing;
+  return until;
+end
+$$;
+comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
+  'Notes the open ones of the runs that began between two moments, or in the first minute of these in which there are any. '
+  'Returns the moment that it came to.';
+
+-- Definer: the server's service role holds no grant to write these tables.
+create or replace function ai.delete_expired(at_most integer default 10000) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  keys integer;
+  windows integer;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
+    return 0;
+  end if;
+  -- Whoever uses a row at this moment keeps it.
+  delete from ai.idempotency_keys i
+  using (
+    select e.workspace_id, e.principal_id, e.key
+    from ai.idempotency_keys e
+    where e.expires_at <= now()
+    order by e.expires_at
+    limit at_most
+    for update skip locked
+  ) as expired
+  where i.workspace_id = expired.workspace_id and i.principal_id = expired.principal_id and i.key = expired.key;
+  get diagnostics keys = row_count;
+
+  delete from ai.rate_windows w
+  using (
+    select o.scope, o.subject_id
+    from ai.rate_windows o
+    where o.window_start < now() - interval '1 hour'
+    limit at_most
+    for update skip locked
+  ) as old
+  where w.scope = old.scope and w.subject_id = old.subject_id;
+  get diagnostics windows = row_count;
+  return keys + windows;
+end
+$$;
+comment on function ai.delete_expired(integer) is
+  'Deletes idempotency keys past their 24 hours and rate windows of an hour ago and more, so many of each at most. '
+  'Returns how many. One at a time; others return 0.';

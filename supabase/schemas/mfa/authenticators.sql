@@ -1,0 +1,117 @@
+-- Authenticator apps, and the codes they show. Supabase Auth does not remember used TOTP steps (RFC 6238 section 5.2), so
+-- our server claims a code before it is verified. Only an HMAC of it is stored.
+
+-- Definer: authenticators are the identity backend's, which the service role cannot read.
+create or replace function private.account_authenticators(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', f.id,
+    'name', f.friendly_name,
+    'verified', f.status = 'verified',
+    'createdAt', f.created_at,
+    'lastUsedAt', f.last_challenged_at
+  ) order by f.last_challenged_at desc nulls last, f.created_at, f.id), '[]')
+  from auth.mfa_factors f
+  where f.user_id = subject_id and f.factor_type = 'totp'
+$$;
+comment on function private.account_authenticators(uuid) is
+  'The authenticator apps of an account, the one that was used last first: [{ id, name, verified, createdAt, '
+  'lastUsedAt }]; those whose enrollment was never finished too. No secret of them.';
+
+-- Definer: factors and sessions are the identity backend's, which the service role cannot write.
+create or replace function private.delete_authenticator(
+  subject_id uuid,
+  actor_session_id uuid,
+  target_id uuid,
+  event jsonb,
+  mail jsonb
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  target auth.mfa_factors;
+  last boolean;
+begin
+  -- One at a time for each account, as every change of its policy: the next one counts what this one left.
+  select u.* into account from auth.users u where u.id = subject_id for update;
+  select f.* into target
+  from auth.mfa_factors f
+  where f.id = target_id and f.user_id = subject_id and f.factor_type = 'totp' and f.status = 'verified';
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  -- The backend's own rule: who has an authenticator has used it in this session.
+  if not exists (
+    select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+  ) then
+    return jsonb_build_object('outcome', 'insufficient_aal');
+  end if;
+  last := not exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.id <> target_id and f.status = 'verified'
+  );
+  if last and private.required_mfa_state(account.raw_app_meta_data) <> 'optional' then
+    return jsonb_build_object('outcome', 'last_of_required');
+  end if;
+
+  perform private.delete_auth_factor(subject_id, target_id);
+  if last then
+    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
+  end if;
+  return jsonb_build_object('outcome', 'deleted') || private.notify_owner(event, mail);
+end
+$$;
+comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
+  'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
+  'recover, and tells the owner (private.notify_owner): { outcome: deleted, mailId, recipient }, or outcome '
+  'last_of_required where the account must have one, insufficient_aal where the session has yet to prove one, not_found.';
+
+create or replace function private.claim_mfa_code(code_hash text, session_id uuid) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  delete from private.used_mfa_codes u
+  where u.code_hash in (
+    select e.code_hash from private.used_mfa_codes e where e.expires_at <= now() limit 100 for update skip locked
+  );
+  insert into private.used_mfa_codes as u (code_hash, session_id)
+  values (decode(claim_mfa_code.code_hash, 'hex'), claim_mfa_code.session_id)
+  on conflict on constraint used_mfa_codes_pkey do update
+  set session_id = excluded.session_id, retry_allowed = false, expires_at = excluded.expires_at
+  where u.expires_at <= now() or (u.retry_allowed and u.session_id = excluded.session_id);
+  return found;
+end
+$$;
+comment on function private.claim_mfa_code(text, uuid) is
+  'Claims a code, named by the hex of its HMAC, for one verification: true to one of any number of callers.';
+
+create or replace function private.release_mfa_code(code_hash text, session_id uuid, verified boolean) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if verified is null then
+    update private.used_mfa_codes u
+    set retry_allowed = true
+    where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
+  elsif not verified then
+    -- One that was wrong was not used: it may be good half a minute later.
+    delete from private.used_mfa_codes u
+    where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
+  end if;
+end
+$$;
+comment on function private.release_mfa_code(text, uuid, boolean) is
+  'Gives a claim back that came to nothing: false where the code was wrong, null where the backend did not answer.';

@@ -1,0 +1,117 @@
+-- Changing an account's MFA policy, by an infrastructure admin.
+
+-- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes from
+-- a session that our server verified: the service role is our server alone. So is the switch
+-- REQUIRED_MFA_POLICY_ENABLED, which it asks before it calls; nothing in the database knows of it, and enforcement never.
+create or replace function private.change_required_mfa(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  actor uuid := (change ->> 'actor')::uuid;
+  subject uuid := (change ->> 'subject')::uuid;
+  step text := change ->> 'step';
+  account auth.users;
+  state text;
+  changes jsonb;
+  written jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if actor = subject then
+    return jsonb_build_object('refused', 'oneself');
+  end if;
+  if public.required_mfa_enforcement_version() <> 1 then
+    return jsonb_build_object('refused', 'not_enforced');
+  end if;
+  select * into account from auth.users u where u.id = subject and u.deleted_at is null for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  state := private.required_mfa_state(account.raw_app_meta_data);
+  -- Compare and swap: whoever decided on another policy than this one decides anew.
+  if (change ->> 'generation')::bigint
+    is distinct from coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) then
+    return jsonb_build_object('refused', 'conflict');
+  end if;
+
+  if step in ('require', 'make_optional') then
+    if state = 'recovery_in_progress' then
+      return jsonb_build_object('refused', 'in_progress');
+    end if;
+    if (state = 'required') = (step = 'require') and state <> 'malformed' then
+      return jsonb_build_object('refused', 'unchanged');
+    end if;
+    changes := jsonb_build_object('required', step = 'require');
+  elsif step = 'begin_reset' then
+    changes := '{"recovery": "in_progress", "signInAgain": true}';
+    -- One that waits at the challenge must not open by the challenge's going away.
+    perform private.delete_auth_sessions(subject);
+    -- Nor may a recovery code, half-used or not, of who was locked out here end the reset.
+    delete from private.mfa_recovery_codes c where c.user_id = subject;
+  elsif step = 'finish_reset' then
+    if state <> 'recovery_in_progress' then
+      return jsonb_build_object('refused', 'unchanged');
+    end if;
+    if exists (select from auth.mfa_factors f where f.user_id = subject) then
+      return jsonb_build_object('refused', 'factors_left');
+    end if;
+    changes := '{"recovery": "none"}';
+  else
+    raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
+  end if;
+
+  written := private.write_required_mfa_policy(account, changes);
+  insert into private.admin_audit_log (
+    actor_id, action, target_user_id, target, reason, before, after, request_id, ip
+  )
+  values (
+    actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
+    account.raw_app_meta_data -> 'platform_required_mfa', written, change ->> 'requestId', (change ->> 'ip')::inet
+  );
+  return jsonb_build_object('policy', written);
+end
+$$;
+comment on function private.change_required_mfa(jsonb) is
+  'The one function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
+  'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
+  'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
+  'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
+  'first. Each change is a line of the audit log, in the same transaction.';
+
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.required_mfa_of(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'state', private.required_mfa_state(u.raw_app_meta_data),
+    'policy', u.raw_app_meta_data -> 'platform_required_mfa',
+    'generation', coalesce(private.required_mfa_generation(u.raw_app_meta_data), 0),
+    'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+    'enforced', public.required_mfa_enforcement_version() = 1,
+    'lastChange', (
+      select jsonb_build_object(
+        'action', l.action,
+        'actorEmail', (select a.email from auth.users a where a.id = l.actor_id),
+        'at', l.created_at
+      )
+      from private.admin_audit_log l
+      where l.target_user_id = u.id and l.action like 'required\_mfa.%'
+      order by l.created_at desc, l.id desc
+      limit 1
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
+comment on function private.required_mfa_of(uuid) is
+  'What the console shows of an account before it changes its policy: { id, email, state, policy, generation, '
+  'authenticators, enforced, lastChange: { action, actorEmail, at } }; null where there is no such account.';

@@ -1,0 +1,160 @@
+-- Mobile MFA approval: a browser that needs a second factor asks, a phone at AAL2 approves with the pair code, and the
+-- browser's next poll binds the approval to its session.
+-- created → approved → bound, or rejected, or locked at the fifth wrong code. private.session_facts reads bound approvals.
+
+-- Definer: as session_second_factor.
+create or replace function private.pending_mobile_approvals(claims jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.session_second_factor(claims) is null then jsonb_build_object('outcome', 'mfa_required')
+    else jsonb_build_object(
+      'outcome', 'listed',
+      'approvals', coalesce((
+        select jsonb_agg(
+          jsonb_build_object(
+            'id', c.id, 'createdAt', c.created_at, 'expiresAt', c.expires_at, 'metadata', c.request_metadata
+          )
+          order by c.created_at desc
+        )
+        from private.login_challenges c
+        join auth.sessions s on s.id = c.session_id
+        where c.user_id = private.uuid_or_null(claims ->> 'sub')
+          and c.session_id <> private.uuid_or_null(claims ->> 'session_id')
+          and c.kind = 'mfa_mobile'
+          and c.status = 'created'
+          and c.expires_at > now()
+      ), '[]')
+    )
+  end
+$$;
+comment on function private.pending_mobile_approvals(jsonb) is
+  'What waits for a phone at AAL2: { outcome: listed, approvals: [{ id, createdAt, expiresAt, metadata }] }, or outcome '
+  'mfa_required. Never the pair code, of which only a hash is kept.';
+
+-- Definer: as session_second_factor.
+create or replace function private.decide_mobile_approval(decision jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  claims constant jsonb := decision -> 'claims';
+  approved constant boolean := (decision ->> 'approve')::boolean;
+  proof constant jsonb := private.session_second_factor(claims);
+  challenge private.login_challenges;
+  state text;
+begin
+  if proof is null then
+    return jsonb_build_object('outcome', 'mfa_required');
+  end if;
+  select c.* into challenge
+  from private.login_challenges c
+  where c.id = private.uuid_or_null(decision ->> 'id')
+    and c.kind = 'mfa_mobile'
+    and c.user_id = (claims ->> 'sub')::uuid
+  for update;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if challenge.session_id = (claims ->> 'session_id')::uuid then
+    return jsonb_build_object('outcome', 'forbidden');
+  end if;
+  state := private.login_challenge_state(challenge);
+  if state <> 'created' then
+    return jsonb_build_object('outcome', case state when 'expired' then 'expired' else 'conflict' end);
+  end if;
+
+  if approved and challenge.pair_code_hash is distinct from (decision ->> 'pairCodeHash')::bytea then
+    update private.login_challenges c
+    set failed_attempts = c.failed_attempts + 1,
+        status = case when c.failed_attempts + 1 >= 5 then 'locked' else c.status end
+    where c.id = challenge.id;
+    return jsonb_build_object('outcome', 'wrong_code', 'attemptsLeft', 4 - challenge.failed_attempts);
+  end if;
+
+  update private.login_challenges c
+  set status = case when approved then 'approved' else 'rejected' end,
+      approved_at = case when approved then now() end,
+      approver_session_id = (claims ->> 'session_id')::uuid,
+      approver_factor_id = (proof ->> 'factorId')::uuid,
+      second_factor_at = to_timestamp((proof ->> 'second')::float8),
+      approval_metadata = jsonb_build_object('device', decision -> 'device')
+  where c.id = challenge.id;
+  return jsonb_build_object('outcome', case when approved then 'approved' else 'rejected' end);
+end
+$$;
+comment on function private.decide_mobile_approval(jsonb) is
+  'The phone''s answer: { id, claims, approve, pairCodeHash?, device } → { outcome: approved, rejected, wrong_code with '
+  'attemptsLeft, mfa_required, not_found, forbidden (the very session that asked), expired or conflict }.';
+
+-- Definer: asks the rule of required MFA about the asking session.
+create or replace function private.bind_mobile_approval(binding jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  claims constant jsonb := binding -> 'claims';
+  challenge private.login_challenges;
+begin
+  update private.login_challenges c
+  set status = 'bound',
+      bound_session_id = c.session_id,
+      bound_at = now(),
+      valid_until = now() + interval '12 hours',
+      approval_metadata = c.approval_metadata || jsonb_build_object('sessionId', c.session_id)
+  where c.id = private.uuid_or_null(binding ->> 'id')
+    and c.kind = 'mfa_mobile'
+    and c.secret_hash = (binding ->> 'secretHash')::bytea
+    and c.session_id = (claims ->> 'session_id')::uuid
+    and c.user_id = (claims ->> 'sub')::uuid
+    and c.status = 'approved'
+    and c.expires_at > now()
+  returning c.* into challenge;
+  if not found then
+    return null;
+  end if;
+  -- As where its factor was removed since, or the account demands a newer proof.
+  if not private.session_satisfies_mfa(claims) then
+    update private.login_challenges c
+    set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null
+    where c.id = challenge.id
+    returning c.* into challenge;
+  end if;
+  return jsonb_build_object('status', challenge.status, 'validUntil', challenge.valid_until);
+end
+$$;
+comment on function private.bind_mobile_approval(jsonb) is
+  'Binds an approved challenge to the session that asked, for 12 hours: { id, secretHash, claims } → { status: bound, '
+  'validUntil }, or status rejected where it would not help. Null where it is not approved, or was bound before.';
+
+-- Definer: factors and sessions are the identity backend's, which the service role cannot read.
+create or replace function private.session_second_factor(claims jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'factorId', f.session_factor_id,
+    'second', private.latest_amr_second(claims -> 'amr', private.second_factor_methods())
+  )
+  from private.session_facts(claims) f
+  where f.session_factor_verified
+    and not f.banned
+    and not f.deleted
+    -- Its own proofs alone: an approval is not passed on.
+    and private.satisfies_required_mfa(
+      f.app_metadata, claims, f.has_verified_factor, true, null, floor(extract(epoch from now()))::bigint
+    )
+    and claims ->> 'aal' = 'aal2'
+    and private.latest_amr_second(claims -> 'amr', private.second_factor_methods()) <= extract(epoch from now())
+$$;
+comment on function private.session_second_factor(jsonb) is
+  'The factor by which a session is at AAL2 itself, and when it proved it: { factorId, second }; null for any other.';

@@ -1,0 +1,132 @@
+-- Recovery codes, for accounts that lost their authenticator. A code removes the authenticators; it is not a second factor.
+-- unused → used (under a lease) → completed.
+
+create or replace function private.replace_mfa_recovery_codes(subject_id uuid, code_hashes text[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  -- Two replacements at once would leave both sets.
+  perform pg_advisory_xact_lock(hashtextextended('private.mfa_recovery_codes ' || subject_id, 0));
+  delete from private.mfa_recovery_codes c where c.user_id = subject_id;
+  insert into private.mfa_recovery_codes (user_id, code_hash)
+  select subject_id, decode(hash, 'hex') from unnest(code_hashes) as hash;
+end
+$$;
+comment on function private.replace_mfa_recovery_codes(uuid, text[]) is
+  'Puts new codes, named by the hex of their hashes, in the place of all that a user had. An empty list removes them.';
+
+create or replace function private.mfa_recovery_state(subject_id uuid, current_session_id uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'left', count(*) filter (where c.used_at is null),
+    'createdAt', max(c.created_at),
+    'unfinished', coalesce(
+      bool_or(
+        c.session_id = current_session_id and c.completed_at is null and c.used_at > now() - interval '24 hours'
+      ),
+      false
+    )
+  )
+  from private.mfa_recovery_codes c
+  where c.user_id = subject_id
+$$;
+comment on function private.mfa_recovery_state(uuid, uuid) is
+  '{ left, createdAt, unfinished }: how many codes a user has left, since when, and whether the session used one whose '
+  'work is not done.';
+
+-- Definer: the policy is in the identity backend's table, which the service role may not write.
+create or replace function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
+  returns uuid
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  begun uuid;
+begin
+  -- First the account, as every change of a policy does, so that no two wait for each other.
+  select * into account from auth.users u where u.id = subject_id for update;
+  -- A policy that nobody can read is an admin's to mend.
+  if not found or private.required_mfa_state(account.raw_app_meta_data) = 'malformed' then
+    return null;
+  end if;
+  update private.mfa_recovery_codes c
+  set used_at = coalesce(c.used_at, now()),
+      session_id = current_session_id,
+      lease_expires_at = now() + interval '30 seconds'
+  where c.user_id = subject_id
+    and c.completed_at is null
+    and (c.used_at is null or c.used_at > now() - interval '24 hours')
+    and (c.lease_expires_at is null or c.lease_expires_at <= now())
+    and c.id = (
+      select d.id
+      from private.mfa_recovery_codes d
+      where d.user_id = subject_id
+        and d.completed_at is null
+        and case
+          when begin_mfa_recovery.code_hash is null then d.used_at is not null and d.session_id = current_session_id
+          else d.code_hash = decode(begin_mfa_recovery.code_hash, 'hex')
+        end
+      order by d.used_at desc nulls last
+      limit 1
+    )
+  returning c.id into begun;
+  if begun is not null then
+    -- No signInAgain: this session signed in to use the code, and every other one is ended.
+    update private.mfa_recovery_codes c
+    set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
+    where c.id = begun;
+  end if;
+  return begun;
+end
+$$;
+comment on function private.begin_mfa_recovery(uuid, uuid, text) is
+  'Uses a code, or takes up again what failed half-way: by the same code, or without one by the session that used it. '
+  'Answers its id to one caller at a time, who holds it for 30 s; null to all others. It advances the boundary and marks '
+  'the recovery in the account''s policy, which closes the account until end_mfa_recovery.';
+
+-- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
+create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  used private.mfa_recovery_codes;
+  done boolean;
+begin
+  select u.* into account
+  from auth.users u
+  where u.id = (select c.user_id from private.mfa_recovery_codes c where c.id = code_id)
+  for update;
+  select * into used
+  from private.mfa_recovery_codes c
+  where c.id = code_id and c.used_at is not null and c.completed_at is null
+  for update;
+  if not found then
+    return false;
+  end if;
+  done := completed and not exists (select from auth.mfa_factors f where f.user_id = account.id);
+  update private.mfa_recovery_codes c
+  set lease_expires_at = null, completed_at = case when done then now() end
+  where c.id = code_id;
+  if done and used.generation = private.required_mfa_generation(account.raw_app_meta_data) then
+    perform private.write_required_mfa_policy(account, '{"recovery": "none"}');
+  end if;
+  return done;
+end
+$$;
+comment on function private.end_mfa_recovery(uuid, boolean) is
+  'Ends what begin_mfa_recovery began: for good where no factor is left, which opens the account again unless somebody '
+  'marked it since; else so that it can be taken up again at once, and the account stays closed. True where it is done.';

@@ -1,0 +1,268 @@
+-- The rule of required MFA: whether a session has proved enough. Row-level security, the web server and the gateway all
+-- ask these functions. supabase/tests/required-mfa-vectors.json pins the results.
+--
+-- The policy is platform_required_mfa in auth.users.raw_app_meta_data:
+-- { version: 1, required, boundary, primaryBoundary, recovery: "none" | "in_progress", generation }
+-- Boundaries are whole seconds. It is read from the row, because a token may be older than the policy.
+
+create or replace function private.session_satisfies_mfa(claims jsonb) returns boolean
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  -- No row (session over, account gone) leaves null, which is no.
+  return coalesce((
+    select not f.banned
+      and not f.deleted
+      and private.satisfies_required_mfa(
+        f.app_metadata,
+        claims,
+        f.has_verified_factor,
+        f.session_factor_verified,
+        f.approval_second,
+        floor(extract(epoch from now()))::bigint
+      )
+    from private.session_facts(claims) f
+  ), false);
+end
+$$;
+comment on function private.session_satisfies_mfa(jsonb) is
+  'For definers that hold verified claims. Granted to nobody: it trusts the claims it is given.';
+
+create or replace function private.session_facts(claims jsonb)
+  returns table (
+    user_id uuid,
+    session_id uuid,
+    not_after timestamptz,
+    email text,
+    banned boolean,
+    deleted boolean,
+    app_metadata jsonb,
+    has_verified_factor boolean,
+    session_factor_verified boolean,
+    session_factor_id uuid,
+    approval_second bigint,
+    approval_factor_id uuid,
+    approval_valid_until timestamptz
+  )
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    u.id,
+    s.id,
+    s.not_after,
+    u.email::text,
+    coalesce(u.banned_until > now(), false),
+    u.deleted_at is not null,
+    u.raw_app_meta_data,
+    exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+    exists (
+      select from auth.mfa_factors f where f.id = s.factor_id and f.user_id = u.id and f.status = 'verified'
+    ),
+    s.factor_id,
+    floor(extract(epoch from a.second_factor_at))::bigint,
+    a.approver_factor_id,
+    a.valid_until
+  from auth.sessions s
+  join auth.users u on u.id = s.user_id
+  left join lateral (
+    select c.second_factor_at, c.approver_factor_id, c.valid_until
+    from private.login_challenges c
+    join auth.mfa_factors f on f.id = c.approver_factor_id
+    where c.bound_session_id = s.id
+      and c.user_id = u.id
+      and c.kind = 'mfa_mobile'
+      and c.status = 'bound'
+      and c.valid_until > now()
+      and f.user_id = u.id
+      and f.status = 'verified'
+    order by c.second_factor_at desc
+    limit 1
+  ) a on true
+  where s.id = private.uuid_or_null(claims ->> 'session_id')
+    and u.id = private.uuid_or_null(claims ->> 'sub')
+    and (s.not_after is null or s.not_after > now())
+$$;
+comment on function private.session_facts(jsonb) is
+  'What the database knows of a token''s session at this moment: no row where it has ended or is another user''s.';
+
+create or replace function private.satisfies_required_mfa(
+  app_metadata jsonb,
+  claims jsonb,
+  has_verified_factor boolean,
+  session_factor_verified boolean,
+  approval_second bigint,
+  current_second bigint
+) returns boolean
+  language plpgsql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  state text := private.required_mfa_state(app_metadata);
+  policy jsonb := app_metadata -> 'platform_required_mfa';
+  -- Without a required policy any proof counts that is not from the future.
+  boundary bigint := -1;
+  second_factor boolean;
+begin
+  if state in ('malformed', 'recovery_in_progress') then
+    return false;
+  end if;
+  if state = 'optional' and not has_verified_factor then
+    return true;
+  end if;
+  if state = 'required' then
+    boundary := (policy -> 'boundary')::bigint;
+  end if;
+
+  second_factor :=
+    session_factor_verified
+    and claims ->> 'aal' = 'aal2'
+    and private.has_amr_between(claims -> 'amr', private.second_factor_methods(), boundary, current_second);
+  if second_factor is not true
+    and (approval_second > boundary and approval_second <= current_second) is not true then
+    return false;
+  end if;
+
+  if state = 'required' and private.is_integer(policy -> 'primaryBoundary') then
+    return private.has_amr_between(
+      claims -> 'amr',
+      private.primary_methods(),
+      (policy -> 'primaryBoundary')::bigint,
+      current_second
+    );
+  end if;
+  return true;
+end
+$$;
+comment on function private.satisfies_required_mfa(jsonb, jsonb, boolean, boolean, bigint, bigint) is
+  'The rule itself, on facts alone, so that vectors can drive it. approval_second is null without a bound approval.';
+
+create or replace function private.required_mfa_state(app_metadata jsonb) returns text
+  language plpgsql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  policy jsonb := app_metadata -> 'platform_required_mfa';
+begin
+  if policy is null then
+    return 'optional';
+  end if;
+
+  if (
+    jsonb_typeof(policy) = 'object'
+    and policy -> 'version' = '1'
+    and jsonb_typeof(policy -> 'required') = 'boolean'
+    and private.is_integer(policy -> 'boundary')
+    and (
+      coalesce(policy -> 'primaryBoundary', 'null') = 'null'
+      or private.is_integer(policy -> 'primaryBoundary')
+    )
+    and policy ->> 'recovery' in ('none', 'in_progress')
+    and private.is_integer(policy -> 'generation')
+  ) is not true then
+    return 'malformed';
+  end if;
+
+  if policy ->> 'recovery' = 'in_progress' then
+    return 'recovery_in_progress';
+  end if;
+  return case when (policy -> 'required')::boolean then 'required' else 'optional' end;
+end
+$$;
+comment on function private.required_mfa_state(jsonb) is
+  'optional, required, recovery_in_progress or malformed. The last two close the account whatever a session can show.';
+
+create or replace function private.required_mfa_generation(app_metadata jsonb) returns bigint
+  language sql
+  immutable
+  security invoker
+as $$
+  select case
+    when private.is_integer(app_metadata -> 'platform_required_mfa' -> 'generation')
+      then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
+  end
+$$;
+comment on function private.required_mfa_generation(jsonb) is 'Which policy is in force; null before the first.';
+
+create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
+  returns boolean
+  language sql
+  immutable
+  security invoker
+as $$
+  select exists (
+    select
+    from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
+    where entry ->> 'method' = any (methods)
+      and case
+        when private.is_integer(entry -> 'timestamp')
+          then (entry -> 'timestamp')::numeric > after_second and (entry -> 'timestamp')::numeric <= until_second
+        else false
+      end
+  )
+$$;
+comment on function private.has_amr_between(jsonb, text[], bigint, bigint) is
+  'Whether one of the methods was used after the first second and not after the last (RFC 8176 entries with a time).';
+
+create or replace function private.latest_amr_second(amr jsonb, methods text[]) returns bigint
+  language sql
+  immutable
+  security invoker
+as $$
+  select max((entry ->> 'timestamp')::bigint)
+  from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
+  where entry ->> 'method' = any (methods) and private.is_integer(entry -> 'timestamp')
+$$;
+comment on function private.latest_amr_second(jsonb, text[]) is 'When one of the methods was last used; null where never.';
+
+create or replace function private.second_factor_methods() returns text[]
+  language sql
+  immutable
+  security invoker
+as $$
+  select array['totp', 'mfa/phone', 'mfa/webauthn']
+$$;
+comment on function private.second_factor_methods() is 'The methods of an amr entry that prove a second factor.';
+
+create or replace function private.primary_methods() returns text[]
+  language sql
+  immutable
+  security invoker
+as $$
+  select array[
+    'password', 'oauth', 'otp', 'magiclink', 'recovery', 'invite', 'passkey', 'sso/saml', 'web3', 'email/signup',
+    'email_change'
+  ]
+$$;
+comment on function private.primary_methods() is 'The methods of an amr entry by which someone signs in.';
+
+create or replace function private.is_integer(value jsonb) returns boolean
+  language sql
+  immutable
+  security invoker
+as $$
+  -- Up to the largest integer that JavaScript holds exactly, since both languages must read the same number.
+  select case
+    when jsonb_typeof(value) = 'number'
+      then value::numeric between 0 and 9007199254740991 and value::numeric = trunc(value::numeric)
+    else false
+  end
+$$;
+comment on function private.is_integer(jsonb) is 'Checked before each cast, so that bad metadata cannot raise.';
+
+create or replace function private.uuid_or_null(value text) returns uuid
+  language sql
+  immutable
+  security invoker
+as $$
+  select case when pg_input_is_valid(value, 'uuid') then value::uuid end
+$$;
+comment on function private.uuid_or_null(text) is 'A claim that is no uuid matches no row, rather than raising.';

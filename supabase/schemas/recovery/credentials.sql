@@ -1,0 +1,277 @@
+-- Recovery mails: a link and a six-digit code, valid for 15 minutes; using one voids both. Only HMACs are stored.
+
+-- Definer: asks recovery_actor_refusal, which is granted to nobody.
+create or replace function private.issue_recovery_credential(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  override private.recovery_overrides;
+  issued private.recovery_credentials;
+  refused text;
+  wait interval;
+begin
+  select * into override from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid for update;
+  refused := coalesce(
+    private.recovery_actor_refusal(request, override.email),
+    case
+      when override.id is null then 'not_found'
+      when override.revoked_at is not null or override.expires_at <= now() then 'inactive'
+      when not override.recovery_email then 'switched_off'
+    end
+  );
+  if refused is null then
+    select max(c.created_at) + private.mail_pause() - now() into wait
+    from private.recovery_credentials c
+    where c.override_id = override.id and c.consumed_at is null and c.superseded_at is null
+      and c.created_at > now() - private.mail_pause();
+    if wait is not null then
+      return jsonb_build_object(
+        'refused', 'just_sent', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer
+      );
+    end if;
+  end if;
+  if refused in ('inactive', 'switched_off') then
+    perform private.record_recovery_event(
+      request || jsonb_build_object('kind', 'reject', 'outcome', refused, 'email', override.email)
+    );
+  end if;
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  -- Used ones too: one that is given back must not come back beside this one.
+  update private.recovery_credentials c
+  set superseded_at = now()
+  where c.email = override.email and c.superseded_at is null;
+  insert into private.recovery_credentials (override_id, email, token_hash, code_salt, code_hash)
+  values (
+    override.id, override.email, decode(request ->> 'tokenHash', 'hex'), decode(request ->> 'codeSalt', 'hex'),
+    decode(request ->> 'codeHash', 'hex')
+  )
+  returning * into issued;
+  perform private.record_recovery_event(request || jsonb_build_object(
+    'kind', 'send', 'outcome', 'issued', 'email', override.email, 'credentialId', issued.id
+  ));
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
+  values (
+    (request ->> 'actor')::uuid, 'recovery.send',
+    (select u.id from auth.users u where lower(u.email) = override.email limit 1), override.email,
+    request ->> 'reason', jsonb_build_object('overrideId', override.id, 'expiresAt', issued.expires_at),
+    request ->> 'requestId', (request ->> 'ip')::inet
+  );
+  return jsonb_build_object('credentialId', issued.id, 'email', issued.email, 'expiresAt', issued.expires_at);
+end
+$$;
+comment on function private.issue_recovery_credential(jsonb) is
+  '{ actor, overrideId, reason, tokenHash, codeSalt, codeHash in hex, ip, userAgent, requestId } → { credentialId, email, '
+  'expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }, or { refused: just_sent, '
+  'retryAfterSeconds } while the last one is too young to be replaced. Earlier ones of the email end.';
+
+create or replace function private.invalidate_recovery_credential(credential_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with voided as (
+    update private.recovery_credentials c
+    set superseded_at = now()
+    where c.id = invalidate_recovery_credential.credential_id and c.consumed_at is null and c.superseded_at is null
+    returning c.*
+  )
+  select private.record_recovery_event(jsonb_build_object(
+    'kind', 'send', 'outcome', 'failed', 'email', v.email, 'overrideId', v.override_id, 'credentialId', v.id
+  ))
+  from voided v
+$$;
+comment on function private.invalidate_recovery_credential(uuid) is 'Ends one whose mail did not go out.';
+
+create or replace function private.find_recovery_link_email(token_hash bytea) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select c.email
+  from private.recovery_credentials c
+  join private.recovery_overrides o on o.id = c.override_id
+  where c.token_hash = find_recovery_link_email.token_hash
+    and c.consumed_at is null
+    and c.superseded_at is null
+    and c.expires_at > now()
+    and o.revoked_at is null
+    and o.expires_at > now()
+    and o.recovery_email
+$$;
+comment on function private.find_recovery_link_email(bytea) is
+  'Whom a link would sign in, for the page that asks first; null where it is worth nothing. It changes nothing.';
+
+-- Definer: the key of the made-up salts is granted to nobody.
+create or replace function private.recovery_code_salt(of_email text) returns text
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select encode(coalesce(
+    (
+      select c.code_salt
+      from private.recovery_credentials c
+      where c.email = lower(of_email) and c.consumed_at is null and c.superseded_at is null and c.expires_at > now()
+      order by c.created_at desc
+      limit 1
+    ),
+    substr(private.attempt_digest('recovery code salt', lower(of_email)), 1, 16)
+  ), 'hex')
+$$;
+comment on function private.recovery_code_salt(text) is
+  'The salt under which a code of an email is hashed before it is tried, in hex; made up where there is none to try, so '
+  'that the answer is one.';
+
+-- Definer: accounts and their policies are the identity backend's, which the service role can neither read nor write.
+create or replace function private.consume_recovery_credential(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  credential private.recovery_credentials;
+  found_id uuid;
+  of_email text;
+  verdict text;
+  account auth.users;
+  written jsonb;
+begin
+  select c.id, c.email into found_id, of_email
+  from private.recovery_credentials c
+  where case
+    when request ? 'tokenHash' then c.token_hash = decode(request ->> 'tokenHash', 'hex')
+    else c.email = lower(request ->> 'email')
+  end
+  order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
+  limit 1;
+  if found then
+    -- The email first, then the credential, by link and by code, so that no two wait for each other.
+    insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
+    perform from private.recovery_code_guesses g where g.email = of_email for update;
+    select * into credential from private.recovery_credentials c where c.id = found_id for update;
+  end if;
+  verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  if verdict <> 'good' then
+    perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+      'kind', 'reject', 'outcome', verdict, 'email', of_email, 'overrideId', credential.override_id,
+      'credentialId', credential.id
+    ));
+    return '{"outcome": "rejected"}';
+  end if;
+
+  update private.recovery_credentials c set consumed_at = now() where c.id = credential.id;
+  -- A link proves the mailbox, and does not open what guesses at the codes have locked.
+  delete from private.recovery_code_guesses g
+  where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
+  select * into account
+  from auth.users u
+  where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user
+  for update;
+  perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+    'kind', 'consume', 'outcome', case when request ? 'tokenHash' then 'by_link' else 'by_code' end,
+    'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
+  ));
+  -- Whoever comes back proves everything anew. A policy that nobody can read is an admin's to mend.
+  if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
+    written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'consumed',
+    'credentialId', credential.id,
+    'overrideId', credential.override_id,
+    'email', of_email,
+    'userId', account.id,
+    'banned', coalesce(account.banned_until > now(), false),
+    'confirmed', account.email_confirmed_at is not null,
+    'waitMs', coalesce(greatest(
+      0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
+    ), 0)
+  );
+end
+$$;
+comment on function private.consume_recovery_credential(jsonb) is
+  '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
+  'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
+  'others, whatever the reason, which is recorded. The account''s boundaries move to this second; a session that counts '
+  'is minted after waitMs.';
+
+create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
+  returns text
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  guesses private.recovery_code_guesses;
+  wrong_now integer;
+  override private.recovery_overrides;
+begin
+  if credential.id is null then
+    return 'unknown';
+  end if;
+  if credential.consumed_at is not null then
+    return 'used';
+  end if;
+  if credential.superseded_at is not null then
+    return 'superseded';
+  end if;
+  if credential.expires_at <= now() then
+    return 'expired';
+  end if;
+  select * into override from private.recovery_overrides o where o.id = credential.override_id;
+  if override.revoked_at is not null or override.expires_at <= now() then
+    return 'inactive';
+  end if;
+  if not override.recovery_email then
+    return 'switched_off';
+  end if;
+  -- Its maker may have come by the email since.
+  if exists (select from auth.users u where u.id = override.created_by and lower(u.email) = override.email) then
+    return 'oneself';
+  end if;
+  if code_hash is null then
+    return 'good';
+  end if;
+
+  select * into strict guesses from private.recovery_code_guesses g where g.email = credential.email;
+  if guesses.locked_until > now() then
+    return 'locked';
+  end if;
+  if code_hash = credential.code_hash then
+    return 'good';
+  end if;
+  wrong_now := case when guesses.last_wrong_at > now() - interval '24 hours' then guesses.wrong % 5 else 0 end + 1;
+  update private.recovery_code_guesses g
+  set wrong = wrong_now,
+      last_wrong_at = now(),
+      locked_until = case when wrong_now = 5 then now() + interval '24 hours' end
+  where g.email = credential.email;
+  return 'wrong_code';
+end
+$$;
+comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
+  'good, or why not; a wrong code counts, and the fifth within 24 hours locks the codes of that email for 24 hours. The '
+  'caller holds the email''s row of guesses and the credential''s. For definers; granted to nobody.';
+
+create or replace function private.release_recovery_credential(credential_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.recovery_credentials c
+  set consumed_at = null
+  where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
+$$;
+comment on function private.release_recovery_credential(uuid) is
+  'Gives a consumption back to its mail, by the request that has it, where surely no session came of it.';

@@ -1,0 +1,149 @@
+-- Signing in under an override, and what the console shows of it.
+
+-- Definer: accounts' emails are the identity backend's, which the service role cannot read.
+create or replace function private.active_login_override(of_email text) returns uuid
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select o.id
+  from private.active_recovery_override(of_email) o
+  -- Never of oneself, though its maker may have come by the email since.
+  where o.normal_login
+    and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
+$$;
+comment on function private.active_login_override(text) is 'The override under which an email may sign in now; null without one.';
+
+-- Definer: password hashes are the identity backend's, which the service role cannot read; nobody learns one here.
+create or replace function private.verify_override_password(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  of_email text := lower(request ->> 'email');
+  override private.recovery_overrides;
+  account auth.users;
+  hash text;
+  bucket record;
+  outcome text;
+begin
+  select o.* into override from private.active_recovery_override(of_email) o where o.normal_login;
+  if not found then
+    return '{"outcome": "none"}';
+  end if;
+  select * into strict bucket from private.attempt_buckets('override_password', 'email:' || of_email, null);
+  select * into account
+  from auth.users u
+  where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user;
+  -- One algorithm by three names; pgcrypto knows the oldest.
+  hash := regexp_replace(account.encrypted_password, '^\$2[by]\$', '$2a$');
+  outcome := case
+    when override.created_by = account.id then 'oneself'
+    when private.consume_attempt(
+      bucket.subject, 'override_password', bucket.scope, bucket.step, bucket.per
+    ) is not null then 'limited'
+    when coalesce(hash, '') !~ '^\$2a\$' then 'wrong'
+    when extensions.crypt(request ->> 'password', hash) is distinct from hash then 'wrong'
+    -- Anybody may sign up with an address that an admin vouched for before: their password proves no mailbox.
+    when account.email_confirmed_at is null and (account.created_at < override.created_at) is not true then 'unconfirmed'
+    else 'proven'
+  end;
+  perform private.record_recovery_event((request - 'password') || jsonb_build_object(
+    'kind', case outcome when 'proven' then 'login_bypass' else 'reject' end,
+    'outcome', case outcome when 'proven' then 'password_proven' else 'login_' || outcome end,
+    'email', of_email, 'overrideId', override.id, 'userId', account.id
+  ));
+  if outcome <> 'proven' then
+    return jsonb_build_object('outcome', outcome);
+  end if;
+  return jsonb_build_object(
+    'outcome', 'proven',
+    'overrideId', override.id,
+    'userId', account.id,
+    'banned', coalesce(account.banned_until > now(), false),
+    'confirmed', account.email_confirmed_at is not null
+  );
+end
+$$;
+comment on function private.verify_override_password(jsonb) is
+  '{ email, password, ip, userAgent, requestId } → { outcome: proven, overrideId, userId, banned, confirmed }, or '
+  'outcome none (no override with normal login), wrong, limited, oneself or unconfirmed (the account is younger than '
+  'the override, and nobody proved its email). All but none are recorded, without the password.';
+
+-- Definer: accounts are the identity backend's, and the counters' key is granted to nobody.
+create or replace function private.recovery_overview(of_email text) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'email', lower(of_email),
+    'account', (
+      select jsonb_build_object(
+        'id', u.id,
+        'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+        'confirmedAt', u.email_confirmed_at,
+        'hasPassword', coalesce(u.encrypted_password, '') <> '',
+        'lastSignInAt', u.last_sign_in_at
+      )
+      from auth.users u
+      where lower(u.email) = lower(of_email) and u.deleted_at is null and not u.is_sso_user
+    ),
+    'overrides', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', o.id,
+        'reason', o.reason,
+        'normalLogin', o.normal_login,
+        'recoveryEmail', o.recovery_email,
+        'createdBy', (select u.email from auth.users u where u.id = o.created_by),
+        'createdAt', o.created_at,
+        'expiresAt', o.expires_at,
+        'revokedAt', o.revoked_at,
+        'active', o.revoked_at is null and o.expires_at > now()
+      ) order by o.created_at desc), '[]')
+      from (
+        select * from private.recovery_overrides r where r.email = lower(of_email) order by r.created_at desc limit 20
+      ) o
+    ),
+    'events', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', e.id,
+        'kind', e.kind,
+        'outcome', e.outcome,
+        'actor', (select u.email from auth.users u where u.id = e.actor_id),
+        'ip', host(e.ip),
+        'createdAt', e.created_at
+      ) order by e.created_at desc, e.id), '[]')
+      from (
+        select * from private.recovery_events v where v.email = lower(of_email) order by v.created_at desc limit 50
+      ) e
+    ),
+    'codes', (
+      select jsonb_build_object('wrong', g.wrong, 'lockedUntil', case when g.locked_until > now() then g.locked_until end)
+      from private.recovery_code_guesses g
+      where g.email = lower(of_email)
+    ),
+    'counters', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'action', l.action,
+        'scope', l.scope,
+        'used', ceil(extract(epoch from r.full_at - now()) / extract(epoch from b.step)),
+        'attempts', l.attempts,
+        'perSeconds', extract(epoch from l.per)::integer,
+        'whenEmpty', l.when_empty,
+        'fullAt', r.full_at
+      ) order by l.action, l.scope), '[]')
+      from private.attempt_limits() l
+      cross join lateral private.attempt_buckets(l.action, 'email:' || lower(of_email), null) b
+      join private.rate_limits r on r.subject = b.subject and r.full_at > now()
+      where b.scope = l.scope and l.when_empty <> 'wait'
+    )
+  )
+$$;
+comment on function private.recovery_overview(text) is
+  'What the console shows of an email: { email, account, overrides, events, codes, counters }, the counters being those '
+  'limits by email alone of which something is used. Never a link or a code.';

@@ -1,0 +1,185 @@
+-- Recovery overrides: an infrastructure admin lifts what blocks one email, for a limited time and with a reason. An override
+-- never proves an identity, and its email may not have an account yet.
+
+-- Definer: asks recovery_actor_refusal, which is granted to nobody.
+create or replace function private.create_recovery_override(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  for_email text := lower(trim(request ->> 'email'));
+  lifetime interval := make_interval(secs => coalesce((request ->> 'lifetimeSeconds')::bigint, 7 * 86400));
+  refused text := private.recovery_actor_refusal(request, for_email);
+  made private.recovery_overrides;
+begin
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  if lifetime <= interval '0' or lifetime > interval '30 days' then
+    return jsonb_build_object('refused', 'lifetime');
+  end if;
+  -- One at a time for each email.
+  perform pg_advisory_xact_lock(hashtextextended('private.recovery_overrides ' || for_email, 0));
+  if exists (select from private.active_recovery_override(for_email)) then
+    return jsonb_build_object('refused', 'active');
+  end if;
+  insert into private.recovery_overrides (email, reason, normal_login, recovery_email, created_by, expires_at)
+  values (
+    for_email, request ->> 'reason', (request ->> 'normalLogin')::boolean, (request ->> 'recoveryEmail')::boolean,
+    (request ->> 'actor')::uuid, now() + lifetime
+  )
+  returning * into made;
+  perform private.record_recovery_event(
+    request || jsonb_build_object('kind', 'create', 'outcome', 'created', 'email', for_email, 'overrideId', made.id)
+  );
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
+  values (
+    made.created_by, 'recovery.create', (select u.id from auth.users u where lower(u.email) = for_email limit 1),
+    for_email, made.reason, to_jsonb(made), request ->> 'requestId', (request ->> 'ip')::inet
+  );
+  return jsonb_build_object('overrideId', made.id, 'expiresAt', made.expires_at);
+end
+$$;
+comment on function private.create_recovery_override(jsonb) is
+  '{ actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds = 7 days, ip, userAgent, requestId } → '
+  '{ overrideId, expiresAt } or { refused: forbidden | oneself | lifetime | active }.';
+
+-- Definer: asks recovery_actor_refusal, which is granted to nobody.
+create or replace function private.revoke_recovery_override(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  known private.recovery_overrides;
+  ended private.recovery_overrides;
+  refused text;
+begin
+  select * into known from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid;
+  refused := private.recovery_actor_refusal(request, known.email);
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  update private.recovery_overrides o
+  set revoked_at = now(), revoked_by = (request ->> 'actor')::uuid
+  where o.id = known.id and o.revoked_at is null and o.expires_at > now()
+  returning * into ended;
+  if known.id is null then
+    return '{"refused": "not_found"}';
+  end if;
+  if ended.id is null then
+    perform private.record_recovery_event(
+      request || jsonb_build_object('kind', 'reject', 'outcome', 'inactive', 'email', known.email)
+    );
+    return '{"refused": "inactive"}';
+  end if;
+  perform private.record_recovery_event(
+    request || jsonb_build_object('kind', 'revoke', 'outcome', 'revoked', 'email', ended.email)
+  );
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
+  values (
+    ended.revoked_by, 'recovery.revoke', (select u.id from auth.users u where lower(u.email) = ended.email limit 1),
+    ended.email, request ->> 'reason', to_jsonb(known), to_jsonb(ended), request ->> 'requestId',
+    (request ->> 'ip')::inet
+  );
+  return '{}';
+end
+$$;
+comment on function private.revoke_recovery_override(jsonb) is
+  '{ actor, overrideId, reason, ip, userAgent, requestId } → {} or { refused: forbidden | oneself | not_found | inactive }. '
+  'What was sent under it is worth nothing from then on.';
+
+create or replace function private.active_recovery_override(of_email text) returns setof private.recovery_overrides
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select o.*
+  from private.recovery_overrides o
+  where o.email = lower(of_email) and o.revoked_at is null and o.expires_at > now()
+  order by o.created_at desc
+  limit 1
+$$;
+comment on function private.active_recovery_override(text) is 'The override of an email at this moment, if there is one.';
+
+-- Definer: emails and admins' own addresses are the identity backend's, which the service role cannot read.
+create or replace function private.recovery_actor_refusal(request jsonb, of_email text) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  actor uuid := (request ->> 'actor')::uuid;
+  refused text;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+    refused := 'forbidden';
+  elsif exists (select from auth.users u where u.id = actor and lower(u.email) = lower(of_email)) then
+    refused := 'oneself';
+  else
+    return null;
+  end if;
+  perform private.record_recovery_event(
+    request || jsonb_build_object('kind', 'reject', 'outcome', refused, 'email', of_email)
+  );
+  return refused;
+end
+$$;
+comment on function private.recovery_actor_refusal(jsonb, text) is
+  'Why the actor may not do this to that email: forbidden, oneself, or null; a refusal is recorded. For the functions '
+  'below; granted to nobody.';
+
+create or replace function private.record_recovery_event(event jsonb) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.recovery_events (
+    kind, outcome, email, override_id, credential_id, user_id, actor_id, ip, user_agent, request_id
+  )
+  values (
+    event ->> 'kind', event ->> 'outcome', lower(event ->> 'email'), (event ->> 'overrideId')::uuid,
+    (event ->> 'credentialId')::uuid, (event ->> 'userId')::uuid, (event ->> 'actor')::uuid,
+    (event ->> 'ip')::inet, event ->> 'userAgent', event ->> 'requestId'
+  )
+$$;
+comment on function private.record_recovery_event(jsonb) is
+  '{ kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }, the last eight if known.';
+
+create or replace function private.sweep_recoveries() returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  swept integer := 0;
+  batch integer;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
+    return 0;
+  end if;
+  -- A day, so that the page can still say of a link that it is too old, and the log why.
+  delete from private.recovery_credentials c where c.expires_at < now() - interval '1 day';
+  get diagnostics batch = row_count;
+  swept := swept + batch;
+  -- No guess counts after 24 hours, and no lock lasts longer.
+  delete from private.recovery_code_guesses g
+  where coalesce(g.last_wrong_at < now() - interval '24 hours', true)
+    and coalesce(g.locked_until <= now(), true)
+    and not exists (select from private.recovery_credentials c where c.email = g.email and c.expires_at > now());
+  get diagnostics batch = row_count;
+  swept := swept + batch;
+  delete from private.mint_leases l where l.expires_at < now();
+  get diagnostics batch = row_count;
+  return swept + batch;
+end
+$$;
+comment on function private.sweep_recoveries() is
+  'Removes credentials a day after their end, guesses that count no more and leases that ran out; says how many rows.';

@@ -1,0 +1,164 @@
+-- Several accounts in one browser. The browser holds a device cookie; the sessions are stored here, sealed by the server
+-- (AES-256-GCM), and the device's row says which account is active.
+
+-- Definer: emails are the identity backend's.
+create or replace function private.device_state(device_id uuid, secret text) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return (
+    select jsonb_build_object(
+      'secret', standing,
+      'arrived', d.previous_hash is null or d.previous_until is not null,
+      'old', d.rotated_at < now() - interval '30 days',
+      'active', (
+        select jsonb_build_object('userId', e.user_id, 'sessionId', e.session_id, 'tag', e.token_tag)
+        from private.account_vault_entries e
+        where e.device_id = d.id and e.user_id = d.active_user_id and e.session_id = d.active_session_id
+          and private.is_vault_entry_usable(e)
+      ),
+      'accounts', coalesce((
+        select jsonb_agg(
+          jsonb_build_object(
+            'id', e.user_id,
+            'email', u.email,
+            'displayName', p.display_name,
+            'avatarUrl', p.avatar_url,
+            -- Nobody may be active: a null here would be neither.
+            'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
+            'requiresReauth', not usable,
+            'lastRoute', e.last_route,
+            'lastActiveAt', e.last_active_at,
+            'addedAt', e.added_at
+          )
+          order by (usable and e.user_id = d.active_user_id) desc nulls last, e.last_active_at desc, e.user_id
+        )
+        from private.account_vault_entries e
+        join auth.users u on u.id = e.user_id
+        left join public.profiles p on p.id = e.user_id
+        cross join lateral private.is_vault_entry_usable(e) as usable
+        where e.device_id = d.id
+      ), '[]')
+    )
+    from private.account_devices d
+    cross join lateral private.device_secret_status(d, device_state.secret) as standing
+    where d.id = device_state.device_id and standing in ('current', 'previous')
+  );
+end
+$$;
+comment on function private.device_state(uuid, text) is
+  'What a browser holds, to who shows its secret: { secret: current | previous, arrived, old, active: { userId, sessionId, '
+  'tag } | null, accounts }. Null for an unknown device.';
+
+create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when device.expires_at <= now() then 'unknown'
+    when device.secret_hash = private.secret_hash(secret) then 'current'
+    when device.previous_hash = private.secret_hash(secret)
+      and (device.previous_until is null or device.previous_until > now())
+      then case device.previous_for when 'anything' then 'previous' else 'spent' end
+    else 'unknown'
+  end
+$$;
+comment on function private.device_secret_status(private.account_devices, text) is
+  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, good '
+  'for the same sign-in sent twice alone; or unknown.';
+
+-- Definer: whether a session lives is for the identity backend's tables to say. In PL/pgSQL, as what asks it on every
+-- request: a function in SQL is planned anew by each statement that calls it.
+create or replace function private.is_vault_entry_usable(entry private.account_vault_entries) returns boolean
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return entry.sealed is not null
+    and entry.last_active_at > now() - interval '30 days'
+    and exists (
+      select
+      from auth.sessions s
+      join auth.users u on u.id = s.user_id
+      where s.id = entry.session_id
+        and s.user_id = entry.user_id
+        and (s.not_after is null or s.not_after > now())
+        and u.deleted_at is null
+        and coalesce(u.banned_until <= now(), true)
+    );
+end
+$$;
+comment on function private.is_vault_entry_usable(private.account_vault_entries) is
+  'Whether an account can be switched to without a new sign-in, as far as the database knows. 30 days without use end it.';
+
+create or replace function private.secret_hash(secret text) returns bytea
+  language sql
+  immutable
+  security invoker
+as $$
+  select sha256(convert_to(secret, 'UTF8'))
+$$;
+comment on function private.secret_hash(text) is 'Of 256 random bits, which need no slow hash.';
+
+-- Definer: the identity backend's tables are not the service role's to lock.
+create or replace function private.lock_accounts(user_ids uuid[]) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform from auth.users u where u.id = any (user_ids) order by u.id for key share;
+end
+$$;
+comment on function private.lock_accounts(uuid[]) is
+  'Before a browser''s row or a challenge, by whoever goes on to the sessions of its accounts: an account''s end has the '
+  'account first.';
+
+-- Definer: locks accounts, whose rows are Supabase Auth's.
+create or replace function private.sweep_account_devices() returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  idle record;
+  swept integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
+    return 0;
+  end if;
+  perform private.lock_accounts(array(
+    select e.user_id from private.account_vault_entries e where e.last_active_at <= now() - interval '30 days'
+  ));
+  for idle in
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.sealed is not null and e.last_active_at <= now() - interval '30 days'
+    returning e.user_id, e.session_id
+  loop
+    perform private.end_account_session(idle.user_id, idle.session_id);
+  end loop;
+  delete from private.account_vault_entries e where e.last_active_at <= now() - interval '90 days';
+  delete from private.account_devices d
+  where d.expires_at <= now()
+    or (
+      d.last_seen_at < now() - interval '1 day'
+      and not exists (select from private.account_vault_entries e where e.device_id = d.id)
+    );
+  get diagnostics swept = row_count;
+  return swept;
+end
+$$;
+comment on function private.sweep_account_devices() is
+  'Ends sessions that lay in a browser''s vault for 30 days without use, forgets accounts after 90, and devices that '
+  'have expired or hold none. Answers how many devices went.';

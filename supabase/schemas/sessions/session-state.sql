@@ -1,0 +1,102 @@
+-- The state of a session, read on every request in one statement.
+
+-- Definer: a session that has yet to prove its second factor, or whose account is closed, must still be told so, and
+-- the identity backend's tables are not the caller's to read. It answers about the caller's own token alone.
+create or replace function public.session_state() returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  claims jsonb := auth.jwt();
+begin
+  return coalesce((
+    select jsonb_build_object(
+      'alive', true,
+      'sessionId', f.session_id,
+      'notAfter', f.not_after,
+      'aal', claims ->> 'aal',
+      'user', jsonb_build_object(
+        'id', f.user_id,
+        'email', f.email,
+        'displayName', p.display_name,
+        'avatarUrl', p.avatar_url,
+        'banned', f.banned,
+        'deleted', f.deleted
+      ),
+      'hasVerifiedFactor', f.has_verified_factor,
+      'policy', jsonb_build_object(
+        'state', m.state,
+        'required', m.state <> 'optional',
+        'satisfied', not f.banned and not f.deleted and v.satisfied,
+        'byApproval', v.satisfied and not v.alone
+      ),
+      'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = f.user_id)
+    )
+    from private.session_facts(claims) f
+    cross join lateral private.required_mfa_state(f.app_metadata) as m (state)
+    cross join lateral (
+      select
+        private.satisfies_required_mfa(
+          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second, s.now
+        ),
+        private.satisfies_required_mfa(
+          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, null, s.now
+        )
+      from (select floor(extract(epoch from now()))::bigint) as s (now)
+    ) as v (satisfied, alone)
+    left join public.profiles p on p.id = f.user_id
+  ), jsonb_build_object('alive', false));
+end
+$$;
+comment on function public.session_state() is
+  'What must be fresh on every request, in one statement: { alive, sessionId, notAfter, aal, hasVerifiedFactor, '
+  'infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
+  'policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session is over. '
+  'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
+  'session''s own proofs would not, so that a browser has to bring the approval''s cookie as well.';
+
+-- Definer: as session_state, and the device is server-owned. It answers about the caller's own token, and about the
+-- device whose 256-bit secret the caller shows.
+create or replace function public.device_session_state(device_id uuid, device_secret text) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return public.session_state() || jsonb_build_object(
+    'device', private.device_state(device_session_state.device_id, device_session_state.device_secret)
+  );
+end
+$$;
+comment on function public.device_session_state(uuid, text) is
+  'session_state, and what the browser''s device says of who is active in it: all that must be fresh on a request, in '
+  'one statement.';
+
+-- Definer: as account_required_mfa_satisfied.
+create or replace function private.session_is_fresh() returns boolean
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  current_second bigint := floor(extract(epoch from now()))::bigint;
+begin
+  return coalesce((
+    select private.has_amr_between(
+      auth.jwt() -> 'amr',
+      case when f.has_verified_factor then private.second_factor_methods() else private.primary_methods() end,
+      current_second - 601,
+      -- Its clock may be a little ahead of ours.
+      current_second + 60
+    )
+    from private.session_facts(auth.jwt()) f
+  ), false);
+end
+$$;
+comment on function private.session_is_fresh() is
+  'Whether the caller proved who they are within ten minutes, by the second factor where one is enrolled, else by a '
+  'sign-in: the step-up of the pages, for what may be changed without them.';

@@ -1,0 +1,182 @@
+-- Switching between the accounts of a browser, and signing out of one or all of them.
+
+create or replace function private.begin_account_switch(device_id uuid, secret text, target_id uuid, lease uuid) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  target private.account_vault_entries;
+  usable boolean;
+begin
+  select d.* into device from private.account_devices d where d.id = begin_account_switch.device_id for update;
+  if not found or private.device_secret_status(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  select e.* into target
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  usable := private.is_vault_entry_usable(target);
+  if usable and device.active_user_id = target.user_id and device.active_session_id = target.session_id then
+    return jsonb_build_object('status', 'active', 'lastRoute', target.last_route);
+  end if;
+  if device.lease_id is not null and device.lease_id <> lease and device.lease_expires_at > now() then
+    return jsonb_build_object('status', 'busy');
+  end if;
+  update private.account_devices d
+  set lease_id = lease, lease_expires_at = now() + interval '10 seconds'
+  where d.id = device.id;
+  return jsonb_build_object(
+    'status', 'begun',
+    'usable', usable,
+    'lastRoute', target.last_route,
+    'target', jsonb_build_object(
+      'userId', target.user_id, 'sessionId', target.session_id, 'sealed', target.sealed, 'keyId', target.key_id,
+      'tag', target.token_tag
+    )
+  );
+end
+$$;
+comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
+  'Takes the device''s lease for 10 s. status: unknown (device), no_account, active (nothing to do), busy, begun.';
+
+create or replace function private.activate_account(switch jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  kept jsonb;
+  standing text;
+  rotates boolean;
+begin
+  perform private.lock_accounts(array[(switch ->> 'userId')::uuid]);
+  select d.* into device from private.account_devices d where d.id = (switch ->> 'deviceId')::uuid for update;
+  if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
+    return jsonb_build_object('status', 'lost');
+  end if;
+  kept := private.store_account_session(switch);
+  if not (kept ->> 'kept')::boolean then
+    return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
+  end if;
+  standing := private.device_secret_status(device, switch ->> 'secret');
+  -- Not again while the secret before is still good: of answers that overtake each other, whichever comes last leaves
+  -- the browser with one of the two.
+  rotates := standing = 'current' and (
+    device.previous_hash is null
+    or device.previous_for = 'sign_in'
+    or coalesce(device.previous_until <= now(), false)
+  );
+  update private.account_devices d
+  set active_user_id = (switch ->> 'userId')::uuid,
+      active_session_id = (switch ->> 'sessionId')::uuid,
+      secret_hash = case when rotates then decode(switch ->> 'nextHash', 'hex') else d.secret_hash end,
+      previous_hash = case when rotates then d.secret_hash else d.previous_hash end,
+      previous_for = case when rotates then 'anything' else d.previous_for end,
+      previous_until = case when rotates then null else d.previous_until end,
+      rotated_at = case when rotates then now() else d.rotated_at end,
+      lease_id = null,
+      lease_expires_at = null
+  where d.id = device.id;
+  return jsonb_build_object('status', 'activated', 'rotated', rotates or standing = 'previous');
+end
+$$;
+comment on function private.activate_account(jsonb) is
+  'The last step of a switch: the target''s rotated session is kept, as store_account_session does, and the account is '
+  'the active one, in one transaction: { leaseId, secret, nextHash (hex) } and the entry. status: activated (rotated: '
+  'the secret after the shown one holds), changed (another rotation came first: current), lost (another holds the lease).';
+
+create or replace function private.end_account_switch(device_id uuid, lease uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.account_devices d
+  set lease_id = null, lease_expires_at = null
+  where d.id = end_account_switch.device_id and d.lease_id = lease
+$$;
+comment on function private.end_account_switch(uuid, uuid) is 'Gives back the lease of a switch that came to nothing.';
+
+-- Definer: the identity backend ends a session by deleting its row, and so does this: in one transaction with the entry,
+-- whether the backend answers or not.
+create or replace function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended_id uuid;
+begin
+  perform private.lock_accounts(array[target_id]);
+  select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
+  if not found or private.device_secret_status(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  delete from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id
+  returning e.session_id into ended_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  perform private.end_account_session(target_id, ended_id);
+  update private.account_devices d
+  set active_user_id = null, active_session_id = null
+  where d.id = device.id and d.active_user_id = target_id;
+  return jsonb_build_object(
+    'status', 'signed_out',
+    'sessionId', ended_id,
+    'wasActive', device.active_user_id is not distinct from target_id,
+    'next', coalesce((
+      select jsonb_agg(e.user_id order by e.last_active_at desc, e.user_id)
+      from private.account_vault_entries e
+      where e.device_id = device.id and private.is_vault_entry_usable(e)
+    ), '[]')
+  );
+end
+$$;
+comment on function private.sign_out_account(uuid, text, uuid) is
+  'Takes one account off a browser and ends its session there. next: who may be active after it, the last used first.';
+
+-- Definer: Supabase Auth has no call that ends these sessions in the transaction that removes their entries.
+create or replace function private.sign_out_device(device_id uuid, secret text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended jsonb;
+begin
+  perform private.lock_accounts(array(
+    select e.user_id from private.account_vault_entries e where e.device_id = sign_out_device.device_id
+  ));
+  select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
+  -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
+  if not found or private.device_secret_status(device, secret) = 'unknown' then
+    return null;
+  end if;
+  with gone as (
+    delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
+  into ended
+  from gone g
+  where private.end_account_session(g.user_id, g.session_id);
+  delete from private.account_devices d where d.id = device.id;
+  return ended;
+end
+$$;
+comment on function private.sign_out_device(uuid, text) is
+  'Signs a browser out of all its accounts: every session of theirs ends, and the device with them. Answers those that '
+  'were not over before: [{ userId, sessionId }]; null for an unknown device.';

@@ -1,0 +1,211 @@
+-- The accounts of a browser: reading, adding and replacing sealed sessions. Each step is one statement that can be sent
+-- again after a crash; calls to Supabase Auth happen between steps, never inside one.
+
+create or replace function private.open_account_device(device_id uuid, secret text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select state.device || jsonb_build_object(
+    'vault', (
+      select jsonb_build_object(
+        'userId', e.user_id, 'sessionId', e.session_id, 'sealed', e.sealed, 'keyId', e.key_id, 'tag', e.token_tag
+      )
+      from private.account_vault_entries e
+      where e.device_id = open_account_device.device_id
+        and e.user_id = (state.device #>> '{active,userId}')::uuid
+        and e.sealed is not null
+    )
+  )
+  from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
+$$;
+comment on function private.open_account_device(uuid, text) is
+  'device_state with the active account''s sealed session. Null for an unknown device.';
+
+create or replace function private.confirm_device_secret(device_id uuid, secret text) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.account_devices d
+  set previous_until = now() + interval '30 seconds'
+  where d.id = confirm_device_secret.device_id
+    and d.secret_hash = private.secret_hash(confirm_device_secret.secret)
+    and d.previous_hash is not null
+    and d.previous_until is null
+$$;
+comment on function private.confirm_device_secret(uuid, text) is
+  'The browser has shown its new secret: the one before dies, after a moment for requests that were under way.';
+
+-- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  standing text;
+  subject_id uuid := (sign_in ->> 'userId')::uuid;
+  replaced_id uuid;
+  successor smallint := 1;
+  stays_active boolean;
+begin
+  perform private.lock_accounts(array[subject_id]);
+  if sign_in ->> 'secret' is null then
+    insert into private.account_devices (id, secret_hash)
+    values ((sign_in ->> 'deviceId')::uuid, decode(sign_in ->> 'nextHash', 'hex'))
+    returning * into device;
+  else
+    select d.* into device from private.account_devices d where d.id = (sign_in ->> 'deviceId')::uuid for update;
+    if not found then
+      return jsonb_build_object('status', 'unknown');
+    end if;
+    standing := private.device_secret_status(device, sign_in ->> 'secret');
+    if standing = 'unknown' or (standing = 'spent' and device.active_user_id is distinct from subject_id) then
+      return jsonb_build_object('status', 'unknown');
+    end if;
+  end if;
+
+  select e.session_id into replaced_id
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = subject_id;
+  if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
+    return jsonb_build_object('status', 'full');
+  end if;
+  -- The session that is there may be this very one, where the answer before was lost.
+  if sign_in ->> 'inPlaceOf' is not null
+    and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
+    and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
+    return jsonb_build_object('status', 'over');
+  end if;
+
+  insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+  values (
+    device.id, subject_id, (sign_in ->> 'sessionId')::uuid,
+    sign_in ->> 'sealed', sign_in ->> 'keyId', sign_in ->> 'tag'
+  )
+  on conflict (device_id, user_id) do update
+    set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
+        token_tag = excluded.token_tag, last_active_at = now();
+  if replaced_id <> (sign_in ->> 'sessionId')::uuid then
+    perform private.end_account_session(subject_id, replaced_id);
+  end if;
+
+  if standing = 'previous' then
+    successor := 2;
+  end if;
+  -- Nobody has signed in anew: whom the browser has switched to since stays.
+  stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
+  update private.account_devices d
+  set secret_hash = case
+        when standing = 'current' then decode(sign_in ->> 'nextHash', 'hex')
+        when standing = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
+        else d.secret_hash
+      end,
+      -- What was known before the sign-in opens nothing after it.
+      previous_hash = case when standing in ('current', 'previous') then d.secret_hash else d.previous_hash end,
+      previous_for = case when standing in ('current', 'previous') then 'sign_in' else d.previous_for end,
+      previous_until = case
+        when standing in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
+      end,
+      rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
+      active_user_id = case when stays_active then d.active_user_id else subject_id end,
+      active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
+      -- A switch that began before does not activate over it.
+      lease_id = null,
+      lease_expires_at = null,
+      last_seen_at = now(),
+      expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept', 'successor', successor);
+end
+$$;
+comment on function private.sign_in_account(jsonb) is
+  'Adds a fresh sign-in to a browser''s accounts, or puts it in the place of the same account''s session, which ends; '
+  'it is the active one then, and the device''s secret another: { deviceId, secret, nextHash, secondNextHash (hex), '
+  'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is made. Answers { status: kept | '
+  'unknown | full | over, successor }: which of the secrets after the shown one holds. over: inPlaceOf names the session '
+  'that the new one continues, and the browser has signed out of it or has another one by now. A session that continues '
+  'another leaves active whomever the browser has switched to since.';
+
+create or replace function private.store_account_session(entry jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  held private.account_vault_entries;
+begin
+  -- The device first, as everything here that takes both.
+  perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
+  select e.* into held
+  from private.account_vault_entries e
+  where e.device_id = (entry ->> 'deviceId')::uuid and e.user_id = (entry ->> 'userId')::uuid
+  for update;
+  if not found then
+    return jsonb_build_object('kept', false, 'current', null);
+  end if;
+  if held.session_id <> (entry ->> 'sessionId')::uuid
+    or held.token_tag is distinct from entry ->> 'expectedTag' then
+    return jsonb_build_object('kept', false, 'current', jsonb_build_object(
+      'userId', held.user_id, 'sessionId', held.session_id, 'sealed', held.sealed, 'keyId', held.key_id,
+      'tag', held.token_tag
+    ));
+  end if;
+  update private.account_vault_entries e
+  set sealed = coalesce(entry ->> 'sealed', e.sealed),
+      key_id = coalesce(entry ->> 'keyId', e.key_id),
+      token_tag = coalesce(entry ->> 'tag', e.token_tag),
+      last_route = coalesce(entry ->> 'lastRoute', e.last_route),
+      last_active_at = now()
+  where e.device_id = held.device_id and e.user_id = held.user_id;
+  update private.account_devices d
+  set last_seen_at = now(), expires_at = now() + interval '90 days'
+  where d.id = held.device_id;
+  return jsonb_build_object('kept', true);
+end
+$$;
+comment on function private.store_account_session(jsonb) is
+  'Puts an account''s rotated session in place of the one it came from: { deviceId, userId, sessionId, expectedTag, '
+  'sealed, keyId, tag, lastRoute }. Where another rotation came first that one is answered instead, to be adopted: '
+  '{ kept: false, current }. Without sealed, only its use is noted.';
+
+-- Definer: the session is the identity backend's, which ends one by deleting its row.
+create or replace function private.discard_account_session(device_id uuid, user_id uuid, expected_tag text, listed boolean)
+  returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  ended_id uuid;
+begin
+  perform private.lock_accounts(array[discard_account_session.user_id]);
+  if listed then
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.device_id = discard_account_session.device_id
+      and e.user_id = discard_account_session.user_id
+      and e.token_tag = expected_tag
+    returning e.session_id into ended_id;
+  else
+    delete from private.account_vault_entries e
+    where e.device_id = discard_account_session.device_id
+      and e.user_id = discard_account_session.user_id
+      and e.token_tag is not distinct from expected_tag
+    returning e.session_id into ended_id;
+  end if;
+  -- Nobody holds its tokens any more.
+  perform private.end_account_session(discard_account_session.user_id, ended_id);
+  return ended_id is not null;
+end
+$$;
+comment on function private.discard_account_session(uuid, uuid, text, boolean) is
+  'An account''s session is over, or its row cannot be opened. listed: the account stays, to be signed in to again. '
+  'False where another rotation came first.';

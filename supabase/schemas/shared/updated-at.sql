@@ -1,0 +1,25 @@
+-- `updated_at` is set by the database, whoever writes the row.
+
+create or replace function private.set_updated_at() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  new.updated_at := pg_catalog.now();
+  return new;
+end
+$$;
+comment on function private.set_updated_at() is
+  'Keeps updated_at true whoever writes, so that callers need no grant on that column.';
+
+create or replace trigger set_updated_at before update on public.profiles
+  for each row execute function private.set_updated_at();
+comment on trigger set_updated_at on public.profiles is 'The time of a change is the database''s, not the caller''s.';
+create or replace trigger set_updated_at before update on public.workspaces
+  for each row execute function private.set_updated_at();
+comment on trigger set_updated_at on public.workspaces is 'The time of a change is the database''s, not the caller''s.';
+create or replace trigger set_updated_at before update on private.apps
+  for each row execute function private.set_updated_at();
+comment on trigger set_updated_at on private.apps is 'The time of a change is the database''s, not the caller''s.';

@@ -1,0 +1,145 @@
+-- What QR handoffs and mobile MFA approvals share: how a challenge begins, its state, and when it expires.
+-- Only our server calls these, with claims that it has verified.
+
+create or replace function private.begin_login_challenge(challenge jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked_kind constant text := challenge ->> 'kind';
+  owner_id constant uuid := (challenge ->> 'userId')::uuid;
+  asking_session_id constant uuid := (challenge ->> 'sessionId')::uuid;
+  opens_at timestamptz;
+  ends_at timestamptz;
+begin
+  -- One at a time for each account, so that the limit counts what is there.
+  perform pg_advisory_xact_lock(hashtextextended('private.begin_login_challenge ' || owner_id, 0));
+  select min(r.created_at) + interval '15 minutes'
+  into opens_at
+  from (
+    select c.created_at
+    from private.login_challenges c
+    where c.user_id = owner_id
+      and c.kind = asked_kind
+      and c.created_at > now() - interval '15 minutes'
+    order by c.created_at desc
+    limit 20
+  ) r
+  having count(*) = 20;
+  if found then
+    return jsonb_build_object(
+      'outcome', 'limited',
+      'retryAfterSeconds', greatest(1, ceil(extract(epoch from opens_at - now())))::integer
+    );
+  end if;
+
+  -- A browser waits for one answer of a kind: the one that it asked for last.
+  update private.login_challenges c
+  set expires_at = greatest(now(), c.created_at + interval '1 microsecond')
+  where c.user_id = owner_id
+    and c.session_id = asking_session_id
+    and c.kind = asked_kind
+    and c.status in ('created', 'approved')
+    and c.expires_at > now();
+
+  insert into private.login_challenges as c
+    (id, kind, user_id, session_id, secret_hash, pair_code_hash, request_metadata, expires_at)
+  values (
+    (challenge ->> 'id')::uuid,
+    asked_kind,
+    owner_id,
+    asking_session_id,
+    (challenge ->> 'secretHash')::bytea,
+    (challenge ->> 'pairCodeHash')::bytea,
+    challenge -> 'metadata',
+    now() + case asked_kind when 'qr' then interval '2 minutes' else interval '5 minutes' end
+  )
+  returning c.expires_at into ends_at;
+  return jsonb_build_object('outcome', 'begun', 'expiresAt', ends_at);
+end
+$$;
+comment on function private.begin_login_challenge(jsonb) is
+  'Begins a challenge: { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Answers { outcome: begun, '
+  'expiresAt }, or { outcome: limited, retryAfterSeconds } after 20 of a kind in 15 minutes. What the same session '
+  'waited for before expires.';
+
+create or replace function private.read_login_challenge(challenge jsonb) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce((
+    select case
+      when c.session_id <> (challenge ->> 'sessionId')::uuid then jsonb_build_object('outcome', 'forbidden')
+      else jsonb_build_object(
+        'outcome', 'known',
+        'status', private.login_challenge_state(c),
+        'expiresAt', c.expires_at,
+        'validUntil', c.valid_until
+      )
+    end
+    from private.login_challenges c
+    where c.id = case when pg_input_is_valid(challenge ->> 'id', 'uuid') then (challenge ->> 'id')::uuid end
+      and c.kind = challenge ->> 'kind'
+      and c.secret_hash = (challenge ->> 'secretHash')::bytea
+  ), jsonb_build_object('outcome', 'not_found'))
+$$;
+comment on function private.read_login_challenge(jsonb) is
+  'How a challenge stands, to the session that began it: { id, kind, secretHash, sessionId } → { outcome: known, status, '
+  'expiresAt, validUntil }, or outcome not_found (id or secret wrong) or forbidden (another session''s).';
+
+create or replace function private.login_challenge_state(challenge private.login_challenges) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when challenge.status in ('consumed', 'bound', 'rejected', 'locked') then challenge.status
+    -- Whoever claimed it is about to answer; one that never will leaves nothing to wait for.
+    when challenge.status = 'consuming'
+      then case when challenge.lease_expires_at > now() then 'approved' else 'expired' end
+    when challenge.expires_at <= now() then 'expired'
+    else challenge.status
+  end
+$$;
+comment on function private.login_challenge_state(private.login_challenges) is
+  'How a challenge looks from outside: created, approved, consumed, bound, rejected, locked or expired.';
+
+create or replace function private.mfa_claims(claims jsonb) returns jsonb
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'sub', claims -> 'sub', 'session_id', claims -> 'session_id', 'aal', claims -> 'aal', 'amr', claims -> 'amr'
+  )
+$$;
+comment on function private.mfa_claims(jsonb) is
+  'The claims that the rule of required MFA reads, and nothing else of a token: what a challenge keeps of its approver.';
+
+create or replace function private.sweep_login_challenges() returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  swept integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_login_challenges', 0)) then
+    return 0;
+  end if;
+  delete from private.login_challenges c
+  where c.expires_at < now() - interval '1 hour' and (c.valid_until is null or c.valid_until < now());
+  get diagnostics swept = row_count;
+  return swept;
+end
+$$;
+comment on function private.sweep_login_challenges() is
+  'Forgets challenges an hour after their end, and bound approvals once they are no longer valid; returns how many.';

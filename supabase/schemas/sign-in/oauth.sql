@@ -1,0 +1,179 @@
+-- Signing in with, or linking, an OAuth provider: an attempt begins on our server and ends once, in the same browser.
+-- Supabase Auth has created or linked the identity by then, so the code's flow is inspected before it is used.
+
+create or replace function private.begin_oauth_attempt(attempt jsonb) returns timestamptz
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.oauth_attempts (state_hash, purpose, provider, user_id, session_id)
+  values (
+    decode(attempt ->> 'stateHash', 'hex'),
+    attempt ->> 'purpose',
+    attempt ->> 'provider',
+    (attempt ->> 'userId')::uuid,
+    (attempt ->> 'sessionId')::uuid
+  )
+  returning expires_at
+$$;
+comment on function private.begin_oauth_attempt(jsonb) is
+  'Begins a visit to a provider: { stateHash (hex), purpose, provider, userId, sessionId }. Answers when it expires.';
+
+-- Definer: flows and identities are the identity backend's, which the service role cannot read.
+create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'flow', (
+      select jsonb_build_object(
+        'userId', u.id,
+        'email', u.email,
+        'closed', u.deleted_at is not null or coalesce(u.banned_until > now(), false),
+        'linkedTo', f.linking_target_id,
+        'identity', jsonb_build_object(
+          'email', i.email,
+          'issuer', i.identity_data ->> 'iss',
+          'confirmed', not exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+        )
+      )
+      from auth.flow_state f
+      join auth.users u on u.id = f.user_id
+      -- The backend wrote the flow's end and its identity in one transaction: that names the very identity.
+      join auth.identities i on i.user_id = f.user_id and i.provider = f.provider_type and i.xmin = f.xmin
+      where f.auth_code = inspect_oauth_attempt.code
+        and f.code_challenge = inspect_oauth_attempt.challenge
+        and f.provider_type = a.provider
+    )
+  )
+  from private.oauth_attempts a
+  where a.state_hash = decode(attempt_hash, 'hex') and a.used_at is null and a.expires_at > now()
+$$;
+comment on function private.inspect_oauth_attempt(text, text, text) is
+  'What came of a visit, before anything is done with it: { flow: { userId, email, closed, linkedTo, identity: { email, '
+  'issuer, confirmed } } }; flow is null where the code is not good for it. Null once the attempt is used or too old.';
+
+-- Definer: undoes what the identity backend did, which the service role may not.
+create or replace function private.complete_oauth_attempt(attempt_hash text, code text, challenge text, verdict text) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  attempt private.oauth_attempts;
+  flow record;
+  identity record;
+begin
+  update private.oauth_attempts a
+  set used_at = now()
+  where a.state_hash = decode(attempt_hash, 'hex')
+    and a.used_at is null
+    and a.expires_at > now()
+    and verdict = any (case a.purpose when 'link' then array['link', 'refuse'] else array['sign_in', 'refuse'] end)
+  returning a.* into attempt;
+  if not found then
+    return false;
+  end if;
+  if verdict = 'sign_in' then
+    return true;
+  end if;
+
+  select f.id, f.xmin as written_by, f.user_id, f.linking_target_id, f.provider_type, f.created_at
+  into flow
+  from auth.flow_state f
+  where f.auth_code = code and f.code_challenge = challenge and f.provider_type = attempt.provider
+  for update;
+  if not found then
+    return verdict = 'refuse';
+  end if;
+  select i.id, i.created_at >= flow.created_at or exists (
+           select from private.unconfirmed_identities n where n.identity_id = i.id
+         ) as may_go
+  into identity
+  from auth.identities i
+  where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
+
+  -- The code is good for nothing any more: a link needs no session, and what is refused gets none.
+  perform private.delete_auth_flow(flow.id);
+
+  if verdict = 'link' then
+    if identity.id is null or flow.linking_target_id is distinct from attempt.user_id then
+      return false;
+    end if;
+    delete from private.unconfirmed_identities n where n.identity_id = identity.id;
+    return true;
+  end if;
+
+  if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
+    perform private.remove_identity(identity.id);
+  end if;
+  return true;
+end
+$$;
+comment on function private.complete_oauth_attempt(text, text, text, text) is
+  'Ends an attempt, once: true for the one caller who did. sign_in leaves the code to be exchanged; link confirms the '
+  'identity and voids the code; refuse voids it, and takes away the account or the identity that it had just made.';
+
+-- Definer: the identity backend inserts, and has no rights in private.
+create or replace function private.record_unconfirmed_identity() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account record;
+begin
+  if new.provider in ('email', 'phone') or new.provider like 'sso:%' then
+    return null;
+  end if;
+  select u.last_sign_in_at, u.email_confirmed_at, lower(u.email) as email
+  into account
+  from auth.users u
+  where u.id = new.user_id;
+  -- Who links has signed in; an account that nobody has signed in to is being made, or waits for its owner.
+  if account.last_sign_in_at is null then
+    return null;
+  end if;
+  if new.identity_data -> 'email_verified' = 'true'::jsonb and (
+    (account.email_confirmed_at is not null and account.email = new.email)
+    or exists (
+      select from auth.identities i
+      where i.user_id = new.user_id
+        and i.id <> new.id
+        and i.email = new.email
+        and i.identity_data -> 'email_verified' = 'true'::jsonb
+        and not exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+    )
+  ) then
+    return null;
+  end if;
+  insert into private.unconfirmed_identities (identity_id) values (new.id);
+  return null;
+end
+$$;
+comment on function private.record_unconfirmed_identity() is
+  'Marks an identity that was added to an account in use, unless the account owns its verified address already: that '
+  'is the rule by which the backend itself links on a sign-in.';
+
+-- Definer: as complete_oauth_attempt.
+create or replace function private.sweep_oauth_attempts() returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  delete from private.oauth_attempts a where a.expires_at < now();
+  -- One step beyond the attempt's own lifetime, so that no link under way loses what it waits for.
+  perform private.remove_identity(n.identity_id)
+  from private.unconfirmed_identities n
+  where n.created_at < now() - interval '15 minutes';
+end
+$$;
+comment on function private.sweep_oauth_attempts() is
+  'Forgets attempts that have expired, and takes off identities whose link nobody came back to finish.';

@@ -1,0 +1,79 @@
+-- Passkeys. Supabase Auth does not return credential ids, which browsers need to remove passkeys that no longer work
+-- (WebAuthn level 3, section 5.1.10, Signal API).
+
+-- Definer: the identity backend's tables are not the service role's to read.
+create or replace function private.list_passkeys(user_id uuid)
+  returns table (id uuid, credential_id text, name text, created_at timestamptz, last_used_at timestamptz)
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select c.id, encode(c.credential_id, 'hex'), c.friendly_name, c.created_at, c.last_used_at
+  from auth.webauthn_credentials c
+  where c.user_id = list_passkeys.user_id
+  order by c.created_at, c.id
+$$;
+comment on function private.list_passkeys(uuid) is
+  'An account''s passkeys, oldest first, each with its credential id in hexadecimal. For our server, which knows the '
+  'account from its session.';
+
+-- Definer: the identity backend's tables are not the service role's to read.
+create or replace function private.passkey_exists(credential_id text) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select exists (
+    select from auth.webauthn_credentials c where c.credential_id = decode(passkey_exists.credential_id, 'hex')
+  )
+$$;
+comment on function private.passkey_exists(text) is
+  'Whether any account has this passkey, by its credential id in hexadecimal. The identity backend does not tell an '
+  'unknown passkey from a wrong signature, and a browser that is told the wrong one deletes a passkey that works.';
+
+-- Definer: passkeys are the identity backend's, which the service role cannot read. The backend's own call would leave
+-- an account without any way in; and between a count of ours and its deletion another way could be taken away.
+create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
+  returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  methods jsonb;
+  remaining bigint;
+begin
+  -- One at a time for each account, as private.unlink_identity: the next one counts what this one left.
+  perform from auth.users u where u.id = subject_id for update;
+  if not exists (
+    select from auth.webauthn_credentials c where c.id = target_id and c.user_id = subject_id
+  ) then
+    return 'not_found';
+  end if;
+  -- The backend's own rule: who has an authenticator has used it in this session.
+  if exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
+  ) and not exists (
+    select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+  ) then
+    return 'insufficient_aal';
+  end if;
+
+  methods := private.list_sign_in_methods(subject_id);
+  select (methods -> 'password' = 'true'::jsonb)::integer + (methods ->> 'passkeys')::bigint - 1 + count(*)
+  into remaining
+  from jsonb_to_recordset(methods -> 'identities') as m (provider text)
+  where m.provider = any (usable_providers);
+  if remaining = 0 then
+    return 'last_method';
+  end if;
+  perform private.delete_auth_passkey(target_id);
+  return 'deleted';
+end
+$$;
+comment on function private.delete_passkey(uuid, uuid, uuid, text[]) is
+  'Takes a passkey from its account: deleted, or last_method where no way to sign in would be left, insufficient_aal '
+  'where the session has yet to prove the account''s authenticator, not_found.';

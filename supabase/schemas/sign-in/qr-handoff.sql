@@ -1,0 +1,150 @@
+-- QR handoff: a signed-in browser asks, a phone of the same account approves, and the browser's next poll gets a session.
+-- created → approved → consuming → consumed. Only the holder of the claim can go back from consuming to approved.
+
+-- Definer: asks the identity backend's tables whether the approver's session satisfies its account.
+create or replace function private.decide_qr_challenge(decision jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  claims constant jsonb := private.mfa_claims(decision -> 'claims');
+  approved constant boolean := (decision ->> 'approve')::boolean;
+  challenge private.login_challenges;
+  state text;
+begin
+  select c.* into challenge
+  from private.login_challenges c
+  where c.id = private.uuid_or_null(decision ->> 'id')
+    and c.kind = 'qr'
+    and c.secret_hash = (decision ->> 'secretHash')::bytea
+  for update;
+  if not found then
+    return 'not_found';
+  end if;
+  if challenge.user_id <> (claims ->> 'sub')::uuid or challenge.session_id = (claims ->> 'session_id')::uuid then
+    return 'forbidden';
+  end if;
+  if not private.session_satisfies_mfa(claims) then
+    return 'mfa_required';
+  end if;
+  state := private.login_challenge_state(challenge);
+  if state <> 'created' then
+    return case state when 'expired' then 'expired' else 'conflict' end;
+  end if;
+
+  update private.login_challenges c
+  set status = case when approved then 'approved' else 'rejected' end,
+      approved_at = case when approved then now() end,
+      approver_session_id = (claims ->> 'session_id')::uuid,
+      approval_metadata = jsonb_build_object('device', decision -> 'device', 'claims', claims)
+  where c.id = challenge.id;
+  return case when approved then 'approved' else 'rejected' end;
+end
+$$;
+comment on function private.decide_qr_challenge(jsonb) is
+  'The phone''s answer: { id, secretHash, claims, approve, device } → approved, rejected, not_found, forbidden (not the '
+  'account that asked, or the very session that did), mfa_required, expired or conflict (it was answered already).';
+
+-- Definer: as decide_qr_challenge.
+create or replace function private.claim_qr_challenge(claim jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  claims constant jsonb := claim -> 'claims';
+  challenge private.login_challenges;
+begin
+  select c.* into challenge
+  from private.login_challenges c
+  where c.id = private.uuid_or_null(claim ->> 'id')
+    and c.kind = 'qr'
+    and c.secret_hash = (claim ->> 'secretHash')::bytea
+    and c.session_id = (claims ->> 'session_id')::uuid
+    and c.user_id = (claims ->> 'sub')::uuid
+  for update;
+  if not found then
+    return 'not_found';
+  end if;
+  if challenge.status <> 'approved' or challenge.expires_at <= now() then
+    return private.login_challenge_state(challenge);
+  end if;
+  if not private.session_satisfies_mfa(claims) then
+    return 'mfa_required';
+  end if;
+  if not private.session_satisfies_mfa(challenge.approval_metadata -> 'claims') then
+    update private.login_challenges c set status = 'rejected' where c.id = challenge.id;
+    return 'rejected';
+  end if;
+  update private.login_challenges c
+  set status = 'consuming', lease_expires_at = now() + interval '30 seconds'
+  where c.id = challenge.id;
+  return 'claimed';
+end
+$$;
+comment on function private.claim_qr_challenge(jsonb) is
+  'Claims an approved challenge for its asking session: { id, secretHash, claims } → claimed for one caller, who has 30 '
+  's, else the state as others see it, mfa_required or not_found. Rejected for good where the approver has been signed '
+  'out or no longer satisfies the account.';
+
+create or replace function private.release_qr_challenge(challenge_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.login_challenges c
+  set status = 'approved', lease_expires_at = null
+  where c.id = challenge_id and c.kind = 'qr' and c.status = 'consuming'
+$$;
+comment on function private.release_qr_challenge(uuid) is
+  'Back to approved, by who claimed it and knows that nothing was minted.';
+
+-- Definer: sessions and their proofs are the identity backend's, which the service role cannot write.
+create or replace function private.complete_qr_challenge(completion jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  minted constant uuid := (completion ->> 'mintedSessionId')::uuid;
+  challenge private.login_challenges;
+  approver jsonb;
+  signed_in_at timestamptz;
+begin
+  perform private.lock_accounts(array(
+    select c.user_id from private.login_challenges c where c.id = (completion ->> 'id')::uuid
+  ));
+  select c.* into challenge
+  from private.login_challenges c
+  where c.id = (completion ->> 'id')::uuid and c.kind = 'qr' and c.status = 'consuming' and c.lease_expires_at > now()
+  for update;
+  if not found then
+    return 'expired';
+  end if;
+  approver := challenge.approval_metadata -> 'claims';
+  if not (
+    private.session_satisfies_mfa(completion -> 'claims')
+    and (completion -> 'claims' ->> 'session_id')::uuid = challenge.session_id
+    and private.session_satisfies_mfa(approver)
+    and exists (select from auth.sessions s where s.id = minted and s.user_id = challenge.user_id)
+  ) then
+    update private.login_challenges c set status = 'rejected' where c.id = challenge.id;
+    return 'rejected';
+  end if;
+
+  -- Nobody has signed in here: the session is as old as the approver's own sign-in, for boundaries and for step-up, in
+  -- every token that the backend issues for it from now on.
+  signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
+  perform private.set_session_sign_in_time(minted, signed_in_at);
+  update private.login_challenges c set status = 'consumed', consumed_at = now() where c.id = challenge.id;
+  return 'consumed';
+end
+$$;
+comment on function private.complete_qr_challenge(jsonb) is
+  'Ends a claim with the session that was minted for it: { id, claims, mintedSessionId } → consumed, and the session has '
+  'the approver''s sign-in time; else expired or rejected, and the session must not reach the browser.';

@@ -1,0 +1,230 @@
+-- Budget alerts. A sweep notes which thresholds were crossed, and the server writes the mails. Each crossing is noted, and
+-- its mails stored, in one statement, so that a crash neither repeats nor loses one.
+
+-- Definer: the service role writes no alerts.
+create or replace function ai.sweep_budget_alerts(most integer default 100) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  -- One at a time, and each reads the budgets after the one before it is through: a limit that was just raised is seen.
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0)) then
+    return '[]';
+  end if;
+  perform ai.record_budget_alerts();
+  return (
+    select coalesce(jsonb_agg(
+      jsonb_build_object(
+        'scope', a.scope,
+        'subjectId', a.subject_id,
+        'subject', ai.budget_name(a.scope, a.subject_id, a.workspace_id),
+        'workspaceId', a.workspace_id,
+        'workspace', w.name,
+        'month', a.month,
+        'endsAt', ai.utc_text((a.month + interval '1 month') at time zone 'UTC'),
+        'threshold', a.threshold,
+        'limitUsd', trim_scale(a.limit_usd)::text,
+        'refusing', a.threshold = 100 and a.spent_usd < a.limit_usd,
+        'spentUsd', case when v.visible then trim_scale(a.spent_usd)::text end,
+        'reservedUsd', case when v.visible then trim_scale(a.reserved_usd)::text end,
+        'leftUsd', case when v.visible then trim_scale(greatest(a.limit_usd - a.spent_usd - a.reserved_usd, 0))::text end
+      )
+      order by a.crossed_at, a.workspace_id, a.scope, a.subject_id
+    ), '[]')
+    from (
+      select * from ai.budget_alerts p where p.posted_at is null order by p.crossed_at limit most
+    ) a
+    join public.workspaces w on w.id = a.workspace_id
+    cross join lateral (select ai.cost_visible(a.workspace_id) as visible) as v
+  );
+end
+$$;
+comment on function ai.sweep_budget_alerts(integer) is
+  'Notes what budgets have crossed and returns the crossings that no mail has been written about, oldest first. One '
+  'sweeper at a time; others get none. refusing: not all is spent, but calls are refused. What was spent, is held and is '
+  'left is null where the workspace hides what providers charge.';
+
+-- Definer: the service role writes no alerts, and cannot read the identity backend's addresses.
+create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  with posted as (
+    update ai.budget_alerts a
+    set posted_at = now()
+    where a.scope = alert ->> 'scope'
+      and a.subject_id = (alert ->> 'subjectId')::uuid
+      and a.workspace_id = (alert ->> 'workspaceId')::uuid
+      and a.month = (alert ->> 'month')::date
+      and a.threshold = (alert ->> 'threshold')::smallint
+      and a.limit_usd = (alert ->> 'limitUsd')::numeric
+      and a.posted_at is null
+    returning a.scope, a.workspace_id
+  ), kept as (
+    -- Nobody is at it yet, so it is due at once.
+    insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+    select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
+    from posted p
+    cross join lateral ai.budget_recipients(p.scope, p.workspace_id) as r (email)
+    returning id
+  )
+  select count(*)::integer from kept
+$$;
+comment on function ai.queue_budget_alert_mails(jsonb, text, text) is
+  'Keeps the mails about a crossing for sending, one for each who is warned, and marks it as told, in one statement: of '
+  'many callers one does. Returns how many mails; 0 where it was told already or is true no longer.';
+
+create or replace function ai.record_budget_alerts() returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into ai.budget_alerts as a (scope, subject_id, workspace_id, month, limit_usd, spent_usd, reserved_usd, threshold)
+  select b.scope, b.subject_id, b.workspace_id, b.period_start, b.limit_usd, b.spent_usd, b.reserved_usd, x.threshold
+  from ai.budgets b
+  join public.workspaces w on w.id = b.workspace_id and w.deleted_at is null
+  cross join lateral (select ai.budget_threshold(b) as threshold) as x
+  left join ai.budget_alerts k
+    on k.scope = b.scope and k.subject_id = b.subject_id and k.workspace_id = b.workspace_id
+  -- A budget of nothing is a closed door, of which nobody needs to be warned.
+  where b.limit_usd > 0
+    and (b.spent_usd * 2 >= b.limit_usd or b.refused_at >= date_trunc('month', now(), 'UTC') or k.threshold > 0)
+    -- For an hour after its end a month can still be told of, where no call has begun the next one in its row.
+    and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
+    and case
+      when k.month = b.period_start then x.threshold > k.threshold or b.limit_usd <> k.limit_usd
+      else x.threshold > 0
+    end
+  on conflict (scope, subject_id, workspace_id) do update
+  set
+    month = excluded.month,
+    limit_usd = excluded.limit_usd,
+    spent_usd = excluded.spent_usd,
+    reserved_usd = excluded.reserved_usd,
+    threshold = case
+      when a.month < excluded.month or a.limit_usd < excluded.limit_usd then excluded.threshold
+      else greatest(a.threshold, excluded.threshold)
+    end,
+    crossed_at = case when a.month < excluded.month or a.threshold < excluded.threshold then now() else a.crossed_at end,
+    posted_at = case
+      when a.month < excluded.month or a.threshold < excluded.threshold then null
+      -- What was about to be told is true no longer.
+      when a.limit_usd < excluded.limit_usd and a.threshold > excluded.threshold then coalesce(a.posted_at, now())
+      else a.posted_at
+    end
+  where a.month < excluded.month
+    or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
+$$;
+comment on function ai.record_budget_alerts() is
+  'Notes the thresholds that budgets have crossed since the last time: the highest of each budget. Reads ai.budgets '
+  'without a lock. A threshold is crossed once a month, and anew where the limit has been raised above it in between.';
+
+create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update ai.budget_alerts a
+  set
+    limit_usd = b.limit_usd,
+    spent_usd = b.spent_usd,
+    reserved_usd = b.reserved_usd,
+    threshold = x.threshold,
+    posted_at = case when x.threshold < a.threshold then coalesce(a.posted_at, now()) else a.posted_at end
+  from ai.budgets b
+  cross join lateral (select ai.budget_threshold(b) as threshold) as x
+  where a.scope = reset_budget_alert.scope and a.subject_id = subject and a.workspace_id = workspace
+    and b.scope = a.scope and b.subject_id = a.subject_id and b.workspace_id = a.workspace_id
+    and b.period_start = a.month
+    and b.limit_usd > a.limit_usd
+    and x.threshold <= a.threshold
+$$;
+comment on function ai.reset_budget_alert(text, uuid, uuid) is
+  'After a budget was raised: thresholds above what is spent of the new limit can be crossed anew. Without it the sweep '
+  'would find out by itself, unless they were crossed again before it came by.';
+
+create or replace function ai.budget_threshold(budget ai.budgets) returns smallint
+  language sql
+  stable
+  security invoker
+  parallel safe
+as $$
+  select case
+    when budget.spent_usd >= budget.limit_usd or ai.budget_refuses_calls(budget) then 100
+    when budget.spent_usd * 5 >= budget.limit_usd * 4 then 80
+    when budget.spent_usd * 2 >= budget.limit_usd then 50
+    else 0
+  end::smallint
+$$;
+comment on function ai.budget_threshold(ai.budgets) is
+  'The highest of 50, 80 and 100 percent of its limit that a budget has spent, exactly; 0 below them. 100 also where it '
+  'refuses calls: their maximum cost no longer fits shortly before all is spent.';
+
+create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
+  language sql
+  stable
+  security invoker
+  parallel safe
+as $$
+  select coalesce(
+    budget.refused_at >= date_trunc('month', now(), 'UTC')
+      -- Until a call of the month was admitted, what is held is of the month before, and comes back.
+      and budget.period_start = date_trunc('month', now() at time zone 'UTC')::date
+      and budget.limit_usd > 0
+      and (budget.spent_usd + budget.reserved_usd) * 5 >= budget.limit_usd * 4,
+    false
+  )
+$$;
+comment on function ai.budget_refuses_calls(ai.budgets) is
+  'Whether a budget is as good as used up: a call of this UTC month did not fit what was left of it, and at least 80 '
+  'percent of it is spent or held. Below that a refused call was too large rather than the budget used up: one absurdly '
+  'large request to a fresh budget says nothing about others.';
+
+create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case scope
+    when 'key' then (
+      select k.name from ai.keys k
+      where k.lineage_id = subject and k.workspace_id = workspace
+      order by k.created_at desc limit 1
+    )
+    when 'app' then ai.app_label(subject)
+    else (select w.name from public.workspaces w where w.id = workspace)
+  end
+$$;
+comment on function ai.budget_name(text, uuid, uuid) is 'What a budget''s subject is called: its key, app or workspace.';
+
+create or replace function ai.budget_recipients(scope text, workspace uuid) returns setof text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select u.email
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id and w.deleted_at is null
+  join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id
+  join auth.users u on u.id = m.user_id
+  where m.workspace_id = workspace
+    and (
+      r.is_owner
+      or 'manage_ai_policy' = any (r.permissions)
+      or (budget_recipients.scope = 'key' and 'manage_ai_keys' = any (r.permissions))
+    )
+    and char_length(u.email) between 3 and 320
+    and u.deleted_at is null
+    and (u.banned_until is null or u.banned_until <= now())
+$$;
+comment on function ai.budget_recipients(text, uuid) is
+  'Who is warned about a budget: those who can do something about it. Owners and members with manage_ai_policy, and for a '
+  'key''s budget members with manage_ai_keys.';

@@ -1,0 +1,223 @@
+-- Budgets of a workspace, its apps and its keys. A change holds from the next call on.
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.read_budgets(
+  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  this_month timestamp := date_trunc('month', now() at time zone 'UTC');
+  with_keys boolean := private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy');
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'month', to_char(this_month, 'YYYY-MM'),
+    'endsAt', ai.utc_text((this_month + interval '1 month') at time zone 'UTC'),
+    'costVisible', visible,
+    'keysVisible', with_keys,
+    'budgets', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object(
+          'position', p.position,
+          'scope', p.scope,
+          'subjectId', p.subject_id,
+          'name', p.name,
+          'live', p.live,
+          'limitUsd', trim_scale((p.budget).limit_usd)::text,
+          'spentUsd', case when visible then trim_scale(p.spent)::text end,
+          'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,
+          'remainingUsd', case
+            when visible then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
+          end,
+          'spentPercent', case
+            when visible and (p.budget).limit_usd > 0 then trunc(p.spent * 100 / (p.budget).limit_usd)::text
+          end,
+          'usedUp', visible and coalesce(
+            (p.budget).limit_usd > 0 and (p.spent >= (p.budget).limit_usd or ai.budget_refuses_calls(p.budget)), false
+          ),
+          'warned', (
+            select jsonb_build_object('threshold', a.threshold, 'at', ai.utc_text(a.posted_at))
+            from ai.budget_alerts a
+            where a.scope = p.scope and a.subject_id = p.subject_id and a.workspace_id = workspace
+              and a.month = this_month::date and a.threshold > 0 and a.posted_at is not null
+              and (p.budget).limit_usd is not null
+          )
+        )
+        order by p.position collate "C"
+      ), '[]')
+      from (
+        select s.*, b as budget, x.spent, n.name, o.position
+        from ai.budget_subjects(workspace, with_keys) s
+        left join ai.budgets b
+          on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
+        cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
+        cross join lateral (select ai.budget_name(s.scope, s.subject_id, workspace) as name) as n
+        -- Of what nobody can change, so that each has its place in the list for good.
+        cross join lateral (
+          select array[
+            case s.scope when 'workspace' then '1' when 'app' then '2' else '3' end,
+            coalesce(to_char(s.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), ''),
+            s.subject_id::text
+          ] as position
+        ) as o
+        where (s.live or (b.limit_usd is not null and x.spent > 0))
+          and (after is null or o.position collate "C" > after collate "C")
+        order by o.position collate "C"
+        limit page_size
+      ) as p
+    )
+  );
+end
+$$;
+comment on function ai.read_budgets(uuid, uuid, text[], integer) is
+  'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
+  '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
+  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope and by when their subjects were made; '
+  'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
+  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it.';
+
+-- Definer: as ai.read_budgets; and the service role writes no budgets.
+create or replace function ai.change_budget(
+  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
+  standing numeric;
+  wanted numeric := change_budget.limit_usd::numeric;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, permission) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  perform ai.lock_policy(workspace);
+  perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  select b.limit_usd into standing
+  from ai.budgets b
+  where b.scope = change_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+  if standing is distinct from read_limit_usd::numeric then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'limitUsd', trim_scale(standing)::text);
+  end if;
+  if wanted is not distinct from standing then
+    return jsonb_build_object('outcome', 'unchanged');
+  end if;
+  perform ai.set_budget(scope, subject, workspace, wanted);
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'budget.changed', subject, ai.budget_name(scope, subject, workspace),
+    jsonb_build_object('scope', scope, 'before', trim_scale(standing)::text, 'after', trim_scale(wanted)::text)
+  );
+  return jsonb_build_object('outcome', 'changed');
+end
+$$;
+comment on function ai.change_budget(uuid, uuid, text, uuid, text, text) is
+  'Sets one monthly budget, or takes it away with null: with manage_ai_policy, that of a key with manage_ai_keys. '
+  'read_limit_usd is the limit that the member had before them: where it is another by now, nothing changes. Outcomes: '
+  'changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each change is a line of the log.';
+
+create or replace function ai.set_budget(scope text, subject uuid, workspace uuid, limit_usd numeric) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+begin
+  if limit_usd is null then
+    update ai.budgets b set limit_usd = null
+    where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+    return;
+  end if;
+  update ai.budgets b
+  set
+    limit_usd = set_budget.limit_usd,
+    -- What did not fit before a raise may fit now.
+    refused_at = case when set_budget.limit_usd <= b.limit_usd then b.refused_at end
+  where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
+  if found then
+    perform ai.reset_budget_alert(set_budget.scope, subject, workspace);
+    return;
+  end if;
+  insert into ai.budgets as b (scope, subject_id, workspace_id, limit_usd, period_start, spent_usd)
+  select
+    set_budget.scope, subject, workspace, set_budget.limit_usd, month,
+    coalesce(sum(r.cost_usd), 0)
+  from ai.runs r
+  where r.workspace_id = workspace
+    and r.created_at >= month::timestamp at time zone 'UTC'
+    and case set_budget.scope
+      when 'workspace' then true
+      when 'app' then r.app_id = subject
+      else r.key_lineage_id = subject
+    end;
+end
+$$;
+comment on function ai.set_budget(text, uuid, uuid, numeric) is
+  'Sets the monthly budget of a workspace, of an app in it or of a key''s lineage; null takes it away. A first one begins '
+  'with what the month''s settled runs have cost; runs that are under way at that moment are in no budget. Callers hold '
+  'ai.lock_policy.';
+
+create or replace function ai.budget_subjects(workspace uuid, with_keys boolean)
+  returns table (scope text, subject_id uuid, live boolean, since timestamptz)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select 'workspace', workspace, true, null::timestamptz
+  union all
+  select 'app', s.app_id, ai.app_can_act_in_workspace(s.app_id, workspace), (
+    select a.created_at from private.apps a where a.id = s.app_id
+  )
+  from (
+    select l.app_id from private.app_workspaces l join private.apps a on a.id = l.app_id and a.kind = 'external'
+    where l.workspace_id = workspace
+    union
+    select b.subject_id from ai.budgets b where b.workspace_id = workspace and b.scope = 'app' and b.limit_usd is not null
+  ) as s (app_id)
+  union all
+  select 'key', k.lineage_id, bool_or(k.revoked_at is null and (k.expires_at is null or k.expires_at > now())),
+    min(k.created_at)
+  from ai.keys k
+  where with_keys and k.workspace_id = workspace
+  group by k.lineage_id
+$$;
+comment on function ai.budget_subjects(uuid, boolean) is
+  'What can have a budget in a workspace: itself, its external apps, and its keys, rotated ones being one. live: whether '
+  'it can call still; since: when it was made, which never changes.';
+
+create or replace function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'limitUsd', trim_scale((budget).limit_usd)::text,
+    'spentUsd', case
+      when not cost_visible then null
+      when (budget).period_start = date_trunc('month', now() at time zone 'UTC')::date
+        then trim_scale((budget).spent_usd)::text
+      else '0'
+    end
+  )
+$$;
+comment on function ai.budget_summary(ai.budgets, boolean) is
+  'Limit and what was spent in the current UTC month, as exact texts; the latter only where members are shown what '
+  'providers charge.';

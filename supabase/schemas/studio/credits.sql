@@ -1,0 +1,155 @@
+-- A workspace's credits, for its members. In a free workspace, the member's own balance pays.
+
+-- Definer: as ai.read_usage.
+create or replace function ai.read_credits(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  before_id bigint default null, page_size integer default 50
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  set timezone = 'UTC'
+as $$
+declare
+  asked record := ai.usage_window(given_from, given_to, 30);
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with accounts as materialized (
+      select a.*, case when a.workspace_id is null then 'member' else 'workspace' end as payer
+      from ai.credit_accounts_of(member_id, workspace) a
+    ), runs as (
+      select coalesce(sum(u.billed_credits), 0) as billed, coalesce(sum(u.unmetered_credits), 0) as unmetered
+      from ai.usage_between(workspace, asked.window_from, asked.window_to) u
+    ), others as (
+      select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'payer', (select p.payer from public.workspaces w join ai.plans p on p.id = w.plan_id where w.id = workspace),
+      'accounts', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'payer', a.payer,
+            'balance', trim_scale(a.balance)::text,
+            'reserved', trim_scale(a.reserved)::text,
+            'available', trim_scale(a.balance - a.reserved)::text
+          )
+          order by a.payer desc
+        ), '[]')
+        from accounts a
+      ),
+      'totals', (
+        select jsonb_build_object(
+          'runCredits', trim_scale(r.billed)::text,
+          'otherDeductions', trim_scale(o.credits)::text,
+          'usedCredits', trim_scale(r.billed + o.credits)::text,
+          'unmeteredCredits', trim_scale(r.unmetered)::text,
+          'addedCredits', trim_scale((
+            select coalesce(sum(l.amount), 0)
+            from accounts a
+            join ai.credit_ledger l on l.account_id = a.id
+            where l.run_id is null and l.amount > 0
+              and l.created_at >= asked.window_from and l.created_at < asked.window_to
+          ))::text
+        )
+        from runs r cross join others o
+      ),
+      'entries', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'id', p.id::text,
+            'createdAt', ai.utc_text_microseconds(p.created_at),
+            'payer', p.payer,
+            'kind', p.kind,
+            'amount', trim_scale(p.amount)::text,
+            'balanceAfter', trim_scale(p.balance_after)::text,
+            'runId', p.run_id,
+            'description', p.description
+          )
+          order by p.id desc
+        ), '[]')
+        from (
+          select a.payer, e.*
+          from accounts a
+          cross join lateral (
+            select *
+            from ai.credit_ledger l
+            where l.account_id = a.id
+              and l.created_at >= asked.window_from
+              and l.created_at < asked.window_to
+              and (before_id is null or l.id < before_id)
+              -- A member's balance pays in each of their free workspaces: only this one's runs belong here.
+              and (
+                a.payer = 'workspace'
+                or l.run_id is null
+                or exists (
+                  select from ai.runs r
+                  where r.created_at = l.run_created_at and r.id = l.run_id and r.workspace_id = workspace
+                )
+              )
+            order by l.id desc
+            limit page_size
+          ) as e
+          order by e.id desc
+          limit page_size
+        ) p
+      )
+    )
+  );
+end
+$$;
+comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer) is
+  'What a member with use_ai_studio reads of credits: balances, a page of the ledger, and what was used in the window, '
+  'which is what runs were billed and what was deducted without one. By default the last 30 days.';
+
+create or replace function ai.credit_accounts_of(member_id uuid, workspace uuid) returns setof ai.credit_accounts
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.*
+  from public.workspaces w
+  join ai.plans p on p.id = w.plan_id
+  join ai.credit_accounts a on a.workspace_id = w.id or (p.payer = 'member' and a.user_id = member_id)
+  where w.id = workspace
+$$;
+comment on function ai.credit_accounts_of(uuid, uuid) is
+  'The accounts that a member sees in a workspace: its own, and theirs where it is free.';
+
+create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns numeric
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(sum(d.credits), 0) from ai.unlinked_deductions_by_day(member_id, workspace, window_from, window_to) d
+$$;
+comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'All of ai.unlinked_deductions_by_day.';
+
+create or replace function ai.unlinked_deductions_by_day(
+  member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz
+) returns table (day date, credits numeric)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (l.created_at at time zone 'UTC')::date, -sum(l.amount)
+  from ai.credit_accounts_of(member_id, workspace) a
+  join ai.credit_ledger l on l.account_id = a.id
+  where l.run_id is null and l.amount < 0 and l.created_at >= window_from and l.created_at < window_to
+  group by 1
+$$;
+comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
+  'Credits that were deducted without a run, as positive numbers. What a run was billed is in the run.';

@@ -1,0 +1,185 @@
+-- The studio's overview: usage of a range by one dimension, next to the range before.
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.read_overview(
+  member_id uuid, workspace uuid, range_from timestamptz, range_to timestamptz, previous_from timestamptz,
+  previous_to timestamptz, grouped_by text default 'day', days_each integer default 1, max_rows integer default 500
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  set timezone = 'UTC'
+  -- Planned once a connection.
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  fault text := coalesce(
+    (ai.usage_window(range_from, range_to, 30)).fault, (ai.usage_window(previous_from, previous_to, 30)).fault
+  );
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', fault);
+  end if;
+  return (
+    with current as materialized (
+      select * from ai.usage_by_key(workspace, range_from, range_to, grouped_by, days_each, visible)
+    ), previous as materialized (
+      select * from ai.usage_by_key(workspace, previous_from, previous_to, grouped_by, days_each, visible)
+    ), deducted as materialized (
+      select ((d.day - range_from::date) / days_each * days_each)::text as key, d.credits
+      from ai.unlinked_deductions_by_day(member_id, workspace, range_from, range_to) d
+    ), listed as (
+      select coalesce(c.key, p.key) as key, c.sums, p.sums as previous_sums, c.cost_usd, c.billed_credits, c.requests
+      from (select * from current where key is not null) c
+      full join (select * from previous where key is not null) p on p.key = c.key
+    ), shown as (
+      select l.*, row_number() over (
+        order by
+          case when grouped_by = 'day' then l.key::integer end desc,
+          case when visible then l.cost_usd else l.billed_credits end desc nulls last,
+          l.requests desc nulls last,
+          l.key collate "C"
+      ) as place
+      from listed l
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'everUsed', exists (select from ai.runs r where r.workspace_id = workspace),
+      'totals', t.sums || jsonb_build_object(
+        'otherDeductions', trim_scale(o.credits)::text,
+        'usedCredits', trim_scale(o.credits + coalesce(t.billed_credits, 0))::text
+      ),
+      'previous', b.sums || jsonb_build_object(
+        'usedCredits', trim_scale(
+          ai.unlinked_deductions(member_id, workspace, previous_from, previous_to) + coalesce(b.billed_credits, 0)
+        )::text
+      ),
+      'rows', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'key', s.key,
+            'name', case grouped_by
+              when 'key' then (
+                select k.name from ai.keys k
+                where k.lineage_id = nullif(s.key, '')::uuid and k.workspace_id = workspace
+                order by k.created_at desc limit 1
+              )
+              when 'app' then ai.app_label(nullif(s.key, '')::uuid)
+            end,
+            'now', s.sums,
+            'before', s.previous_sums
+          )
+          order by s.place
+        ), '[]')
+        from shown s
+        where s.place <= max_rows
+      ),
+      'leftOut', (select count(*) from shown s where s.place > max_rows),
+      'deductions', (
+        select coalesce(jsonb_object_agg(x.key, trim_scale(x.credits)::text), '{}')
+        from (select d.key, sum(d.credits) as credits from deducted d group by d.key) x
+      )
+    )
+    from (select * from current where key is null) t
+    cross join (select * from previous where key is null) b
+    cross join (select coalesce(sum(d.credits), 0) as credits from deducted d) o
+  );
+end
+$$;
+comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
+  'What a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and rows by '
+  'day (key: how many days of the range come before), model, feature, key (its lineage) or app, the largest first, '
+  'days the newest first. Credits deducted without a run stand beside them, by day in deductions.';
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.usage_by_key(
+  workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
+) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    g.key,
+    ai.usage_sums(
+      g.requests, g.failed, g.input_tokens, g.output_tokens, case when cost_visible then coalesce(g.cost_usd, 0) end,
+      g.billed_credits, g.unmetered_credits, g.latency_ms, g.timed
+    ) || jsonb_build_object(
+      'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
+    ),
+    g.cost_usd, g.billed_credits, g.requests
+  from (
+    -- The row without a key is all of it.
+    select
+      u.key, sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
+      sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
+      sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed,
+      sum(u.latency_marks) as latency_marks, sum(u.first_token_marks) as first_token_marks
+    from (
+      select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
+      from ai.usage_between(workspace, window_from, window_to) p
+    ) u
+    group by grouping sets ((u.key), ())
+  ) g
+  cross join lateral ai.latency_quantiles(g.latency_marks) as l
+  cross join lateral ai.latency_quantiles(g.first_token_marks) as f
+$$;
+comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
+  'A range''s sums and quantiles by ai.usage_key, and of all of it where key is null. Amounts are exact texts in sums.';
+
+create or replace function ai.usage_key(part ai.usage_daily, grouped_by text, first_day date, days_each integer) returns text
+  language sql
+  immutable
+  security invoker
+as $$
+  select case grouped_by
+    when 'day' then (((part).day - first_day) / days_each * days_each)::text
+    when 'model' then (part).model_id
+    when 'feature' then (part).feature
+    when 'key' then coalesce((part).key_lineage_id::text, '')
+    when 'app' then coalesce((part).app_id::text, '')
+  end
+$$;
+comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
+  'What a part of usage is listed under. Days are told by how many of their range come before them, so that two ranges can '
+  'be laid over each other; some may be taken together.';
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  with d as materialized (
+    -- Bytes: finding the nth character of a text means counting them.
+    select lpad(marks::text, 12 * 81, '0')::bytea as digits
+  )
+  select
+    max(round(b.low + (b.high - b.low) * (0.5 * b.total - b.before) / b.runs))
+      filter (where b.before < 0.5 * b.total and b.before + b.runs >= 0.5 * b.total)::integer,
+    max(round(b.low + (b.high - b.low) * (0.95 * b.total - b.before) / b.runs))
+      filter (where b.before < 0.95 * b.total and b.before + b.runs >= 0.95 * b.total)::integer
+  from (
+    select
+      c.runs,
+      case c.bucket when 0 then 0 else 2 ^ ((c.bucket - 1) / 4.0::double precision) end as low,
+      2 ^ (c.bucket / 4.0::double precision) as high,
+      (sum(c.runs) over (order by c.bucket) - c.runs)::double precision as before,
+      (sum(c.runs) over ())::double precision as total
+    from (
+      select n as bucket, encode(substr(d.digits, 12 * (80 - n) + 1, 12), 'escape')::bigint as runs
+      from d
+      cross join generate_series(0, 80) as n
+    ) c
+    where c.runs > 0
+  ) b
+$$;
+comment on function ai.latency_quantiles(numeric) is
+  'The durations in ms that a half and 95 % of runs did not exceed, from a sum of ai.latency_mark. Each lies in the bucket '
+  'that the exact one lies in, and so is off by that bucket''s width, 19 %, at most. Null without a run.';

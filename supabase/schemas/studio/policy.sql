@@ -1,0 +1,190 @@
+-- A workspace's AI policy: models, limits, what is kept. ai.begin_run reads it on each call.
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.read_workspace_policy(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object('outcome', 'read', 'policy', ai.workspace_policy_summary(workspace));
+end
+$$;
+comment on function ai.read_workspace_policy(uuid, uuid) is
+  'The rules of a workspace for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed }.';
+
+-- Definer: as ai.read_workspace_policy; and the service role writes no budgets.
+create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  before jsonb;
+  after jsonb;
+  app jsonb;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  perform ai.lock_policy(workspace);
+  before := ai.workspace_policy_summary(workspace);
+  if changes ? 'readAt'
+    and (changes ->> 'readAt')::timestamptz is distinct from (before ->> 'updatedAt')::timestamptz then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
+  end if;
+  for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
+    if app ->> 'monthlyBudgetUsd' is not null and not ai.app_can_act_in_workspace((app ->> 'appId')::uuid, workspace) then
+      return jsonb_build_object('outcome', 'app_not_linked');
+    end if;
+  end loop;
+
+  insert into ai.workspace_policies (workspace_id) values (workspace) on conflict (workspace_id) do nothing;
+  update ai.workspace_policies p
+  set
+    allowed_models = case
+      when not changes ? 'allowedModels' then p.allowed_models
+      when jsonb_typeof(changes -> 'allowedModels') = 'array'
+        then array(select jsonb_array_elements_text(changes -> 'allowedModels'))
+    end,
+    denied_models = case
+      when changes ? 'deniedModels' then array(select jsonb_array_elements_text(changes -> 'deniedModels'))
+      else p.denied_models
+    end,
+    requests_per_minute = case
+      when changes ? 'requestsPerMinute' then (changes ->> 'requestsPerMinute')::integer else p.requests_per_minute
+    end,
+    tokens_per_minute = case
+      when changes ? 'tokensPerMinute' then (changes ->> 'tokensPerMinute')::bigint else p.tokens_per_minute
+    end,
+    provider_cost_visible = coalesce((changes ->> 'providerCostVisible')::boolean, p.provider_cost_visible),
+    content_capture = coalesce((changes ->> 'contentCapture')::boolean, p.content_capture),
+    content_retention_days = coalesce((changes ->> 'contentRetentionDays')::integer, p.content_retention_days),
+    updated_at = now(),
+    updated_by = member_id
+  where p.workspace_id = workspace;
+  -- Apps before the workspace: the order of the locks.
+  for app in
+    select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) order by value ->> 'appId'
+  loop
+    perform ai.set_budget('app', (app ->> 'appId')::uuid, workspace, (app ->> 'monthlyBudgetUsd')::numeric);
+  end loop;
+  if changes ? 'monthlyBudgetUsd' then
+    perform ai.set_budget('workspace', workspace, workspace, (changes ->> 'monthlyBudgetUsd')::numeric);
+  end if;
+
+  after := ai.workspace_policy_summary(workspace);
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'ai_policy.changed', null, 'the AI policy', jsonb_build_object('before', before, 'after', after)
+  );
+  return jsonb_build_object('outcome', 'changed', 'policy', after);
+end
+$$;
+comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
+  'Changes what it names of a workspace''s rules, for a member with manage_ai_policy: allowedModels, deniedModels, '
+  'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
+  'appBudgets [{ appId, monthlyBudgetUsd }]; null takes a limit away. readAt is the updatedAt of the rules that the '
+  'member had before them: where they are others by now, nothing changes. Outcomes: changed and changed_meanwhile (with '
+  'policy), not_allowed, app_not_linked. Each change is a line of the workspace''s log.';
+
+create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'allowedModels', to_jsonb(p.allowed_models),
+    'deniedModels', coalesce(to_jsonb(p.denied_models), '[]'),
+    'requestsPerMinute', p.requests_per_minute,
+    'tokensPerMinute', p.tokens_per_minute,
+    'providerCostVisible', coalesce(p.provider_cost_visible, true),
+    'contentCapture', coalesce(p.content_capture, false),
+    'contentRetentionDays', coalesce(p.content_retention_days, 30),
+    'budget', (
+      select ai.budget_summary(b, ai.cost_visible(w.id)) from ai.budgets b
+      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id and b.limit_usd is not null
+    ),
+    'appBudgets', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('appId', a.id, 'app', a.display_name) || ai.budget_summary(b, ai.cost_visible(w.id))
+          order by a.display_name, a.id
+        ),
+        '[]'
+      )
+      from ai.budgets b
+      join private.apps a on a.id = b.subject_id
+      where b.scope = 'app' and b.workspace_id = w.id and b.limit_usd is not null
+    ),
+    'updatedAt', p.updated_at,
+    'updatedBy', (select u.display_name from public.profiles u where u.id = p.updated_by)
+  )
+  from (select workspace as id) w
+  left join ai.workspace_policies p on p.workspace_id = w.id
+$$;
+comment on function ai.workspace_policy_summary(uuid) is
+  'A workspace''s rules as its members see them; those of a workspace that has set none are the defaults.';
+
+-- Definer: as ai.read_budgets.
+create or replace function ai.read_policy_options(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return (
+    select jsonb_build_object(
+      'outcome', 'read',
+      'plan', p.name,
+      'requestsPerMinute', p.requests_per_minute,
+      'tokensPerMinute', p.tokens_per_minute,
+      'models', (
+        select coalesce(
+          jsonb_agg(
+            jsonb_build_object(
+              'id', m.id, 'name', m.display_name, 'kind', m.kind,
+              'granted', exists (
+                select from ai.model_grants g
+                where g.model_id = m.id and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+              )
+            )
+            order by ai.model_order(m)
+          ),
+          '[]'
+        )
+        from ai.models m
+        where m.enabled and m.studio_default
+      )
+    )
+    from public.workspaces w
+    left join ai.plans p on p.id = w.plan_id
+    where w.id = workspace
+  );
+end
+$$;
+comment on function ai.read_policy_options(uuid, uuid) is
+  'What a workspace''s policy can choose from, for a member with use_ai_studio: the models of the catalogue, which of '
+  'them its plan or a root grant allows, and the plan''s rate limits.';
+
+create or replace function ai.lock_policy(workspace uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
+$$;
+comment on function ai.lock_policy(uuid) is
+  'One change of a workspace''s rules or budgets at a time, so that each finds what it was told of, and the log tells it '
+  'from that. No call of the gateway waits for it.';

@@ -1,0 +1,166 @@
+-- Content capture: off unless the workspace's policy asks for it, and for as many days as it says. Each reading is logged.
+
+-- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+create or replace function ai.store_run_content(content jsonb) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  insert into ai.run_content as c (run_created_at, run_id, workspace_id, prompt, tools, answer)
+  select r.created_at, r.id, r.workspace_id, content ->> 'prompt', content ->> 'tools', content ->> 'answer'
+  from ai.runs r
+  join public.workspaces s on s.id = r.workspace_id and s.deleted_at is null
+  -- Asked of this moment: whoever has just switched it off means what is under way, too.
+  join ai.workspace_policies w on w.workspace_id = r.workspace_id and w.content_capture
+  where r.created_at = (content ->> 'created_at')::timestamptz and r.id = (content ->> 'id')::uuid
+  on conflict (run_created_at, run_id) do update
+  set
+    prompt = coalesce(c.prompt, excluded.prompt),
+    tools = coalesce(c.tools, excluded.tools),
+    answer = coalesce(c.answer, excluded.answer)
+$$;
+comment on function ai.store_run_content(jsonb) is
+  'Keeps what was said in a run, {created_at, id, prompt?, tools?, answer?}, where its workspace''s policy captures content. '
+  'What is there already stays; what is not is added.';
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.describe_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  answer jsonb;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  select jsonb_build_object(
+    'outcome', 'kept',
+    'deletedFrom', ai.utc_text_microseconds(r.deleted_from)
+  )
+  into answer
+  from ai.retained_content(workspace, describe_run_content.run_id) r;
+  return coalesce(answer, '{"outcome": "none"}');
+end
+$$;
+comment on function ai.describe_run_content(uuid, uuid, uuid) is
+  'Whether what was said in a run is kept, for a member with manage_ai_policy, without a word of it: '
+  '{ outcome: kept, deletedFrom }, none or not_allowed.';
+
+-- Definer: as ai.describe_run_content; and it writes the log.
+create or replace function ai.read_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  answer jsonb;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  select jsonb_build_object(
+    'outcome', 'opened',
+    'deletedFrom', ai.utc_text_microseconds(r.deleted_from),
+    'prompt', (r.content).prompt,
+    'tools', (r.content).tools,
+    'answer', (r.content).answer
+  )
+  into answer
+  from ai.retained_content(workspace, read_run_content.run_id) r;
+  if answer is null then
+    return '{"outcome": "none"}';
+  end if;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(workspace, 'run_content.read', read_run_content.run_id, read_run_content.run_id::text);
+  return answer;
+end
+$$;
+comment on function ai.read_run_content(uuid, uuid, uuid) is
+  'What was said in a run, for a member with manage_ai_policy, and a line of the workspace''s log that they read it: '
+  '{ outcome: opened, deletedFrom, prompt, tools, answer }, none or not_allowed.';
+
+create or replace function ai.retained_content(workspace uuid, run_id uuid) returns table (content ai.run_content, deleted_from timestamptz)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select c, c.run_created_at + make_interval(days => w.content_retention_days)
+  from (
+    -- The id is a UUID version 7 of its creation.
+    select to_timestamp(('x' || substr(replace(retained_content.run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+      as moment
+  ) as begun
+  join ai.run_content c on c.run_created_at >= begun.moment - interval '1 second'
+    and c.run_created_at < begun.moment + interval '1 second'
+  join ai.workspace_policies w on w.workspace_id = c.workspace_id and w.content_capture
+  where c.workspace_id = workspace
+    and c.run_id = retained_content.run_id
+    and c.run_created_at >= now() - make_interval(days => w.content_retention_days)
+$$;
+comment on function ai.retained_content(uuid, uuid) is
+  'A run''s content as long as the workspace''s policy of this moment keeps it, swept or not, and from when on it is '
+  'deleted. Granted to nobody.';
+
+-- Definer: the server's service role deletes nothing by itself.
+create or replace function ai.delete_expired_content(most integer default 5000) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  swept integer;
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired_content', 0)) then
+    return 0;
+  end if;
+  with recursive owners as (
+    (select c.workspace_id from ai.run_content c order by c.workspace_id limit 1)
+    union all
+    select (
+      select c.workspace_id from ai.run_content c where c.workspace_id > o.workspace_id order by c.workspace_id limit 1
+    )
+    from owners o
+    where o.workspace_id is not null
+  ), over as (
+    select c.run_created_at, c.run_id
+    from owners o
+    left join public.workspaces s on s.id = o.workspace_id and s.deleted_at is null
+    left join ai.workspace_policies w on w.workspace_id = s.id and w.content_capture
+    cross join lateral (
+      select c.run_created_at, c.run_id
+      from ai.run_content c
+      where c.workspace_id = o.workspace_id
+        -- A workspace that is closed keeps nothing, nor does one without a policy that would.
+        and c.run_created_at < coalesce(now() - make_interval(days => w.content_retention_days), 'infinity')
+      order by c.run_created_at
+      limit most
+    ) as c
+    limit most
+  )
+  delete from ai.run_content c
+  using over o
+  where c.run_created_at = o.run_created_at and c.run_id = o.run_id;
+  get diagnostics swept = row_count;
+  delete from ai.idempotency_keys i
+  where (i.workspace_id, i.principal_id, i.key) in (
+    select o.workspace_id, o.principal_id, o.key
+    from ai.idempotency_keys o
+    where o.expires_at < now()
+    order by o.expires_at
+    limit most
+    for update skip locked
+  );
+  return swept;
+end
+$$;
+comment on function ai.delete_expired_content(integer) is
+  'Deletes content whose days are over, by the policy of this moment, or whose workspace is closed, and idempotency keys '
+  'past their 24 hours: so many of each at a time. Returns how many runs'' content it deleted. One sweeper at a time; '
+  'others return 0.';

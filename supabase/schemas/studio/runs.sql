@@ -1,0 +1,129 @@
+-- What members read of their workspace's runs: ids, counts, amounts, times. Amounts are exact text.
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.list_runs(
+  member_id uuid,
+  workspace uuid,
+  filter jsonb default '{}',
+  before jsonb default null,
+  page_size integer default 50
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'runs', (
+      select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]')
+      from (
+        select *
+        from ai.runs r
+        where r.workspace_id = workspace
+          and (filter ->> 'from' is null or r.created_at >= (filter ->> 'from')::timestamptz)
+          and (filter ->> 'to' is null or r.created_at < (filter ->> 'to')::timestamptz)
+          and (filter ->> 'model' is null or r.model_id = filter ->> 'model')
+          and (filter ->> 'feature' is null or r.feature = filter ->> 'feature')
+          and (filter ->> 'status' is null or r.status = filter ->> 'status')
+          and (filter ->> 'keyId' is null or r.key_id = (filter ->> 'keyId')::uuid)
+          and (filter ->> 'appId' is null or r.app_id = (filter ->> 'appId')::uuid)
+          and (filter ->> 'requestId' is null or r.request_id = filter ->> 'requestId')
+          and (
+            before is null
+            or (r.created_at, r.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+          )
+        order by r.created_at desc, r.id desc
+        limit page_size
+      ) r
+    )
+  );
+end
+$$;
+comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer) is
+  'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs } or '
+  '{ outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, requestId.';
+
+-- Definer: as ai.list_runs.
+create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  -- The id is a UUID version 7 of its creation, so that it names its partition.
+  begun timestamptz := to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0);
+  found_run ai.runs;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  select * into found_run
+  from ai.runs r
+  where r.id = read_run.run_id
+    and r.workspace_id = workspace
+    and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second';
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'run', ai.run_summary(found_run, ai.cost_visible(workspace)),
+    'steps', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
+      ) order by s.step), '[]')
+      from jsonb_to_recordset(found_run.steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    )
+  );
+end
+$$;
+comment on function ai.read_run(uuid, uuid, uuid) is
+  'One run with its steps, for a member with use_ai_studio: { outcome: read, run, steps }, not_found or not_allowed.';
+
+create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (run).id,
+    'requestId', (run).request_id,
+    'createdAt', (run).created_at,
+    'settledAt', (run).settled_at,
+    'model', (run).model_id,
+    'feature', (run).feature,
+    'entityId', (run).entity_id,
+    'credentialSource', (run).credential_source,
+    'executionMode', (run).execution_mode,
+    'keyId', (run).key_id,
+    'appId', (run).app_id,
+    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
+    'streamed', (run).streamed,
+    'status', (run).status,
+    'httpStatus', (run).http_status,
+    'errorCode', (run).error_code,
+    'usageSource', (run).usage_source,
+    'inputTokens', (run).input_tokens,
+    'cachedInputTokens', (run).cached_input_tokens,
+    'outputTokens', (run).output_tokens,
+    'reasoningTokens', (run).reasoning_tokens,
+    'audioInputTokens', (run).audio_input_tokens,
+    'audioOutputTokens', (run).audio_output_tokens,
+    'billedCredits', trim_scale((run).billed_credits)::text,
+    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
+    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
+    'firstByteMs', (run).first_byte_ms,
+    'latencyMs', (run).latency_ms
+  )
+$$;
+comment on function ai.run_summary(ai.runs, boolean) is
+  'A run for its workspace''s members. costUsd is null where the workspace''s policy hides what providers charge.';

@@ -1,0 +1,125 @@
+-- A workspace's usage, for its members.
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.read_usage(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  group_by text[] default '{day,model,feature,executionMode}', after text[] default null, page_size integer default 50
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  set timezone = 'UTC'
+as $$
+declare
+  asked record := ai.usage_window(given_from, given_to, 30);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with parts as materialized (
+      select * from ai.usage_between(workspace, asked.window_from, asked.window_to)
+    ), grouped as (
+      select
+        array[
+          case when 'day' = any (group_by) then u.day::text else '' end,
+          case when 'model' = any (group_by) then u.model_id else '' end,
+          case when 'feature' = any (group_by) then u.feature else '' end,
+          case when 'executionMode' = any (group_by) then u.execution_mode else '' end,
+          case when 'provider' = any (group_by) then coalesce(u.provider_id, '') else '' end,
+          case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
+          case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
+        ] as key,
+        sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
+        sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
+        sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed
+      from parts u
+      group by 1
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'previous', jsonb_build_object(
+        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
+        'to', ai.utc_text_microseconds(asked.window_from)
+      ),
+      'totals', (
+        select ai.usage_sums(
+          sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens),
+          case when visible then coalesce(sum(u.cost_usd), 0) end, sum(u.billed_credits), sum(u.unmetered_credits),
+          sum(u.latency_ms), sum(u.timed)
+        ) || jsonb_build_object(
+          'otherDeductions', trim_scale(d.credits)::text,
+          'usedCredits', trim_scale(d.credits + coalesce(sum(u.billed_credits), 0))::text
+        )
+        from (select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits) d
+        left join parts u on true
+        group by d.credits
+      ),
+      'rows', (
+        select coalesce(jsonb_agg(
+          ai.usage_sums(
+            p.requests, p.failed, p.input_tokens, p.output_tokens, case when visible then p.cost_usd end,
+            p.billed_credits, p.unmetered_credits, p.latency_ms, p.timed
+          ) || jsonb_build_object(
+            'day', nullif(p.key[1], ''),
+            'model', nullif(p.key[2], ''),
+            'feature', nullif(p.key[3], ''),
+            'executionMode', nullif(p.key[4], ''),
+            'provider', nullif(p.key[5], ''),
+            'keyId', nullif(p.key[6], ''),
+            'keyName', (
+              select k.name from ai.keys k
+              where k.lineage_id = nullif(p.key[6], '')::uuid and k.workspace_id = workspace
+              order by k.created_at desc limit 1
+            ),
+            'appId', nullif(p.key[7], ''),
+            'appName', ai.app_label(nullif(p.key[7], '')::uuid),
+            'position', p.key
+          )
+          order by p.key collate "C"
+        ), '[]')
+        from (
+          select * from grouped g
+          where after is null or g.key collate "C" > after collate "C"
+          order by g.key collate "C"
+          limit page_size
+        ) p
+      )
+    )
+  );
+end
+$$;
+comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
+  'A workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode, provider, '
+  'key (its lineage) and app: a page of rows, with totals of the whole window and credits deducted without a run beside '
+  'them. By default the last 30 days. after is the position of the last row of the page before.';
+
+create or replace function ai.usage_sums(
+  requests numeric, failed numeric, input_tokens numeric, output_tokens numeric, cost_usd numeric,
+  billed_credits numeric, unmetered_credits numeric, latency_ms numeric, timed numeric
+) returns jsonb
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'requests', coalesce(requests, 0),
+    'failed', coalesce(failed, 0),
+    'inputTokens', coalesce(input_tokens, 0),
+    'outputTokens', coalesce(output_tokens, 0),
+    'amountUsd', trim_scale(cost_usd)::text,
+    'billedCredits', trim_scale(coalesce(billed_credits, 0))::text,
+    'unmeteredCredits', trim_scale(coalesce(unmetered_credits, 0))::text,
+    'averageLatencyMs', round(latency_ms / nullif(timed, 0))
+  )
+$$;
+comment on function ai.usage_sums(numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric) is
+  'Sums of usage as people read them; amountUsd is null where the workspace hides what providers charge.';

@@ -1,0 +1,221 @@
+-- GET /v1/usage: what an app's runs of a window used and cost, in one statement.
+
+-- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+create or replace function ai.report_usage(call jsonb) returns json
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- Days of an interval are UTC's.
+  set timezone = 'UTC'
+  -- A year's groups are sorted in memory, and planned once a connection.
+  set work_mem = '32MB'
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  asked record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  if asked.fault is not null then
+    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
+  end if;
+  if (call -> 'notes_use')::boolean then
+    perform ai.record_key_use(caller);
+  end if;
+  return (
+    select json_build_object(
+      'currency', 'USD',
+      'source', 'platform_ai_metering',
+      'workspaceId', caller.workspace_id,
+      'appId', caller.app_id,
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, asked.window_from) then json_build_object(
+        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
+        'to', ai.utc_text_microseconds(asked.window_from)
+      ) end,
+      'rows', coalesce(json_agg(d), '[]')
+    )
+    from (
+      select
+        u.day,
+        u.model_id as model,
+        u.feature,
+        u.execution_mode as "executionMode",
+        trim_scale(sum(u.cost_usd)) as "amountUsd",
+        sum(u.requests) as requests,
+        sum(u.failed) as failed,
+        sum(u.input_tokens) as "inputTokens",
+        sum(u.output_tokens) as "outputTokens",
+        trim_scale(sum(u.billed_credits)) as "billedCredits",
+        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
+      from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
+      where u.app_id = caller.app_id
+      group by u.day, u.model_id, u.feature, u.execution_mode
+      order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
+    ) as d
+  );
+end
+$$;
+comment on function ai.report_usage(jsonb) is
+  'The usage report of the app that calls, for a window of at most 365 days; or { refused }. Amounts are exact decimals. '
+  'notes_use: whether asking counts as a use of the key.';
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns setof ai.usage_daily
+  language sql
+  stable
+  security invoker
+as $$
+  with bounds as (
+    select
+      s.before,
+      s.before::timestamp at time zone 'UTC' as live_from,
+      (window_from at time zone 'UTC')::date as first_day,
+      (window_to at time zone 'UTC')::date as last_day
+    from ai.usage_sealed_days s
+  ), live_days as (
+    select c.day
+    from bounds b
+    join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day and c.day < b.before
+    union
+    -- Days that the window cuts.
+    select e.day
+    from bounds b
+    cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
+    where e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
+  ), live_ranges as (
+    select
+      greatest(window_from, d.day::timestamp at time zone 'UTC') as first_moment,
+      least(window_to, (d.day + 1)::timestamp at time zone 'UTC') as end_moment
+    from live_days d
+    union all
+    select greatest(window_from, b.live_from), window_to from bounds b where window_to > b.live_from
+  )
+  select u.*
+  from ai.usage_daily u
+  where u.workspace_id = workspace
+    and u.day >= (window_from at time zone 'UTC')::date
+    and u.day < (select least(b.last_day, b.before) from bounds b)
+    and u.day not in (select d.day from live_days d)
+  union all
+  select s.*
+  from live_ranges r
+  cross join lateral ai.sum_usage(workspace, r.first_moment, r.end_moment) as s
+$$;
+comment on function ai.usage_between(uuid, timestamptz, timestamptz) is
+  'A workspace''s usage of a half-open window, in parts that callers group: sums where a day is wholly in it, over and '
+  'unchanged, the rest from the runs themselves. One statement sees each run once.';
+
+create or replace function ai.usage_window(
+  given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,
+  out window_from timestamptz, out window_to timestamptz, out fault text
+)
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  -- 24 hours a day, whatever the session's zone makes of days.
+  window_to := coalesce(given_to, date_trunc('milliseconds', now()));
+  window_from := coalesce(given_from, window_to - default_days * interval '24 hours');
+  fault := case
+    when window_from >= window_to then 'from must be before to.'
+    when window_to - window_from > most_days * interval '24 hours' then format('The window may have %s days at most.', most_days)
+  end;
+end
+$$;
+comment on function ai.usage_window(timestamptz, timestamptz, integer, integer) is
+  'The half-open window that is asked for, up to now where no end is given; fault says what is wrong with it.';
+
+create or replace function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select
+    exists (
+      select from ai.usage_daily u
+      where u.workspace_id = workspace and u.app_id = app and u.day < (moment at time zone 'UTC')::date
+    )
+    or exists (
+      select
+      from ai.usage_sealed_days s
+      cross join lateral (
+        select least(
+          s.before,
+          (moment at time zone 'UTC')::date,
+          (select min(c.day) from ai.usage_changed_days c where c.workspace_id = workspace)
+        )::timestamp at time zone 'UTC' as live_from
+      ) as l
+      cross join lateral ai.usage_between(workspace, l.live_from, moment) as u
+      where u.app_id = app
+    )
+$$;
+comment on function ai.has_usage_before(uuid, uuid, timestamptz) is
+  'Whether an app has any run in a workspace before a moment.';
+
+create or replace function ai.app_caller(call jsonb) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+begin
+  if caller.source is null then
+    caller.refused := 'invalid_api_key';
+  elsif caller.source = 'session' or caller.app_id is null then
+    caller.refused := 'credential_not_bound';
+  elsif caller.refused is null and call ->> 'workspace' is null then
+    caller.refused := 'workspace_header_required';
+  end if;
+  return caller;
+end
+$$;
+comment on function ai.app_caller(jsonb) is
+  'Who calls for a registered app, by the credential alone: an app''s token or a key bound to it, with the workspace '
+  'named. refused says why not. Granted to nobody.';
+
+-- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+create or replace function ai.check_app_caller(call jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  return jsonb_build_object('workspace_id', caller.workspace_id);
+end
+$$;
+comment on function ai.check_app_caller(jsonb) is
+  'For a call whose body is none: whether its credential may import and read usage at all. { workspace_id } or { refused }.';
+
+-- Without settings of its own, so that lists of thousands take it into their plans.
+create or replace function ai.utc_text_microseconds(moment timestamptz) returns text
+  language sql
+  stable
+  security invoker
+as $$
+  select to_char(
+    moment at time zone 'UTC',
+    case
+      when date_trunc('milliseconds', moment) = moment then 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+      else 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+    end
+  )
+$$;
+comment on function ai.utc_text_microseconds(timestamptz) is
+  'A moment as ai.utc_text writes it, with its microseconds where it has some.';

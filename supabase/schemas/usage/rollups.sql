@@ -1,0 +1,150 @@
+-- Daily sums of runs. Sums hold finished days; the rest is added live in the same statement. A run of a finished day that
+-- changes leaves a mark in its transaction, and that day is read live until it is summed again.
+
+-- Definer: the server's service role holds no grant to write sums.
+create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
+    return 0;
+  end if;
+  return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days);
+end
+$$;
+comment on function ai.roll_up_usage(integer) is
+  'Keeps ai.usage_daily: at most so many new days and so many changed ones at a time, one caller at a time. Returns how '
+  'many days it summed; 0 where there is nothing to do.';
+
+create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  -- A call of yesterday has long committed: the gateway's statements take 10 seconds at most.
+  last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
+  next_day date;
+  sealed integer := 0;
+begin
+  select s.before into next_day from ai.usage_sealed_days s;
+  while next_day < last_end and sealed < max_days loop
+    perform ai.rebuild_usage_day(next_day, array(
+      select distinct r.workspace_id
+      from ai.runs r
+      where r.created_at >= next_day::timestamp at time zone 'UTC'
+        and r.created_at < (next_day + 1)::timestamp at time zone 'UTC'
+    ));
+    next_day := next_day + 1;
+    sealed := sealed + 1;
+  end loop;
+  if sealed > 0 then
+    update ai.usage_sealed_days s set before = next_day where s.singleton;
+  end if;
+  return sealed;
+end
+$$;
+comment on function ai.seal_completed_usage_days(integer) is
+  'Sums the days that are over, in their order, at most so many. Returns how many.';
+
+create or replace function ai.rebuild_changed_usage_days(max_days integer) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  changed record;
+  summed integer := 0;
+begin
+  for changed in
+    select c.day, array_agg(distinct c.workspace_id) as workspaces, array_agg(c.id) as ids
+    from ai.usage_changed_days c
+    group by c.day
+    order by c.day
+    limit max_days
+  loop
+    -- What commits from here on leaves a mark that this does not take away.
+    delete from ai.usage_changed_days c where c.id = any (changed.ids);
+    continue when changed.day >= (select s.before from ai.usage_sealed_days s);
+    perform ai.rebuild_usage_day(changed.day, changed.workspaces);
+    summed := summed + 1;
+  end loop;
+  return summed;
+end
+$$;
+comment on function ai.rebuild_changed_usage_days(integer) is
+  'Sums days anew whose runs changed after all, at most so many. Returns how many.';
+
+create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
+  insert into ai.usage_daily
+  select s.*
+  from unnest(workspaces) as w (id)
+  cross join lateral ai.sum_usage(
+    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
+  ) as s
+$$;
+comment on function ai.rebuild_usage_day(date, uuid[]) is 'Puts a day''s sums of some workspaces in place of what was there.';
+
+-- Without settings of its own, so that its callers' plans take it in: their conditions reach the runs.
+create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    r.workspace_id, (r.created_at at time zone 'UTC')::date, r.app_id, r.key_lineage_id, ai.run_provider(r.routes, r.route),
+    r.model_id, r.feature, r.execution_mode,
+    count(*), count(*) filter (where r.status = 'failed'), sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint,
+    sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits),
+    coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
+    coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
+    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0)
+  from ai.runs r
+  where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
+  group by 1, 2, 3, 4, 5, 6, 7, 8
+$$;
+comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
+  'A workspace''s runs of a half-open range, open ones included, summed as ai.usage_daily has them.';
+
+-- Definer: whoever settles a run holds no grant on the queue.
+create or replace function ai.record_usage_change() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  run ai.runs := case when tg_op = 'DELETE' then old else new end;
+begin
+  if run.created_at < date_trunc('day', now(), 'UTC') then
+    insert into ai.usage_changed_days (workspace_id, day)
+    values (run.workspace_id, (run.created_at at time zone 'UTC')::date);
+  end if;
+  return null;
+end
+$$;
+comment on function ai.record_usage_change() is
+  'Runs of today are read live and need no mark, so that calls pay nothing for this.';
+
+create or replace trigger record_usage_change after update on ai.runs
+  for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
+comment on trigger record_usage_change on ai.runs is 'A run of a day that is over was settled.';
+create or replace trigger mark_usage_addition after insert on ai.runs
+  for each row when (new.created_at <> now()) execute function ai.record_usage_change();
+comment on trigger mark_usage_addition on ai.runs is
+  'For the operator''s hand: whatever begins by ours begins now, which its condition says in fewest words, since each '
+  'statement reads it anew.';
+create or replace trigger mark_usage_deletion after delete on ai.runs
+  for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
+comment on trigger mark_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';

@@ -1,0 +1,210 @@
+-- Creating, joining, transferring and deleting a workspace. Each is one function, because it changes rows that its caller
+-- may not write directly.
+
+-- Definer: founders hold no grant to insert workspaces, whose other columns are not theirs to choose.
+create or replace function public.create_workspace(name text) returns uuid
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  founder uuid := auth.uid();
+  created uuid;
+begin
+  if founder is null or not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  -- One founding at a time a person, or many at once would all count too few.
+  perform pg_advisory_xact_lock(hashtextextended('create_workspace ' || founder::text, 0));
+  if (
+    select count(*) >= 20
+    from public.workspaces w
+    where w.created_by = founder and w.deleted_at is null
+  ) then
+    raise exception 'too many workspaces' using errcode = 'PT409';
+  end if;
+  insert into public.workspaces (name, created_by) values (btrim(create_workspace.name), founder)
+  returning id into created;
+  return created;
+end
+$$;
+comment on function public.create_workspace(text) is
+  'Founds a workspace with the caller as owner and returns its id. PT409 above 20 of one founder; 23514 for a name of '
+  'less than 1 or more than 80 characters.';
+
+-- Definer: who is invited is no member yet and may see nothing of the workspace but this.
+create or replace function public.workspace_invitation(token_hash text) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  return (
+    select jsonb_build_object(
+      'workspaceId', w.id,
+      'workspaceName', w.name,
+      'role', r.name,
+      'email', i.email,
+      'invitedBy', p.display_name,
+      'expiresAt', i.expires_at,
+      'state', case
+        when w.deleted_at is not null then 'withdrawn'
+        when i.accepted_at is not null then 'accepted'
+        when i.expires_at <= now() then 'expired'
+        else 'open'
+      end,
+      'forYou', exists (
+        select from auth.users u
+        where u.id = auth.uid() and lower(u.email) = i.email and u.email_confirmed_at is not null
+      )
+    )
+    from public.workspace_invitations i
+    join public.workspaces w on w.id = i.workspace_id
+    join public.workspace_roles r on r.id = i.role_id
+    left join public.profiles p on p.id = i.invited_by
+    where i.token_hash = case
+      when workspace_invitation.token_hash ~ '^[0-9a-f]{64}$' then decode(workspace_invitation.token_hash, 'hex')
+    end
+  );
+end
+$$;
+comment on function public.workspace_invitation(text) is
+  'What an invitation offers, to whoever holds its token (hex of its SHA-256), or null: { workspaceId, workspaceName, '
+  'role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
+
+-- Definer: who is invited holds no grant to write memberships.
+create or replace function public.accept_workspace_invitation(token_hash text) returns uuid
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  joined public.workspace_invitations;
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  update public.workspace_invitations i
+  set accepted_at = now(), accepted_by = auth.uid()
+  from auth.users u, public.workspaces w
+  where i.token_hash = case
+      when accept_workspace_invitation.token_hash ~ '^[0-9a-f]{64}$'
+        then decode(accept_workspace_invitation.token_hash, 'hex')
+    end
+    and i.accepted_at is null
+    and i.expires_at > now()
+    and u.id = auth.uid()
+    and lower(u.email) = i.email
+    and u.email_confirmed_at is not null
+    and w.id = i.workspace_id
+    and w.deleted_at is null
+  returning i.* into joined;
+  if not found then
+    raise exception 'no open invitation of this account' using errcode = 'PT404';
+  end if;
+  -- Who is in already keeps their role.
+  insert into public.workspace_members (workspace_id, user_id, role_id)
+  values (joined.workspace_id, auth.uid(), joined.role_id)
+  on conflict do nothing;
+  return joined.workspace_id;
+end
+$$;
+comment on function public.accept_workspace_invitation(text) is
+  'Joins the workspace that an open invitation to the caller''s own confirmed email offers, once, and returns its id. '
+  'PT404 for every other token.';
+
+-- Definer: the change makes two roles swap in one moment, which the policies would judge one by one.
+create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  owner_role uuid;
+  admin_role uuid;
+begin
+  if not private.account_required_mfa_satisfied()
+    or (transfer_workspace_ownership.workspace_id in (select private.my_owned_workspace_ids())) is not true then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  if not private.session_is_fresh() then
+    raise exception 'prove again who you are' using errcode = 'PT403';
+  end if;
+  if new_owner_id = auth.uid() then
+    raise exception 'they own it already' using errcode = 'PT409';
+  end if;
+  -- Members before their workspace, as who leaves has them locked.
+  perform from public.workspace_members m
+  where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id in (auth.uid(), new_owner_id)
+  order by m.user_id
+  for update;
+  perform from public.workspaces w where w.id = transfer_workspace_ownership.workspace_id for no key update;
+  -- Asked again under the lock: another transfer may have been first.
+  if transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  select r.id into owner_role
+  from public.workspace_roles r
+  where r.workspace_id = transfer_workspace_ownership.workspace_id and r.is_owner;
+  -- The widest role that is none of an owner's.
+  select r.id into admin_role
+  from public.workspace_roles r
+  where r.workspace_id = transfer_workspace_ownership.workspace_id and not r.is_owner
+  order by cardinality(r.permissions) desc, r.name = 'admin' desc, r.name
+  limit 1;
+
+  update public.workspace_members m set role_id = owner_role
+  where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = new_owner_id;
+  if not found then
+    raise exception 'they are no member' using errcode = 'PT404';
+  end if;
+  update public.workspace_members m set role_id = admin_role
+  where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = auth.uid() and admin_role is not null;
+end
+$$;
+comment on function public.transfer_workspace_ownership(uuid, uuid) is
+  'Makes another member the owner, and the caller, who owned it, what comes next below. PT403 for who does not own it '
+  'or proved longer than ten minutes ago who they are, '
+  'PT404 for who is no member, PT409 for oneself.';
+
+-- Definer: members hold no grant on deleted_at, nor on keys.
+create or replace function public.delete_workspace(workspace_id uuid) returns void
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  if (delete_workspace.workspace_id in (select private.my_workspace_ids())) is not true then
+    raise exception 'no such workspace' using errcode = 'PT404';
+  end if;
+  if delete_workspace.workspace_id not in (select private.my_workspace_ids_with_permission('manage_workspace_settings')) then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  if not private.session_is_fresh() then
+    raise exception 'prove again who you are' using errcode = 'PT403';
+  end if;
+  -- Invitations before their workspace, as who accepts one, or ends the account that sent it, has them locked.
+  delete from public.workspace_invitations i
+  where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
+  update public.workspaces w set deleted_at = now()
+  where w.id = delete_workspace.workspace_id and w.deleted_at is null;
+  update ai.keys k set revoked_at = now()
+  where k.workspace_id = delete_workspace.workspace_id and k.revoked_at is null;
+end
+$$;
+comment on function public.delete_workspace(uuid) is
+  'Closes a workspace for everyone in it: its keys end and nobody reads it any more. Runs, ledger and invoices stay. '
+  'PT404 for who is no member, PT403 without manage_workspace_settings or a proof within ten minutes of who one is.';

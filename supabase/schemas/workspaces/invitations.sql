@@ -1,0 +1,88 @@
+-- Limits on invitations. Each is a mail to an address of the inviter's choice, on our pages and through the Data API.
+
+-- Definer: authenticated has no usage of the schema private. Whose invitations it replaces is what the policy
+-- delete_with_permission says.
+create or replace function private.replace_invitation() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  delete from public.workspace_invitations v
+  where v.workspace_id = new.workspace_id
+    and v.email = new.email
+    and v.accepted_at is null
+    and v.role_id in (select private.my_assignable_role_ids())
+    and v.created_at <= now() - private.mail_pause();
+  return new;
+end
+$$;
+comment on function private.replace_invitation() is
+  'Lets a new invitation take the place of an open one of the same workspace and email that the inviter could withdraw. '
+  'The link in one that is younger than private.mail_pause() stays good: then the new one fails with 23505.';
+
+create or replace trigger replace_invitation before insert on public.workspace_invitations
+  for each row execute function private.replace_invitation();
+comment on trigger replace_invitation on public.workspace_invitations is 'Only the newest mail works.';
+
+-- Definer: as above, and nobody takes from buckets.
+create or replace function private.limit_inviter() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  bucket record;
+  longest interval;
+  seconds integer;
+begin
+  for bucket in
+    select * from private.attempt_buckets('invitation', 'user:' || new.invited_by, null) b order by b.subject
+  loop
+    longest := greatest(
+      longest, private.consume_attempt(bucket.subject, 'invitation', bucket.scope, bucket.step, bucket.per)
+    );
+  end loop;
+  if longest is not null then
+    seconds := ceil(extract(epoch from longest));
+    raise exception 'too many invitations by one inviter: try again in % seconds', seconds
+      using errcode = 'PT429', detail = seconds;
+  end if;
+  return null;
+end
+$$;
+comment on function private.limit_inviter() is
+  'Counts invitations by their inviter in all workspaces together, and refuses more than private.attempt_limits() allows '
+  'with PT429, whose detail is the seconds until the next one.';
+
+create or replace trigger limit_inviter after insert on public.workspace_invitations
+  for each row when (new.invited_by is not null) execute function private.limit_inviter();
+comment on trigger limit_inviter on public.workspace_invitations is 'Strangers are not to be mailed in bulk.';
+
+-- Definer: all of them count, whatever the writer may read.
+create or replace function private.limit_workspace_invitations() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if exists (
+    select from public.workspace_invitations v
+    where v.workspace_id in (select i.workspace_id from inserted i) and v.accepted_at is null
+    group by v.workspace_id having count(*) > 500
+  ) then
+    raise exception 'too many invitations' using errcode = 'PT409';
+  end if;
+  return null;
+end
+$$;
+comment on function private.limit_workspace_invitations() is
+  'Refuses more than 500 invitations of one workspace that nobody has accepted, with PT409.';
+
+create or replace trigger limit_invitations after insert on public.workspace_invitations
+  referencing new table as inserted for each statement execute function private.limit_workspace_invitations();
+comment on trigger limit_invitations on public.workspace_invitations is
+  'Pages read all open invitations of a workspace at once.';

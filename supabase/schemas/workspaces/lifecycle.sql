@@ -1,0 +1,143 @@
+-- What holds for every workspace: it begins with its roles and an owner, keeps an owner, and closes with its last member.
+
+-- Definer: founders hold no grant to write roles or memberships.
+create or replace function private.create_workspace_defaults() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  owner_role_id uuid;
+begin
+  insert into public.workspace_roles (workspace_id, name, permissions, is_owner)
+  values (new.id, 'owner', enum_range(null::public.workspace_permission), true)
+  returning id into owner_role_id;
+
+  insert into public.workspace_roles (workspace_id, name, permissions)
+  values
+    (new.id, 'admin', enum_range(null::public.workspace_permission)),
+    (new.id, 'member', array['use_ai_studio']::public.workspace_permission[]),
+    (new.id, 'viewer', '{}');
+
+  if new.created_by is not null then
+    insert into public.workspace_members (workspace_id, user_id, role_id)
+    values (new.id, new.created_by, owner_role_id);
+  end if;
+  return null;
+end
+$$;
+comment on function private.create_workspace_defaults() is
+  'Gives a new workspace its roles and makes its founder the owner, in the same statement.';
+
+create or replace trigger create_workspace_defaults after insert on public.workspaces
+  for each row execute function private.create_workspace_defaults();
+comment on trigger create_workspace_defaults on public.workspaces is 'A workspace without roles could have no members.';
+
+-- Definer: must count owners, and lock the workspace, whatever the caller may see.
+create or replace function private.require_workspace_owner() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not (select r.is_owner from public.workspace_roles r where r.id = old.role_id) then
+    return null;
+  end if;
+
+  -- One departure at a time, or two owners could leave each other behind.
+  perform from public.workspaces w where w.id = old.workspace_id and w.deleted_at is null for no key update;
+  if not found then
+    return null;
+  end if;
+
+  -- A person whose account is erased goes in any case.
+  if not exists (select from public.profiles p where p.id = old.user_id) then
+    return null;
+  end if;
+
+  if not exists (
+    select
+    from public.workspace_members m
+    join public.workspace_roles r on r.id = m.role_id
+    where m.workspace_id = old.workspace_id and r.is_owner
+  ) then
+    raise exception 'a workspace needs an owner' using errcode = 'PT409';
+  end if;
+  return null;
+end
+$$;
+comment on function private.require_workspace_owner() is
+  'Refuses the last owner''s departure or demotion with PT409, which the Data API answers as 409.';
+
+create or replace trigger require_workspace_owner after update of role_id or delete on public.workspace_members
+  for each row execute function private.require_workspace_owner();
+comment on trigger require_workspace_owner on public.workspace_members is
+  'Nobody could ever be made owner of an ownerless one.';
+
+-- Definer: the identity backend erases users, and holds no grant on workspaces.
+create or replace function private.close_orphaned_workspaces() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  -- One departure at a time, or the last two would each leave the workspace to the other. Memberships before workspaces,
+  -- as who leaves has them locked.
+  perform from public.workspace_members m where m.user_id = old.id order by m.workspace_id for update;
+  perform
+  from public.workspaces w
+  where w.deleted_at is null
+    and w.id in (select m.workspace_id from public.workspace_members m where m.user_id = old.id)
+  order by w.id
+  for no key update;
+  update public.workspaces w
+  set
+    deleted_at = pg_catalog.now(),
+    name = case when w.personal_user_id = old.id then 'Deleted workspace' else w.name end
+  where w.deleted_at is null
+    and w.id in (select m.workspace_id from public.workspace_members m where m.user_id = old.id)
+    and not exists (
+      select
+      from public.workspace_members m
+      join public.workspace_roles r on r.id = m.role_id
+      where m.workspace_id = w.id
+        and m.user_id <> old.id
+        -- A personal one lives on only with who owns it too.
+        and (r.is_owner or w.personal_user_id is distinct from old.id)
+    );
+  return old;
+end
+$$;
+comment on function private.close_orphaned_workspaces() is
+  'Closes the workspaces that an erased person leaves empty, so that their keys end too and no name stays behind.';
+
+create or replace trigger end_workspaces before delete on public.profiles
+  for each row execute function private.close_orphaned_workspaces();
+comment on trigger end_workspaces on public.profiles is 'Before, while the memberships that name them still stand.';
+
+-- Definer: all of them count, whatever the writer may read.
+create or replace function private.limit_workspace_roles() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if exists (
+    select from public.workspace_roles r
+    where r.workspace_id in (select i.workspace_id from inserted i)
+    group by r.workspace_id having count(*) > 100
+  ) then
+    raise exception 'too many roles' using errcode = 'PT409';
+  end if;
+  return null;
+end
+$$;
+comment on function private.limit_workspace_roles() is 'Refuses more than 100 roles of one workspace with PT409.';
+
+create or replace trigger limit_roles after insert on public.workspace_roles
+  referencing new table as inserted for each statement execute function private.limit_workspace_roles();
+comment on trigger limit_roles on public.workspace_roles is 'Pages read all roles of a workspace at once.';

@@ -1,0 +1,179 @@
+-- Who may do what in a workspace. The policies ask these functions, which read past row-level security: a policy on
+-- memberships would otherwise ask itself. They answer for the caller only, and use plpgsql because it caches plans.
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create or replace function private.my_workspace_ids() returns setof uuid
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.workspace_id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    where m.user_id = (select auth.uid()) and w.deleted_at is null;
+end
+$$;
+comment on function private.my_workspace_ids() is
+  'Workspaces that the caller belongs to; deleted ones are gone at once.';
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create or replace function private.my_workspace_ids_with_permission(permission public.workspace_permission) returns setof uuid
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.workspace_id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = (select auth.uid())
+      and w.deleted_at is null
+      and (r.is_owner or my_workspace_ids_with_permission.permission = any (r.permissions));
+end
+$$;
+comment on function private.my_workspace_ids_with_permission(public.workspace_permission) is
+  'Workspaces in which the caller''s role carries the permission.';
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create or replace function private.my_owned_workspace_ids() returns setof uuid
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.workspace_id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = (select auth.uid()) and w.deleted_at is null and r.is_owner;
+end
+$$;
+comment on function private.my_owned_workspace_ids() is 'Workspaces that the caller owns.';
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create or replace function private.my_coworker_ids() returns setof uuid
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.user_id
+    from public.workspace_members m
+    where m.workspace_id in (select private.my_workspace_ids());
+end
+$$;
+comment on function private.my_coworker_ids() is 'People who share a workspace with the caller.';
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create or replace function private.my_assignable_role_ids() returns setof uuid
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select other.id
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles mine on mine.id = m.role_id
+    join public.workspace_roles other on other.workspace_id = m.workspace_id
+    where m.user_id = (select auth.uid())
+      and w.deleted_at is null
+      and (
+        (mine.is_owner and (not other.is_owner or private.session_is_fresh()))
+        or (
+          'manage_members'::public.workspace_permission = any (mine.permissions)
+          and not other.is_owner
+          and other.permissions <@ mine.permissions
+        )
+      );
+end
+$$;
+comment on function private.my_assignable_role_ids() is
+  'Roles that the caller may give and take: none that allows more than their own, so that nobody promotes themselves; '
+  'and an owner''s by an owner who has proved within ten minutes who they are.';
+
+-- Definer: reads memberships past their own policy, for the caller only.
+create or replace function private.my_workspace_permissions() returns table (
+  workspace_id uuid,
+  permissions public.workspace_permission[]
+)
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  return query
+    select m.workspace_id, case when r.is_owner then enum_range(null::public.workspace_permission) else r.permissions end
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = (select auth.uid()) and w.deleted_at is null;
+end
+$$;
+comment on function private.my_workspace_permissions() is 'What the caller may do, by workspace.';
+
+create or replace function private.user_has_workspace_permission(
+  user_id uuid,
+  workspace_id uuid,
+  permission public.workspace_permission
+) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.user_id = user_has_workspace_permission.user_id
+      and m.workspace_id = user_has_workspace_permission.workspace_id
+      and w.deleted_at is null
+      and (r.is_owner or user_has_workspace_permission.permission = any (r.permissions))
+  )
+$$;
+comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
+  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+
+create or replace function private.is_workspace_member(user_id uuid, workspace_id uuid) returns boolean
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return exists (
+    select
+    from public.workspace_members m
+    where m.user_id = is_workspace_member.user_id and m.workspace_id = is_workspace_member.workspace_id
+  );
+end
+$$;
+comment on function private.is_workspace_member(uuid, uuid) is
+  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+
+create or replace function private.has_unique_items(permissions public.workspace_permission[]) returns boolean
+  language sql
+  immutable
+  security invoker
+as $$
+  select coalesce(array_ndims(permissions), 1) = 1
+    and not exists (
+      select from unnest(permissions) as permission group by permission having permission is null or count(*) > 1
+    )
+$$;
+comment on function private.has_unique_items(public.workspace_permission[]) is
+  'Whether a list of permissions is one plain list, of one dimension, and holds nothing twice and no null.';

@@ -1,0 +1,80 @@
+import type pg from "pg";
+import { byMigration } from "./run-statements.ts";
+import { type Definition, placeOf } from "./schema-files.ts";
+
+type Reference = { table: string; column: string; at: number };
+
+/**
+ * Finds the tables, columns and functions that PL/pgSQL bodies name with their schema and that do not exist. Postgres
+ * itself resolves a PL/pgSQL body only when it runs. Strings, and so dynamic SQL, are not checked.
+ * @returns one message for each, with file and line
+ */
+export async function findUnknownNames(client: pg.Client, definitions: readonly Definition[]): Promise<string[]> {
+  const schemas = await listNames(client, "select nspname as name from pg_namespace");
+  const objects = await listNames(
+    client,
+    `select format('%s.%s', relnamespace::regnamespace, relname) as name from pg_class
+     union select format('%s.%s', pronamespace::regnamespace, proname) from pg_proc
+     union select format('%s.%s', typnamespace::regnamespace, typname) from pg_type`,
+  );
+  const columns = await listNames(
+    client,
+    `select format('%s.%s.%s', c.relnamespace::regnamespace, c.relname, a.attname) as name
+     from pg_attribute a join pg_class c on c.oid = a.attrelid where not a.attisdropped`,
+  );
+  const messages = definitions.flatMap((definition) => {
+    const { body, text } = definition;
+    if (body === undefined) return [];
+    const code = withoutStrings(body);
+    const start = text.indexOf(body);
+    const describe = (at: number, what: string) =>
+      `${placeOf(definition, start + at)}: ${what} does not exist.\n${byMigration}`;
+    const unknown = qualifiedNames(code).flatMap(({ table, column, at }) => {
+      const isTable = relationContext.test(code.slice(0, at));
+      if (!schemas.has(table.split(".")[0] ?? "")) return isTable ? [describe(at, table)] : [];
+      if (!objects.has(table)) return [describe(at, table)];
+      return column && !columns.has(`${table}.${column}`) ? [describe(at, `column ${column} of ${table}`)] : [];
+    });
+    const unknownColumns = insertedColumns(code)
+      .filter(({ table, column }) => objects.has(table) && !columns.has(`${table}.${column}`))
+      .map(({ table, column, at }) => describe(at, `column ${column} of ${table}`));
+    return [...unknown, ...unknownColumns];
+  });
+  return [...new Set(messages)];
+}
+
+/** Where only a table can follow. Not `from`, which also follows `extract(epoch` and `is distinct`. */
+const relationContext = /\b(?:insert\s+into|delete\s+from|update|join)\s+$/i;
+
+const qualified = /(?<![\w.$"])([a-z_]\w*)\.([a-z_]\w*)(?:\.([a-z_]\w*))?(?![\w.])/gi;
+const insertColumns = /\binsert\s+into\s+([a-z_]\w*\.[a-z_]\w*)(?:\s+as\s+\w+)?\s*\(([\w\s,]*)\)/gi;
+
+function qualifiedNames(code: string): Reference[] {
+  return [...code.matchAll(qualified)].map(({ 1: schema = "", 2: name = "", 3: column = "", index }) => ({
+    table: `${schema}.${name}`.toLowerCase(),
+    column: column.toLowerCase(),
+    at: index,
+  }));
+}
+
+function insertedColumns(code: string): Reference[] {
+  return [...code.matchAll(insertColumns)].flatMap(({ 0: all, 1: table = "", 2: list = "", index }) =>
+    [...list.matchAll(/\w+/g)].map(({ 0: column, index: within }) => ({
+      table: table.toLowerCase(),
+      column: column.toLowerCase(),
+      at: index + all.lastIndexOf("(") + 1 + within,
+    })),
+  );
+}
+
+/** The same text with strings and comments blanked, so that positions stay. */
+function withoutStrings(body: string): string {
+  return body.replace(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\1/g, (found) =>
+    found.replace(/[^\n]/g, " "),
+  );
+}
+
+async function listNames(client: pg.Client, sql: string): Promise<Set<string>> {
+  const { rows } = await client.query<{ name: string }>(sql);
+  return new Set(rows.map(({ name }) => name));
+}

@@ -1,0 +1,62 @@
+import type { Catalogue, Entries } from "./catalogue.ts";
+import { type Grant, grantChanges } from "./grants.ts";
+
+export type Differences = {
+  added: string[];
+  changed: string[];
+  removed: string[];
+  /** Designations of objects and columns whose comment differs. */
+  comments: string[];
+  /** The statements that change the privileges. */
+  grants: string[];
+};
+
+/**
+ * Compares two databases' functions, views, triggers, comments and privileges.
+ * @param governs which privileges count
+ */
+export function compareCatalogues(from: Catalogue, to: Catalogue, governs: (grant: Grant) => boolean): Differences {
+  const keys = [...to.entries.keys()];
+  const isSame = (key: string) => from.entries.get(key)?.definition === to.entries.get(key)?.definition;
+  const added = keys.filter((key) => !from.entries.has(key));
+  const removed = [...from.entries.keys()].filter((key) => !to.entries.has(key));
+  // The privileges on what is added or removed are not listed as changes of their own.
+  const inOne = new Set([...added, ...removed].map(grantTarget));
+  const counts = (grant: Grant) => governs(grant) && !inOne.has(grant.target);
+  const [before, after] = [commentsOf(from.entries), commentsOf(to.entries)];
+  const targets = new Set([...before.keys(), ...after.keys()]);
+  return {
+    added,
+    changed: keys.filter((key) => from.entries.has(key) && !isSame(key)),
+    removed,
+    comments: [...targets].filter(
+      (target) =>
+        before.get(target)?.text !== after.get(target)?.text &&
+        to.entries.has((after.get(target) ?? before.get(target))?.key ?? ""),
+    ),
+    grants: grantChanges(from.grants.filter(counts), to.grants.filter(counts)),
+  };
+}
+
+function commentsOf(entries: Entries): Map<string, { key: string; text: string }> {
+  return new Map(
+    [...entries].flatMap(([key, { comments }]) => [...comments].map(([target, text]) => [target, { key, text }])),
+  );
+}
+
+/** How a grant designates an object: views are tables to it. */
+function grantTarget(key: string): string {
+  return key.replace(/^view /, "table ");
+}
+
+/** One line for each difference; none where there is none. */
+export function describeDifferences({ added, changed, removed, comments, grants }: Differences): string[] {
+  const fresh = new Set(added);
+  return [
+    ...added.map((key) => `added    ${key}`),
+    ...changed.map((key) => `changed  ${key}`),
+    ...removed.map((key) => `removed  ${key}`),
+    ...comments.filter((target) => !fresh.has(target)).map((target) => `comment  ${target}`),
+    ...grants.map((statement) => `access   ${statement}`),
+  ];
+}

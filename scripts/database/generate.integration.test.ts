@@ -1,0 +1,453 @@
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { findDifferences, generateMigration, nextVersion } from "./generate.ts";
+import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
+
+const fixture = path.join(import.meta.dirname, "fixture");
+const heading = "-- Generated from supabase/schemas by npm run db:migration.";
+const functions = "notes/functions.sql";
+const views = "notes/access_views.sql";
+const grants = "grants.sql";
+
+let cluster: ScratchCluster;
+let folder: string;
+/** A database with the fixture's migrations. What is refused leaves it as it is. */
+let migratedUrl: string;
+
+beforeAll(async () => {
+  cluster = await startScratchCluster();
+  migratedUrl = await cluster.createDatabase();
+});
+afterAll(() => cluster.stop());
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "gatehouse-generate-"));
+  await cp(fixture, folder, { recursive: true });
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+function layoutOn(dbUrl: string) {
+  return { dbUrl, migrations: path.join(folder, "migrations"), schemas: path.join(folder, "schemas") };
+}
+
+/** Replaces text that must be in the file once. */
+async function edit(file: string, from: string | RegExp, to: string): Promise<void> {
+  const full = path.join(folder, "schemas", file);
+  const text = await readFile(full, "utf8");
+  expect(text.split(from)).toHaveLength(2);
+  await writeFile(
+    full,
+    text.replace(from, () => to),
+  );
+}
+
+const remove = (file: string, text: string | RegExp) => edit(file, text, "");
+const add = (file: string, sql: string) => writeFile(path.join(folder, "schemas", file), sql);
+const listMigrations = () => readdir(path.join(folder, "migrations"));
+
+/** The statements of the migration that is written and applied, which leaves no difference. */
+async function generate(): Promise<{ statements: string[]; changes: string[] }> {
+  const layout = layoutOn(await cluster.createDatabase());
+  const written = await generateMigration(layout, "change");
+  if (!written) throw new Error("nothing was written");
+  expect(await findDifferences(layout)).toEqual([]);
+  const sql = await readFile(written.file, "utf8");
+  expect(sql.startsWith(`${heading}\n\n`)).toBe(true);
+  const statements = sql
+    .slice(heading.length + 2)
+    .trimEnd()
+    .split(/;\n\n(?=[a-z-])|;$/);
+  return { statements: statements.filter((text) => text !== ""), changes: written.changes };
+}
+
+/** Expects that nothing is written. @returns why */
+async function refusal(dbUrl = migratedUrl): Promise<string> {
+  const before = await listMigrations();
+  const error = await generateMigration(layoutOn(dbUrl), "change").catch((thrown: unknown) => thrown);
+  expect(await listMigrations()).toEqual(before);
+  if (!(error instanceof Error)) throw new Error("nothing was refused");
+  return error.message.replaceAll(path.relative(process.cwd(), folder), "");
+}
+
+describe("the migration for", () => {
+  test("no change is not written", async () => {
+    expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
+    expect(await listMigrations()).toHaveLength(3);
+    expect(await findDifferences(layoutOn(migratedUrl))).toEqual([]);
+  });
+
+  test("a changed body is the source text of the schema file", async () => {
+    await edit(functions, "select author = auth.uid()", "select author = auth.uid() -- Theirs alone; no other");
+    const { statements, changes } = await generate();
+    expect(changes).toEqual(["changed  function private.may_read(uuid)"]);
+    expect(statements).toEqual([
+      `-- Definer: reads what the caller may not.
+create or replace function private.may_read(author uuid) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select author = auth.uid() -- Theirs alone; no other
+$$`,
+    ]);
+  });
+
+  test("changed attributes replaces the function", async () => {
+    await edit(functions, "stable\n  security definer", "stable\n  parallel safe\n  cost 50\n  security definer");
+    const { statements } = await generate();
+    expect(statements).toEqual([expect.stringMatching(/^-- Definer[^;]*parallel safe\n {2}cost 50/)]);
+  });
+
+  test("an added argument drops the former overload and grants the new one", async () => {
+    await edit(functions, "public.count_notes() returns", "public.count_notes(at_most integer default 10) returns");
+    await edit(functions, "on function public.count_notes() is", "on function public.count_notes(integer) is");
+    await edit(grants, "public.count_notes()", "public.count_notes(integer)");
+    const { statements, changes } = await generate();
+    expect(changes).toEqual([
+      "added    function public.count_notes(integer)",
+      "removed  function public.count_notes()",
+    ]);
+    expect(statements).toEqual([
+      "drop function public.count_notes()",
+      expect.stringMatching(/^create or replace function public\.count_notes\(at_most integer default 10\)/),
+      "comment on function public.count_notes(integer) is 'How many notes the caller may read.'",
+      "grant execute on function public.count_notes(integer) to authenticated",
+    ]);
+  });
+
+  test("a changed return type drops and creates the function with its comment and its grants", async () => {
+    await edit(functions, "public.count_notes() returns integer", "public.count_notes() returns bigint");
+    const { statements, changes } = await generate();
+    expect(changes).toEqual(["changed  function public.count_notes()"]);
+    expect(statements).toEqual([
+      "drop function public.count_notes()",
+      expect.stringMatching(/^create or replace function public\.count_notes\(\) returns bigint/),
+      "comment on function public.count_notes() is 'How many notes the caller may read.'",
+      "grant execute on function public.count_notes() to authenticated",
+    ]);
+  });
+
+  test("a renamed argument drops and creates what uses the function, and restores policies, defaults and checks", async () => {
+    await edit(functions, "label(title text,", "label(words text,");
+    await edit(functions, "select prefix || title", "select prefix || words");
+    const { statements } = await generate();
+    expect(statements.slice(0, 5).toSorted()).toEqual([
+      "alter table public.notes alter column body drop default",
+      "alter table public.notes drop constraint has_label",
+      "drop function private.label(text, text)",
+      "drop function private.shout(text)",
+      "drop view public.titles",
+    ]);
+    expect(statements.slice(5)).toEqual([
+      expect.stringMatching(/^create or replace function private\.label\(words text/),
+      expect.stringMatching(/^create or replace function private\.shout\(title text\)[\s\S]*\nend$/),
+      expect.stringMatching(/^create or replace view public\.titles/),
+      "alter table public.notes add constraint has_label check ((private.label(title) <> '#'::text))",
+      "alter table public.notes alter column body set default private.label('New'::text)",
+      "comment on function private.label(text, text) is\n  'The label of a note, '\n  'with its prefix.'",
+      "comment on function private.shout(text) is 'The label in capitals.'",
+      "comment on column public.titles.label is 'The title with its prefix.'",
+      "comment on view public.titles is 'The notes in short.'",
+      "grant select on table public.titles to authenticated",
+    ]);
+  });
+
+  test("a changed default replaces the function, and a removed one drops it", async () => {
+    await edit(functions, "prefix text default '#'", "prefix text default '§'");
+    expect((await generate()).statements).toEqual([expect.stringContaining("prefix text default '§'")]);
+    await edit(functions, "author uuid) returns", "author uuid default null) returns");
+    await generate();
+    await edit(functions, "author uuid default null) returns", "author uuid) returns");
+    expect((await generate()).statements).toContain("drop function private.may_read(uuid)");
+  });
+
+  test("a renamed argument of a policy's function restores the policy as it was", async () => {
+    await edit(functions, "may_read(author uuid)", "may_read(owner uuid)");
+    await edit(functions, "select author = auth", "select owner = auth");
+    const { statements } = await generate();
+    expect(statements).toEqual([
+      "drop policy select_readable on public.notes",
+      "drop function private.may_read(uuid)",
+      expect.stringMatching(/^-- Definer.*\ncreate or replace function private\.may_read\(owner uuid\)/),
+      expect.stringMatching(
+        /^create policy select_readable on public\.notes for select to authenticated using \(.*'SECRET'::text.*\)$/s,
+      ),
+      "comment on policy select_readable on public.notes is 'Only their own.'",
+      "comment on function private.may_read(uuid) is 'Whether the caller may read a note of this author.'",
+      "grant execute on function private.may_read(uuid) to authenticated",
+    ]);
+    expect(statements[3]).not.toMatch(/\b(SELECT|AND|AS)\b/);
+  });
+
+  test("an added argument with a default restores the policy, which then calls the new overload", async () => {
+    await edit(
+      functions,
+      "may_read(author uuid) returns",
+      "may_read(author uuid, anyone boolean default false) returns",
+    );
+    await edit(functions, "function private.may_read(uuid)", "function private.may_read(uuid, boolean)");
+    await edit(grants, "private.may_read(uuid)", "private.may_read(uuid, boolean)");
+    const { statements } = await generate();
+    expect(statements.slice(0, 2)).toEqual([
+      "drop policy select_readable on public.notes",
+      "drop function private.may_read(uuid)",
+    ]);
+    expect(statements[3]).toMatch(/^create policy select_readable .*private\.may_read\(notes\.author\)/);
+  });
+
+  test("a changed return type of a policy's function restores the policy", async () => {
+    await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns setof boolean");
+    await edit(functions, "stable\n  security definer", "stable\n  rows 1\n  security definer");
+    expect((await generate()).statements.slice(0, 2)).toEqual([
+      "drop policy select_readable on public.notes",
+      "drop function private.may_read(uuid)",
+    ]);
+  });
+
+  test("a removed function drops it", async () => {
+    await remove(functions, /create or replace function private\.shout[\s\S]*?in capitals\.';\n/);
+    const { statements, changes } = await generate();
+    expect(changes).toEqual(["removed  function private.shout(text)"]);
+    expect(statements).toEqual(["drop function private.shout(text)"]);
+  });
+
+  test("a new column at the end replaces the view, and one in the middle drops it", async () => {
+    await edit(views, "as label\nfrom", "as label, n.archived\nfrom");
+    expect((await generate()).statements).toEqual([
+      "create or replace view public.titles with (security_invoker = true) as\n" +
+        "select n.id, private.label(n.title) as label, n.archived\nfrom public.notes n",
+    ]);
+    await edit(views, "select n.id, private", "select n.id, n.author, private");
+    const { statements } = await generate();
+    expect(statements[0]).toBe("drop view public.titles");
+    expect(statements).toContain("grant select on table public.titles to authenticated");
+  });
+
+  test("a changed trigger replaces it, and a constraint trigger is dropped and created", async () => {
+    await edit(views, "before insert or update of title on", "before insert on");
+    expect((await generate()).statements).toEqual([
+      "create or replace trigger set_title before insert on public.notes\n  for each row execute function private.set_title()",
+    ]);
+    await edit(
+      views,
+      "create or replace trigger set_title before insert on",
+      "create constraint trigger set_title after insert on",
+    );
+    expect((await generate()).statements).toEqual([
+      "drop trigger set_title on public.notes",
+      expect.stringMatching(/^create constraint trigger set_title/),
+      "comment on trigger set_title on public.notes is 'Keeps titles trimmed.'",
+    ]);
+  });
+
+  test("a removed trigger on a table of another owner drops its function with it", async () => {
+    await remove(functions, /create or replace trigger welcome[\s\S]*?;\n/);
+    const { statements, changes } = await generate();
+    expect(changes).toEqual(["removed  trigger welcome on auth.users"]);
+    expect(statements).toEqual([
+      "drop function private.welcome() cascade",
+      expect.stringMatching(/^create or replace function private\.welcome\(\)/),
+      "comment on function private.welcome() is 'Gives a new account its first note.'",
+    ]);
+  });
+
+  test("a changed comment writes only that, and a removed one sets it to null", async () => {
+    await edit(functions, "is 'Trims the title.'", "is 'Trims what people typed.'");
+    await remove(views, "comment on column public.titles.label is 'The title with its prefix.';\n");
+    expect((await generate()).statements.toSorted()).toEqual([
+      "comment on column public.titles.label is null",
+      "comment on function private.set_title() is 'Trims what people typed.'",
+    ]);
+  });
+
+  test("changed grants revokes and grants, by column", async () => {
+    await edit(grants, "select (id, title), update (title)", "select (id, body, title)");
+    await remove(grants, "grant execute on function private.may_read(uuid) to authenticated;\n");
+    await edit(grants, "public.count_notes() to authenticated", "public.count_notes() to authenticated, anon");
+    const { statements } = await generate();
+    expect(statements).toEqual([
+      "revoke execute on function private.may_read(uuid) from authenticated",
+      "revoke update (title) on table public.notes from authenticated",
+      "grant execute on function public.count_notes() to anon",
+      "grant select (body) on table public.notes to authenticated",
+    ]);
+  });
+
+  test("an overload that was left behind drops it and keeps the other", async () => {
+    await writeFile(
+      path.join(folder, "migrations/20260104000000_overload.sql"),
+      "create function private.may_read(author text) returns boolean language sql immutable as 'select true';",
+    );
+    expect((await generate()).statements).toEqual(["drop function private.may_read(text)"]);
+  });
+
+  test("functions that need each other's new form has them in the order that works", async () => {
+    await edit(functions, "select count(*)::integer from public.notes", "select private.z_total(true)::integer");
+    await add(
+      "zz.sql",
+      `create or replace function private.z_total(readable boolean) returns bigint language sql stable
+        as $$ select count(*) from public.titles where readable and archived $$;`,
+    );
+    await edit(views, "as label\nfrom", "as label, n.archived\nfrom");
+    const { statements } = await generate();
+    expect(statements.map((text) => /\b(titles|z_total|count_notes)\b/.exec(text)?.[0])).toEqual([
+      "titles",
+      "z_total",
+      "count_notes",
+    ]);
+    expect(await findDifferences(layoutOn(await cluster.createDatabase()))).toEqual([]);
+  });
+});
+
+describe("nothing is written, and the message says what to do, for", () => {
+  test("a table", async () => {
+    await add(
+      "notes/tags.sql",
+      "-- Tags.\n\ncreate table public.tags (\n  id uuid primary key,\n  name text not null\n);",
+    );
+    expect(await refusal()).toMatch(
+      new RegExp(
+        [
+          /\/schemas\/notes\/tags\.sql, line 3: the table public\.tags belongs in a migration, because it holds data\./,
+          /Remove it here and write supabase\/migrations\/\d{14}_tags\.sql by hand:/,
+          /create table public\.tags \([^)]*\);/,
+          /comment on table public\.tags is .*;/,
+          /alter table public\.tags enable row level security;/,
+          /select private\.protect_table\('public\.tags'\);/,
+          /create policy <name> on public\.tags for select to authenticated using \(<condition>\);/,
+          /grant select \(id, name\) on public\.tags to authenticated;/,
+        ]
+          .map(({ source }) => source)
+          .join("[\\s\\S]*"),
+      ),
+    );
+  });
+
+  test.for([
+    ["a type", "create type public.colour as enum ('red')"],
+    ["a policy", "create policy p on public.notes using (true)"],
+    ["an index", "create index on public.notes (title)"],
+    ["a change of a table", "alter table public.notes add column tag text"],
+    ["a change of data", "insert into public.notes (title) values ('a')"],
+    ["this comment", "comment on table public.notes is 'Notes.'"],
+    ["a drop", "drop function public.count_notes()"],
+  ] as const)("%s", async ([what, sql]) => {
+    await add("other.sql", `${sql};`);
+    const message = await refusal();
+    expect(message).toContain(`/schemas/other.sql, line 1: ${what} belongs in a migration`);
+    expect(message).toContain(`${sql};`);
+  });
+
+  test("a grant outside grants.sql, and a definition in it", async () => {
+    await add("other.sql", "grant select on public.notes to anon;");
+    expect(await refusal()).toBe("/schemas/other.sql, line 1: grants are listed in grants.sql.");
+  });
+
+  test("a definition that is not create or replace", async () => {
+    await edit(functions, "create or replace function private.shout", "create function private.shout");
+    expect(await refusal()).toBe('/schemas/notes/functions.sql, line 28: write "create or replace".');
+  });
+
+  test("a definition that is there twice", async () => {
+    await add(
+      "other.sql",
+      "create or replace view public.titles with (security_invoker = true) as select id, title as label from public.notes;",
+    );
+    expect(await refusal()).toMatch(
+      /other\.sql, line 1: view public\.titles is already defined in .*access_views\.sql, line 1\./,
+    );
+  });
+
+  test("invalid SQL", async () => {
+    await edit(functions, "returns trigger\n  language plpgsql\n  volatile\n  security definer", "retruns trigger");
+    expect(await refusal()).toBe(
+      '/schemas/notes/functions.sql, line 53: syntax error at or near "retruns"\n' +
+        "  create or replace function private.welcome() retruns trigger",
+    );
+  });
+
+  test("a function whose SQL does not fit the tables", async () => {
+    await edit(
+      functions,
+      "select count(*)::integer from public.notes",
+      "select count(*)::integer\n  from public.missing",
+    );
+    expect(await refusal()).toMatch(
+      /functions\.sql, line 77: relation "public\.missing" does not exist \(SQLSTATE 42P01\)\nTables, columns and types come from supabase\/migrations\//,
+    );
+  });
+
+  test.for([
+    [
+      "a table",
+      "new.title := trim(new.title);",
+      "perform from public.missing;",
+      "line 46: public.missing does not exist.",
+    ],
+    [
+      "a table of another schema",
+      "new.title := trim(new.title);",
+      "delete from store.notes;",
+      "line 46: store.notes does not exist.",
+    ],
+    ["a column", "(title, author)", "(title, writer)", "line 60: column writer of public.notes does not exist."],
+    ["a function", "trim(new.title)", "private.tidy(new.title)", "line 46: private.tidy does not exist."],
+  ] as const)("a PL/pgSQL body that names %s that no migration creates", async ([, from, to, expected]) => {
+    await edit(functions, from, to);
+    expect(await refusal()).toContain(`/schemas/notes/functions.sql, ${expected}\nTables, columns`);
+  });
+
+  test("a removed function that a policy uses", async () => {
+    await remove(functions, /-- Definer: reads[\s\S]*?comment on function private\.may_read.*\n/);
+    await remove(grants, "grant execute on function private.may_read(uuid) to authenticated;\n");
+    expect(await refusal()).toMatch(
+      /^function private\.may_read\(uuid\) is not in supabase\/schemas\/ any more, but policy select_readable on table public\.notes still uses it\.\nKeep it, or first write a migration by hand/,
+    );
+  });
+
+  test("a result that a policy cannot use", async () => {
+    await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns text");
+    await edit(functions, "select author = auth.uid()", "select 'yes'");
+    expect(await refusal()).toMatch(
+      /^policy select_readable on table public\.notes uses function private\.may_read\(uuid\) and does not fit its new definition: /,
+    );
+  });
+
+  test("a function of an index that would have to be dropped", async () => {
+    await writeFile(
+      path.join(folder, "migrations/20260104000000_index.sql"),
+      "create index notes_label_idx on public.notes (private.label(title));",
+    );
+    await edit(functions, "label(title text,", "label(words text,");
+    await edit(functions, "select prefix || title", "select prefix || words");
+    expect(await refusal(await cluster.createDatabase())).toMatch(
+      /^function private\.label\(text, text\) would have to be dropped, and index public\.notes_label_idx uses it\.\n/,
+    );
+  });
+
+  test("a view that loses a column another view uses", async () => {
+    await add(
+      "notes/z.sql",
+      "create or replace view public.labels with (security_invoker = true) as select label from public.titles;",
+    );
+    await generate();
+    await edit(views, "private.label(n.title) as label", "n.title");
+    await remove(views, "comment on column public.titles.label is 'The title with its prefix.';\n");
+    expect(await refusal(await cluster.createDatabase())).toMatch(
+      /notes\/z\.sql, line 1: column "label" does not exist \(SQLSTATE 42703\)/,
+    );
+  });
+});
+
+test("a migration is dated now, or a second after the newest", async () => {
+  const migrations = path.join(folder, "migrations");
+  expect(await nextVersion(migrations, new Date("2026-05-06T07:08:09.999Z"))).toBe("20260506070809");
+  await writeFile(path.join(migrations, "20261231235959_last.sql"), "select 1;");
+  expect(await nextVersion(migrations, new Date("2026-12-31T23:59:59Z"))).toBe("20270101000000");
+});
+
+test("a name that no file should have is refused", async () => {
+  await expect(generateMigration(layoutOn(migratedUrl), "../x")).rejects.toThrow(/cannot name a migration/);
+});

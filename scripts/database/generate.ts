@@ -1,0 +1,102 @@
+import { rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type pg from "pg";
+import { withDatabase } from "../local-stack/database.ts";
+import { messageOf, StackError } from "../local-stack/errors.ts";
+import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
+import { listSchemas, readCatalogue, readFixedObjects } from "./catalogue.ts";
+import { compareCatalogues, describeDifferences } from "./compare.ts";
+import { planStatements } from "./plan.ts";
+import { readSchemaFiles, type SchemaFiles } from "./schema-files.ts";
+import { readWanted, type Wanted } from "./wanted.ts";
+
+/** `dbUrl` names a database that has Supabase's roles and schema `auth`, and of the migrations at most a part. */
+type Layout = { dbUrl: string; migrations: string; schemas: string };
+
+/**
+ * Compares what `schemas/` defines with what the migrations build.
+ * @returns one line for each difference; none where they agree
+ * @throws StackError where a file cannot be read, applied, or has to be a migration written by hand
+ */
+export async function findDifferences(layout: Layout): Promise<string[]> {
+  return withMigrated(layout, async (client, files) => describeDifferences((await compare(client, files)).differences));
+}
+
+/**
+ * Writes the migration that makes the database what `schemas/` defines, and applies it to prove that it does.
+ * @returns the file and what it changes; undefined where they agree
+ * @throws StackError as `findDifferences`, and where a change needs a decision about data; then nothing is written
+ */
+export async function generateMigration(
+  layout: Layout,
+  name: string,
+): Promise<{ file: string; changes: string[] } | undefined> {
+  if (!/^[a-z0-9]+(?:_[a-z0-9]+)*$/.test(name)) {
+    throw new StackError(`"${name}" cannot name a migration. Use lower-case letters, digits and underscores.`);
+  }
+  return withMigrated(layout, async (client, files) => {
+    const { wanted, current, schemas, differences } = await compare(client, files);
+    const changes = describeDifferences(differences);
+    if (changes.length === 0) return undefined;
+    const statements = await planStatements(client, { current, wanted, differences, schemas });
+    const file = path.join(layout.migrations, `${await nextVersion(layout.migrations, new Date())}_${name}.sql`);
+    const heading = "-- Generated from supabase/schemas by npm run db:migration.";
+    await writeFile(file, `${[heading, ...statements.map((statement) => `${statement};`)].join("\n\n")}\n`, {
+      flag: "wx",
+    });
+    try {
+      await prove(client, { layout, wanted, schemas });
+    } catch (error) {
+      await rm(file);
+      throw new StackError(
+        `The migration would not do what supabase/schemas defines, and was not kept.\n${messageOf(error)}`,
+      );
+    }
+    return { file, changes };
+  });
+}
+
+/** The time of the next migration: now, or a second after the newest where that is later. */
+export async function nextVersion(migrations: string, at: Date): Promise<string> {
+  const newest = (await listMigrations(migrations)).at(-1)?.version ?? "";
+  const [year = 0, month = 1, ...rest] = [newest.slice(0, 4), ...(newest.slice(4).match(/../g) ?? [])].map(Number);
+  const [day = 1, hour = 0, minute = 0, second = 0] = rest;
+  const after = newest === "" ? 0 : Date.UTC(year, month - 1, day, hour, minute, second + 1);
+  return new Date(Math.max(at.getTime(), after)).toISOString().replace(/\D/g, "").slice(0, 14);
+}
+
+async function withMigrated<T>(
+  layout: Layout,
+  work: (client: pg.Client, files: SchemaFiles) => Promise<T>,
+): Promise<T> {
+  const files = await readSchemaFiles(layout.schemas, { version: await nextVersion(layout.migrations, new Date()) });
+  await applyMigrations({ dbUrl: layout.dbUrl, directory: layout.migrations });
+  return withDatabase(layout.dbUrl, (client) => work(client, files));
+}
+
+async function compare(client: pg.Client, files: SchemaFiles) {
+  const schemas = await listSchemas(client);
+  const current = await readCatalogue(client, schemas);
+  const wanted = await readWanted(client, { files, schemas, former: current.entries });
+  return { wanted, current, schemas, differences: compareCatalogues(current, wanted, wanted.governs) };
+}
+
+/** Applies the new migration. @throws where functions, views, triggers or grants are not as wanted, or anything else changed */
+async function prove(
+  client: pg.Client,
+  { layout, wanted, schemas }: { layout: Layout; wanted: Wanted; schemas: readonly string[] },
+): Promise<void> {
+  const before = await readFixedObjects(client, schemas);
+  await applyMigrations({ dbUrl: layout.dbUrl, directory: layout.migrations });
+  const left = compareCatalogues(await readCatalogue(client, schemas), wanted, wanted.governs);
+  const lines = describeDifferences(left);
+  if (lines.length > 0) throw new Error(lines.join("\n"));
+  const after = await readFixedObjects(client, schemas);
+  if (!isDeepStrictEqual(before, after)) {
+    const changed = [...new Set([...before, ...after])].filter(
+      (line) => before.includes(line) !== after.includes(line),
+    );
+    throw new Error(`It would also change:\n${changed.join("\n")}`);
+  }
+}

@@ -1,0 +1,180 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import {
+  type CommentStmt,
+  type CreateFunctionStmt,
+  type GrantStmt,
+  type Node,
+  parse,
+  type TypeName,
+} from "libpg-query";
+import { StackError } from "../local-stack/errors.ts";
+import { leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "../local-stack/statements.ts";
+import { handWrittenMigration } from "./hand-written.ts";
+
+/** How a statement names its object, to be resolved by Postgres. */
+export type ObjectName =
+  | { kind: "function"; schema: string; name: string; signature: string }
+  | { kind: "view"; schema: string; name: string; column?: string }
+  | { kind: "trigger"; schema: string; table: string; name: string };
+
+/** A statement of `supabase/schemas/` with the comment lines directly above it, and the line on which those begin. */
+export type Source = { file: string; line: number; text: string };
+export type Definition = Source & { object: ObjectName; body?: string };
+export type Comment = Source & { object: ObjectName };
+export type Grant = Source & { grant: GrantStmt };
+export type SchemaFiles = { definitions: Definition[]; comments: Comment[]; grants: Grant[] };
+
+const grantsFile = "grants.sql";
+/** Names an unqualified object gets, as in a migration. */
+const defaultSchema = "public";
+
+/**
+ * Reads `supabase/schemas/`: functions, triggers and views with their comments, and the grants of `grants.sql`.
+ * @param version of the next migration, for what has to be written by hand
+ * @throws StackError with file and line: where the SQL is invalid, or where a statement belongs in a migration
+ */
+export async function readSchemaFiles(directory: string, { version }: { version: string }): Promise<SchemaFiles> {
+  const names = (await readdir(directory, { recursive: true })).filter((name) => name.endsWith(".sql")).sort();
+  const read: SchemaFiles = { definitions: [], comments: [], grants: [] };
+  const refused: string[] = [];
+  for (const name of names) {
+    const file = path.join(directory, name);
+    const sql = await readFile(file, "utf8");
+    for (const statement of await split(file, sql)) {
+      const source = sourceOf(statement, { file: display(file), sql });
+      const [parsed] = ((await parse(statement.text)) as { stmts: { stmt: Node }[] }).stmts;
+      if (!parsed) continue;
+      const refusal = sort(read, { node: parsed.stmt, source, inGrants: name === grantsFile, version });
+      if (refusal) refused.push(`${placeOf(source)}: ${refusal}`);
+    }
+  }
+  if (refused.length > 0) throw new StackError(refused.join("\n\n"));
+  return read;
+}
+
+type Sorted = { node: Node; source: Source; inGrants: boolean; version: string };
+
+/** Adds the statement to what was read, or returns why it cannot be there. */
+function sort(read: SchemaFiles, { node, source, inGrants, version }: Sorted): string | undefined {
+  if ("GrantStmt" in node) {
+    if (!inGrants) return `grants are listed in ${grantsFile}.`;
+    read.grants.push({ ...source, grant: node.GrantStmt });
+    return undefined;
+  }
+  if (inGrants) return `${grantsFile} lists grants only.`;
+  if ("CreateFunctionStmt" in node) {
+    const created = node.CreateFunctionStmt;
+    if (!created.replace) return 'write "create or replace".';
+    read.definitions.push({ ...source, object: functionName(created), body: plpgsqlBody(created) });
+    return undefined;
+  }
+  if ("ViewStmt" in node) {
+    const { view, replace } = node.ViewStmt;
+    if (!replace) return 'write "create or replace view".';
+    const [schema, name] = [view?.schemaname ?? defaultSchema, view?.relname ?? ""];
+    read.definitions.push({ ...source, object: { kind: "view", schema, name } });
+    return undefined;
+  }
+  if ("CreateTrigStmt" in node) {
+    const { relation, trigname: name = "", replace, isconstraint } = node.CreateTrigStmt;
+    // Postgres has no "create or replace constraint trigger".
+    if (!replace && !isconstraint) return 'write "create or replace trigger".';
+    const [schema, table] = [relation?.schemaname ?? defaultSchema, relation?.relname ?? ""];
+    read.definitions.push({ ...source, object: { kind: "trigger", schema, table, name } });
+    return undefined;
+  }
+  if ("CommentStmt" in node) {
+    const object = commentedObject(node.CommentStmt);
+    if (object) {
+      read.comments.push({ ...source, object });
+      return undefined;
+    }
+  }
+  return handWrittenMigration(node, { text: source.text, version });
+}
+
+async function split(file: string, sql: string): Promise<Statement[]> {
+  try {
+    return await splitStatements(sql);
+  } catch (error) {
+    if (!(error instanceof SqlSyntaxError)) throw error;
+    const line = sql.split("\n")[error.line - 1]?.trim() ?? "";
+    throw new StackError(`${display(file)}, line ${error.line}: ${error.message}\n  ${line}`);
+  }
+}
+
+/** The statement without comments that a blank line separates from it, such as the file's heading. */
+function sourceOf({ text, offset }: Statement, { file, sql }: { file: string; sql: string }): Source {
+  const heading = /^[\s\S]*\n[ \t]*\n/.exec(text.slice(0, leadingComments(text)))?.[0].length ?? 0;
+  return { file, line: lineAt(sql, offset + heading), text: text.slice(heading) };
+}
+
+/** The file and line of what is at `offset` in a statement; of the statement itself by default. */
+export function placeOf({ file, line, text }: Source, offset = leadingComments(text)): string {
+  return `${file}, line ${line + lineAt(text, offset) - 1}`;
+}
+
+function functionName({ funcname, parameters }: CreateFunctionStmt): ObjectName {
+  const types = (parameters ?? []).flatMap((node) => {
+    if (!("FunctionParameter" in node)) return [];
+    const { mode, argType } = node.FunctionParameter;
+    return mode === "FUNC_PARAM_OUT" || mode === "FUNC_PARAM_TABLE" || !argType ? [] : [typeText(argType)];
+  });
+  return named(namesOf(funcname), types);
+}
+
+function commentedObject({ objtype, object }: CommentStmt): ObjectName | undefined {
+  if (!object) return undefined;
+  if ("ObjectWithArgs" in object) {
+    if (objtype !== "OBJECT_FUNCTION" && objtype !== "OBJECT_PROCEDURE") return undefined;
+    const { objname, objargs, args_unspecified: isOnlyName } = object.ObjectWithArgs;
+    const types = (objargs ?? []).flatMap((node) => ("TypeName" in node ? [typeText(node.TypeName)] : []));
+    return named(namesOf(objname), isOnlyName ? undefined : types);
+  }
+  if (!("List" in object)) return undefined;
+  const names = namesOf(object.List.items);
+  const last = names.pop() ?? "";
+  if (objtype === "OBJECT_VIEW") return { kind: "view", schema: names[0] ?? defaultSchema, name: last };
+  const [schema, table] = names.length > 1 ? names : [defaultSchema, names[0]];
+  if (!schema || !table) return undefined;
+  if (objtype === "OBJECT_TRIGGER") return { kind: "trigger", schema, table, name: last };
+  return objtype === "OBJECT_COLUMN" ? { kind: "view", schema, name: table, column: last } : undefined;
+}
+
+function named(names: string[], types: string[] | undefined): ObjectName {
+  const name = names.pop() ?? "";
+  const schema = names[0] ?? defaultSchema;
+  const full = `${quote(schema)}.${quote(name)}`;
+  return { kind: "function", schema, name, signature: types ? `${full}(${types.join(", ")})` : full };
+}
+
+function typeText({ names, arrayBounds }: TypeName): string {
+  return namesOf(names).map(quote).join(".") + (arrayBounds ?? []).map(() => "[]").join("");
+}
+
+function namesOf(nodes: readonly Node[] | undefined): string[] {
+  return (nodes ?? []).flatMap((node) => ("String" in node ? [node.String.sval ?? ""] : []));
+}
+
+function quote(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** The source of a PL/pgSQL function, which Postgres itself does not resolve before it runs. */
+function plpgsqlBody({ options }: CreateFunctionStmt): string | undefined {
+  const byName = new Map(
+    (options ?? []).flatMap((node) => ("DefElem" in node ? [[node.DefElem.defname, node.DefElem.arg]] : [])) as [
+      string,
+      Node,
+    ][],
+  );
+  const language = byName.get("language");
+  const body = byName.get("as");
+  if (!language || !("String" in language) || language.String.sval !== "plpgsql") return undefined;
+  return body && "List" in body ? namesOf(body.List.items)[0] : undefined;
+}
+
+function display(file: string): string {
+  return path.relative(process.cwd(), file) || file;
+}

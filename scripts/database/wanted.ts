@@ -1,0 +1,171 @@
+import type pg from "pg";
+import { codeOf, messageOf, StackError } from "../local-stack/errors.ts";
+import { findUnknownNames } from "./body-names.ts";
+import { type Catalogue, type Entries, formerPrefix, readCatalogue, withQualifiedNames } from "./catalogue.ts";
+import { type Grant, governedKinds, grantChanges, readGrants, readInitialGrants } from "./grants.ts";
+import { describeFailure, type Failure, runInWorkingOrder } from "./run-statements.ts";
+import {
+  type Comment,
+  type Definition,
+  type ObjectName,
+  placeOf,
+  type SchemaFiles,
+  type Source,
+} from "./schema-files.ts";
+
+/** What `supabase/schemas/` defines, as Postgres describes it, and the source text of each object and comment. */
+export type Wanted = Catalogue & {
+  definitions: ReadonlyMap<string, Definition>;
+  comments: ReadonlyMap<string, Comment>;
+  /** Whether `grants.sql` decides about the privileges on objects of this kind. */
+  governs: (grant: Grant) => boolean;
+};
+
+const shownFailures = 10;
+
+/**
+ * Creates everything in `supabase/schemas/` in a migrated database, reads it back, and undoes all of it. Former
+ * definitions are moved to other schemas meanwhile, so nothing new can refer to them.
+ * @throws StackError with file and line where a statement fails, an object is defined twice, or a PL/pgSQL body names
+ *   something that does not exist
+ */
+export async function readWanted(
+  client: pg.Client,
+  { files, schemas, former }: { files: SchemaFiles; schemas: readonly string[]; former: Entries },
+): Promise<Wanted> {
+  await client.query("begin");
+  try {
+    await moveAway(client, former);
+    const { failures } = await runInWorkingOrder(client, files.definitions);
+    refuseFailures(failures);
+    refuseFailures((await runInWorkingOrder(client, files.comments)).failures);
+    const governs = await applyGrants(client, { files, schemas });
+    const catalogue = await readCatalogue(client, schemas);
+    const sources = await matchSources(client, files, catalogue.entries);
+    const unknown = await findUnknownNames(client, files.definitions);
+    if (unknown.length > 0) throw new StackError(unknown.join("\n"));
+    return { ...catalogue, ...sources, governs };
+  } finally {
+    await client.query("rollback");
+  }
+}
+
+/** Makes room for new definitions. Policies, defaults and constraints keep using the former ones. */
+async function moveAway(client: pg.Client, former: Entries): Promise<void> {
+  const moved = new Set<string>();
+  for (const [key, { borrowedBy }] of former) {
+    if (key.startsWith("trigger ")) {
+      if (borrowedBy === undefined) await client.query(`drop ${key}`);
+      continue;
+    }
+    const schema = /^\w+ ("(?:[^"]|"")+"|\w+)\./.exec(key)?.[1]?.replaceAll('"', "") ?? "";
+    const target = client.escapeIdentifier(`${formerPrefix}${schema}`);
+    if (!moved.has(target)) await client.query(`create schema ${target}`);
+    moved.add(target);
+    await client.query(`alter ${key} set schema ${target}`);
+  }
+}
+
+function refuseFailures(failures: readonly Failure<Source>[]): void {
+  if (failures.length === 0) return;
+  const rest = failures.length - shownFailures;
+  // A function that does not exist may be one that failed itself.
+  const causesFirst = failures.toSorted((a, b) => Number(isUnknownFunction(a)) - Number(isUnknownFunction(b)));
+  throw new StackError(
+    [
+      ...causesFirst.slice(0, shownFailures).map(describeFailure),
+      ...(rest > 0 ? [`and ${rest} more, which may follow from these`] : []),
+    ].join("\n\n"),
+  );
+}
+
+function isUnknownFunction({ error }: Failure<Source>): boolean {
+  return codeOf(error) === "42883" && messageOf(error).startsWith("function ");
+}
+
+/** Gives objects that `grants.sql` decides about their initial privileges, then runs its statements in order. */
+async function applyGrants(
+  client: pg.Client,
+  { files, schemas }: { files: SchemaFiles; schemas: readonly string[] },
+): Promise<(grant: Grant) => boolean> {
+  const views = new Set(files.definitions.map(({ object }) => `${object.schema}.${object.name}`));
+  const kinds = governedKinds(
+    files.grants.map(({ grant }) => grant),
+    (table) => views.has(table),
+  );
+  const governs = ({ kind }: Grant) => kinds.has(kind);
+  const [actual, initial] = await withQualifiedNames(client, async () => [
+    await readGrants(client, schemas),
+    await readInitialGrants(client, schemas),
+  ]);
+  for (const statement of grantChanges((actual ?? []).filter(governs), (initial ?? []).filter(governs))) {
+    await client.query(statement);
+  }
+  for (const statement of files.grants) {
+    const { failures } = await runInWorkingOrder(client, [statement]);
+    refuseFailures(failures);
+  }
+  return governs;
+}
+
+/** Finds which object each statement of the files is about. */
+async function matchSources(
+  client: pg.Client,
+  files: SchemaFiles,
+  entries: Entries,
+): Promise<Pick<Wanted, "definitions" | "comments">> {
+  const byOid = new Map([...entries].map(([key, { oid }]) => [`${kindOf(key)} ${oid}`, key]));
+  const definitions = new Map<string, Definition>();
+  const comments = new Map<string, Comment>();
+  for (const definition of files.definitions) {
+    const key = byOid.get(await resolve(client, definition.object));
+    if (key === undefined) throw new StackError(`${placeOf(definition)}: write the types of its arguments in full.`);
+    const first = definitions.get(key);
+    if (first) throw new StackError(`${placeOf(definition)}: ${key} is already defined in ${placeOf(first)}.`);
+    definitions.set(key, definition);
+  }
+  for (const comment of files.comments) {
+    const key = byOid.get(await resolve(client, comment.object));
+    if (key === undefined || !definitions.has(key)) {
+      throw new StackError(
+        `${placeOf(comment)}: this comment is about no function, view or trigger that supabase/schemas/ defines.\n` +
+          "Comments on tables and their columns belong in the migration that creates them.",
+      );
+    }
+    const { object } = comment;
+    const column = object.kind === "view" ? object.column : undefined;
+    const target =
+      column === undefined ? key : key.replace(/^view /, "column ").concat(`.${await quoted(client, column)}`);
+    comments.set(target, comment);
+  }
+  return { definitions, comments };
+}
+
+function kindOf(key: string): string {
+  const [word = ""] = key.split(" ");
+  return word === "procedure" ? "function" : word;
+}
+
+/** @returns the object's kind and oid */
+async function resolve(client: pg.Client, object: ObjectName): Promise<string> {
+  const { rows } = await (object.kind === "function"
+    ? client.query<{ oid: number }>("select coalesce(to_regprocedure($1), to_regproc($1))::oid::int as oid", [
+        object.signature,
+      ])
+    : object.kind === "view"
+      ? client.query<{ oid: number }>("select to_regclass(format('%I.%I', $1::text, $2::text))::oid::int as oid", [
+          object.schema,
+          object.name,
+        ])
+      : client.query<{ oid: number }>(
+          `select oid::int from pg_trigger
+           where tgrelid = to_regclass(format('%I.%I', $1::text, $2::text)) and tgname = $3 and not tgisinternal`,
+          [object.schema, object.table, object.name],
+        ));
+  return `${object.kind} ${rows[0]?.oid}`;
+}
+
+async function quoted(client: pg.Client, name: string): Promise<string> {
+  const { rows } = await client.query<{ name: string }>("select quote_ident($1) as name", [name]);
+  return rows[0]?.name ?? name;
+}

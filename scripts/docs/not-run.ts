@@ -21,6 +21,7 @@ export const notRun: readonly string[] = [
   "docs/mobile.md context: const gateway = new OpenAI({",
   'docs/mobile.md values: npm run mobile -- qr approve "{base}/qr/open#<id>.<secret>"',
   "docs/mobile.md values: MOBILE_TOTP_SECRET=… npm run mobile -- sign-in admin@gatehouse.test     # or --code 123456",
+  "docs/operating.md hosted: npx supabase migration repair --remote --status applied",
   "docs/recovery.md production: npx node --env-file=production.env scripts/admin.ts list",
   'docs/required-mfa.md values: npm run admin -- grant ada@example.com --reason "on call"',
   'docs/satellites.md browser: import { createServer } from "node:http";',

@@ -17,6 +17,33 @@ export const endUser = z.string().max(512);
 export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
 export const imageDetail = z.enum(["auto", "low", "high"]);
 
+const media = [
+  "audio_embeds",
+  "audio_url",
+  "file",
+  "file_data",
+  "file_id",
+  "file_url",
+  "image_embeds",
+  "image_pil",
+  "image_url",
+  "input_audio",
+  "prompt_embeds",
+  "uuid",
+  "video_embeds",
+  "video_url",
+];
+
+/**
+ * Refuses media in a content part of another kind, as a `superRefine`. No count of the request includes it, and vLLM
+ * reads it all the same: by its `uuid` even what another tenant sent.
+ */
+export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
+  const own = part.type === "input_image" ? "image_url" : part.type;
+  const name = media.find((each) => each !== own && Object.hasOwn(part, each));
+  if (name) context.addIssue({ code: "custom", path: [name], message: "Send media in a part of its own type." });
+}
+
 /** Characters of Unicode, of which some are stored as two. */
 export function countCharacters(text: string): number {
   let count = 0;

@@ -250,6 +250,40 @@ describe("null counts as absent", () => {
   });
 });
 
+// vLLM reads the media of a part that has a `uuid`, whatever its type, and media that it kept under that uuid:
+// https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/chat_utils.py, _parse_chat_message_content_mm_part
+describe("media that would be neither counted nor the caller's own is refused", () => {
+  const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
+  test.for<[string, object]>([
+    ["user", { type: "text", text: "t", image_url: { url: "https://example.com/a.png" } }],
+    ["user", { type: "text", text: "t", video_url: { url: "https://example.com/a.mp4" } }],
+    ["user", { type: "text", text: "t", uuid: "u" }],
+    ["user", { type: "text", text: "t", file: { file_id: "file-1" } }],
+    ["user", { ...image, uuid: "u" }],
+    ["user", { ...image, input_audio: { data: "AAAA", format: "wav" } }],
+    [
+      "user",
+      { type: "input_audio", input_audio: { data: "AAAA", format: "wav" }, audio_url: { url: "https://e.com" } },
+    ],
+    ["system", { type: "text", text: "t", image_embeds: "AAAA" }],
+    ["assistant", { type: "refusal", refusal: "no", uuid: "u" }],
+  ])("from a part of a message of role %s: %j", ([role, part]) => {
+    const param = `messages.0.content.0.${Object.keys(part).at(-1)}`;
+    expect(refusal({ ...hello, messages: [{ role, content: [part] }] })).toEqual({ code: "invalid_request", param });
+  });
+
+  test("by file id with a code of its own", () => {
+    const messages = [{ role: "user", content: [{ type: "text", text: "t", file_id: "file-1" }] }];
+    const param = "messages.0.content.0.file_id";
+    expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param });
+  });
+
+  test("but not where the member is null", () => {
+    const part = { type: "text", text: "t", uuid: null, image_url: null };
+    expect(() => readChat({ ...hello, messages: [{ role: "user", content: [part] }] }, 100)).not.toThrow();
+  });
+});
+
 describe("what is not offered", () => {
   test.for([
     [{ store: true }, "store"],

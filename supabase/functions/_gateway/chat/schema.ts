@@ -11,6 +11,7 @@ import {
   outputLimit,
   probability,
   reasoningEffort,
+  refuseOtherMedia,
   temperature,
   verbosity,
 } from "../text-fields.ts";
@@ -29,9 +30,11 @@ const audioPart = z.looseObject({
   input_audio: z.looseObject({ data: z.base64(), format: z.enum(["wav", "mp3"]) }),
 });
 const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
-const texts = z.union([z.string(), z.array(nullIsAbsent(textPart)).min(1)]);
-const userPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, imagePart, audioPart]));
-const assistantPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, refusalPart]));
+const texts = z.union([z.string(), z.array(nullIsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
+const userPart = nullIsAbsent(
+  z.discriminatedUnion("type", [textPart, imagePart, audioPart]).superRefine(refuseOtherMedia),
+);
+const assistantPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, refusalPart]).superRefine(refuseOtherMedia));
 
 /** OpenAI refuses an empty list, which openai-java's accumulator sends in the history of a streamed answer. */
 function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {

@@ -48,6 +48,25 @@ describe("what a response may cost", () => {
   });
 });
 
+test.each([
+  { type: "input_text", text: "t", image_url: "https://example.com/a.png" },
+  { type: "input_text", text: "t", file_url: "https://example.com/a.pdf" },
+  { type: "output_text", text: "t", uuid: "u" },
+  { type: "input_image", image_url: "https://example.com/a.png", video_url: "https://example.com/a.mp4" },
+])("refuses media in a part of another kind, which nothing would count: %j", (part) => {
+  const param = `input.0.content.0.${Object.keys(part).at(-1)}`;
+  const input = [{ role: "user", content: [part] }];
+  expect(refusal({ ...hello, input })).toEqual({ code: "invalid_request", param });
+});
+
+test("refuses a file stored at the provider in any part, since it may be another tenant's", () => {
+  const input = [{ role: "user", content: [{ type: "input_text", text: "t", file_id: "file-1" }] }];
+  expect(refusal({ ...hello, input })).toEqual({
+    code: "unsupported_parameter",
+    param: "input.0.content.0.file_id",
+  });
+});
+
 describe("what is offered reaches the provider as it came", () => {
   const message = (part: object) => [{ type: "message", role: "user", content: [part] }];
   test.for<[string, unknown]>([

@@ -11,6 +11,7 @@ import {
   outputLimit,
   probability,
   reasoningEffort,
+  refuseOtherMedia,
   temperature,
   verbosity,
 } from "../text-fields.ts";
@@ -27,12 +28,11 @@ const part = z.discriminatedUnion("type", [
     type: z.literal("input_image"),
     image_url: imageUrl,
     detail: imageDetail.optional(),
-    file_id: z.never().optional(),
   }),
   z.looseObject({ type: z.literal("output_text"), text: z.string() }),
   z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
 ]);
-const content = z.union([z.string(), z.array(nullIsAbsent(part)).min(1)]);
+const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia))).min(1)]);
 const summary = z.looseObject({ type: z.literal("summary_text"), text: z.string() });
 const reasoningText = z.looseObject({ type: z.literal("reasoning_text"), text: z.string() });
 

@@ -65,6 +65,23 @@ describe("a step that calls tools", () => {
     });
   });
 
+  // Azure's asynchronous content filter (https://github.com/openai/openai-python/issues/1677); MiniMax's last chunk has
+  // `message` in its place.
+  test.each([{ content_filter_offsets: { check_offset: 9 } }, { delta: null }, { message: { content: "x" } }])(
+    "goes on at a choice without a delta: %j",
+    (choice) => {
+      const { reader } = scan([
+        ...calls,
+        event({ id: "", choices: [{ index: 0, finish_reason: null, ...choice }] }),
+        chunk({}, "tool_calls"),
+        usage,
+        done,
+      ]);
+      expect(reader.facts).toMatchObject({ done: true, failed: false, usageIsFinal: true });
+      expect(reader.turn().toolCalls).toEqual([{ id: "t", name: "calculator", arguments: '{"expression":"1"}' }]);
+    },
+  );
+
   test("says what was called, in how many pieces it came", () => {
     const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
     expect(reader.turn()).toMatchObject({

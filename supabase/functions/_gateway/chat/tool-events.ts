@@ -9,7 +9,11 @@ import { completedEvent, outputTexts } from "./events.ts";
 import { turnOf } from "./message.ts";
 import { latestUsage } from "./usage.ts";
 
-const delta = z.looseObject({ tool_calls: z.array(z.looseObject({})).nullish() });
+/** Azure's asynchronous content filter sends choices without a delta. */
+const delta = z
+  .looseObject({ tool_calls: z.array(z.looseObject({})).nullish() })
+  .nullish()
+  .transform((value) => value ?? {});
 const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.string().nullish() }));
 type Choices = z.infer<typeof choicesShape>;
 

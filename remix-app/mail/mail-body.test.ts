@@ -30,6 +30,8 @@ test.each([
   "//localhost/x",
   "https://203.0.113.7/login",
   "203.0.113.7",
+  "::ffff:203.0.113.7",
+  "::1%evil.example",
   "billing@evil.example",
   "mailto:billing@evil.example",
   "\\\\evil\\share",

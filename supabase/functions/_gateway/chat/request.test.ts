@@ -221,6 +221,7 @@ describe("null counts as absent", () => {
     [{ response_format: { type: "json_schema", json_schema: { name: "s", schema: {}, strict: null } } }],
     [{ tools: [{ type: "function", function: { name: "f", description: null, parameters: null, strict: null } }] }],
     [{ platform: { tools: null, max_steps: null } }],
+    [{ tool_choice: { type: "function", name: null, function: { name: "f", description: null } } }],
     [{ metadata: { a: null }, logit_bias: { "7": null } }],
     [{ messages: [{ role: "user", content: [{ type: "text", text: "t", cache_control: null }] }] }],
     [

@@ -125,7 +125,12 @@ export const chatSchema = z.strictObject({
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),
-      z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: functionName }) }),
+      nullIsAbsent(
+        z.strictObject({
+          type: z.literal("function"),
+          function: nullIsAbsent(z.strictObject({ name: functionName })),
+        }),
+      ),
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),

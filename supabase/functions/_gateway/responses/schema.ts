@@ -109,7 +109,10 @@ export const responsesSchema = z.strictObject({
     .optional(),
   ...toolLoopFields,
   tool_choice: z
-    .union([z.enum(["none", "auto", "required"]), z.strictObject({ type: z.literal("function"), name: functionName })])
+    .union([
+      z.enum(["none", "auto", "required"]),
+      nullIsAbsent(z.strictObject({ type: z.literal("function"), name: functionName })),
+    ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
   text: nullIsAbsent(

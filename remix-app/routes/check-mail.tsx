@@ -10,6 +10,7 @@ import { generalFailure } from "../identity/auth-errors.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { mailSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { holdMailBack } from "../identity/held-mail.ts";
 import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
@@ -53,7 +54,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
           email,
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
-      : { error: null };
+      : await holdMailBack(context, attempt);
   // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same, and so does
   // what is counted.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;

@@ -9,6 +9,7 @@ import { generalFailure } from "../identity/auth-errors.ts";
 import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.ts";
 import { mailSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { holdMailBack } from "../identity/held-mail.ts";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -41,7 +42,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
           redirectTo: `${context.origin}/reset-password`,
           ...attempt.challenge,
         })
-      : { error: null };
+      : await holdMailBack(context, attempt);
   // A limit on one address is met by known addresses alone: the answer stays the same, and so does what is counted.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");

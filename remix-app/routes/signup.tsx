@@ -12,6 +12,7 @@ import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.t
 import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signUpSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
+import { holdMailBack } from "../identity/held-mail.ts";
 import { keepsPassword, rememberPassword } from "../identity/own-password.ts";
 import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
@@ -59,7 +60,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
           password,
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
-      : { data: { user: null, session: null }, error: null };
+      : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
   const own = await keepsPassword(context, { created: created.user, email, password });
   // A mail that could not go out so soon stays counted, as it does for an address that gets none.
   const known = error !== null && saysWhetherAccountExists(error.code);

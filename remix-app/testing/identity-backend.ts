@@ -33,6 +33,8 @@ export interface IdentityBackend {
   queries: Map<string, string>;
   /** Headers of the last call of each path. */
   headers: Map<string, IncomingMessage["headers"]>;
+  /** The body of the last request for a mail, by path. */
+  bodies: Map<string, unknown>;
   jwks: Behaviour | "empty";
   user: Behaviour | "refused";
   /** What a refresh answers: a session, a status with an error code, or nothing. */
@@ -40,6 +42,8 @@ export interface IdentityBackend {
   /** What becomes of a link from a mail. */
   verify: Behaviour;
   logout: Behaviour;
+  /** What is answered to sign-ups, and to those who ask for a mail with a link. */
+  mails: Behaviour | { status: number; code: string };
   state: Behaviour | "over" | "banned" | "refused" | "malformed-policy" | "nonsense" | "unsatisfied" | "enrolled";
   /** Whether attempts can be counted, and what is answered about each. */
   attempts: Behaviour | "nonsense" | object;
@@ -73,11 +77,13 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     calls: [],
     queries: new Map(),
     headers: new Map(),
+    bodies: new Map(),
     jwks: "ok",
     user: "ok",
     refresh: "ok",
     verify: "ok",
     logout: "ok",
+    mails: "ok",
     state: "ok",
     attempts: "ok",
     rows: [],
@@ -154,6 +160,10 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       }
     } else if (path === "/auth/v1/logout") {
       if (!fail(backend.logout)) response.writeHead(204).end();
+    } else if (["/auth/v1/recover", "/auth/v1/resend", "/auth/v1/signup"].includes(path)) {
+      backend.bodies.set(path, await bodyOf(request));
+      if (typeof backend.mails === "object") sendError(backend.mails);
+      else if (!fail(backend.mails)) send(200, path === "/auth/v1/signup" ? { ...testUser, identities: [] } : {});
     } else if (path === "/auth/v1/verify") {
       if (!fail(backend.verify)) send(200, { ...(await backend.session()), user: testUser });
     } else if (path === "/rest/v1/rpc/session_state") {

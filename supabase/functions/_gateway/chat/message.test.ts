@@ -21,6 +21,21 @@ test("a message with tool calls goes back to the provider as it came", () => {
   });
 });
 
+// GLM sends null for no arguments (https://github.com/braintrustdata/braintrust-sdk-javascript/pull/1061).
+test.for<[object, object]>([
+  [
+    { id: "t", function: { name: "current_time", arguments: null } },
+    { id: "t", name: "current_time", arguments: "" },
+  ],
+  [
+    { id: null, function: { name: "current_time" } },
+    { id: "", name: "current_time", arguments: "" },
+  ],
+])("%j is a call without arguments", ([call, read]) => {
+  const message = { role: "assistant", content: null, tool_calls: [call] };
+  expect(readMessage({ choices: [{ message }] })).toEqual({ said: [message], toolCalls: [read] });
+});
+
 test.for([{}, { choices: [] }, { choices: [{}] }, { choices: [{ message: "x" }] }])("%j says nothing", (answer) => {
   expect(readMessage(answer)).toEqual({ said: [], toolCalls: [] });
 });

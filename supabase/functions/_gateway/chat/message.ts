@@ -1,12 +1,16 @@
 import { z } from "zod";
 import type { Turn } from "../tools/tool-loop.ts";
 
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
 const message = z.looseObject({
   tool_calls: z
     .array(
       z.looseObject({
-        id: z.string(),
-        function: z.looseObject({ name: z.string(), arguments: z.string().default("") }),
+        id: text,
+        function: z.looseObject({ name: z.string(), arguments: text }),
       }),
     )
     .nullish(),

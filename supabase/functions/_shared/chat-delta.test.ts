@@ -81,6 +81,15 @@ describe("streamed tool calls", () => {
     ).toEqual([a, b]);
   });
 
+  test("that are whole, without an id and all at index 0, are one call each", () => {
+    const [one, two] = ['{"a":1}', '{"a":2}'].map((text) => ({
+      index: 0,
+      id: "",
+      function: { name: "add", arguments: text },
+    }));
+    expect(calls(one as object, two as object)).toEqual([called("", "add", '{"a":1}'), called("", "add", '{"a":2}')]);
+  });
+
   test("may repeat their id and name in every piece", () => {
     expect(
       calls(

@@ -47,7 +47,9 @@ export function createStepReader(
     const { chunk, ...reading } = readChunk(data);
     if (!chunk) return reading;
     const { success, data: choices } = choicesShape.safeParse(chunk.choices ?? []);
-    if (!success) return { ...reading, fate: "fail" };
+    // A message before any delta is a whole answer. MiniMax repeats the whole message in its last chunk.
+    const isWhole = Object.keys(message).length === 0 && choices?.some((choice) => choice.message);
+    if (!success || isWhole) return { ...reading, fate: "fail" };
     if (name.id === undefined && chunk.id) {
       Object.assign(name, { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? name.model });
     }

@@ -46,7 +46,8 @@ export async function findUnknownNames(client: pg.Client, definitions: readonly 
 /** Where only a table can follow. Not `from`, which also follows `extract(epoch` and `is distinct`. */
 const relationContext = /\b(?:insert\s+into|delete\s+from|update|join)\s+$/i;
 
-const qualified = /(?<![\w.$"])([a-z_]\w*)\.([a-z_]\w*)(?:\.([a-z_]\w*))?(?![\w.])/gi;
+/** Temporary tables exist only while the body runs. */
+const qualified = /(?<![\w.$"])(?!pg_temp\.)([a-z_]\w*)\.([a-z_]\w*)(?:\.([a-z_]\w*))?(?![\w.])/gi;
 const insertColumns = /\binsert\s+into\s+([a-z_]\w*\.[a-z_]\w*)(?:\s+as\s+\w+)?\s*\(([\w\s,]*)\)/gi;
 
 function qualifiedNames(code: string): Reference[] {
@@ -69,8 +70,9 @@ function insertedColumns(code: string): Reference[] {
 
 /** The same text with strings and comments blanked, so that positions stay. */
 function withoutStrings(body: string): string {
-  return body.replace(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\1/g, (found) =>
-    found.replace(/[^\n]/g, " "),
+  return body.replace(
+    /--[^\n]*|\/\*[\s\S]*?\*\/|\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\1/gi,
+    (found) => found.replace(/[^\n]/g, " "),
   );
 }
 

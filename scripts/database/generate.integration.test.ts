@@ -283,6 +283,41 @@ $$`,
     expect((await generate()).statements).toEqual(["drop function private.may_read(text)"]);
   });
 
+  test("a definition that ends in a comment ends before its semicolon", async () => {
+    await add(
+      "z.sql",
+      "create or replace view public.one as select 1 as one -- One\n;\ncomment on view public.one is 'One.';",
+    );
+    expect((await generate()).changes).toEqual(["added    view public.one"]);
+  });
+
+  test.for(["\n", "\r\n"])("comments directly above a definition keeps those, with line ends %j", async (end) => {
+    const sql =
+      "-- A heading.\n\n/* About a and b.\n\n   More. */\n-- Why.\ncreate or replace view public.one as select 1 as one;";
+    await add("z.sql", sql.replaceAll("\n", end));
+    expect((await generate()).statements[0]).toBe(sql.slice(sql.indexOf("/*"), -1).replaceAll("\n", end));
+  });
+
+  test("a view with a trigger of its own restores the trigger", async () => {
+    const trigger =
+      "create or replace trigger keep instead of update on public.titles for each row execute function private.set_title()";
+    await add("z.sql", `${trigger};`);
+    await generate();
+    await edit(views, "select n.id, private", "select n.id, n.author, private");
+    const { statements } = await generate();
+    expect(statements.slice(0, 2)).toEqual(["drop trigger keep on public.titles", "drop view public.titles"]);
+    expect(statements).toContain(trigger);
+  });
+
+  test("a PL/pgSQL body with escaped strings and temporary tables is written", async () => {
+    await edit(
+      functions,
+      "new.title := trim(new.title);",
+      String.raw`create temporary table seen (id int); insert into pg_temp.seen values (1); new.title := e'\' public.missing';`,
+    );
+    expect((await generate()).changes).toEqual(["changed  function private.set_title()"]);
+  });
+
   test("functions that need each other's new form has them in the order that works", async () => {
     await edit(functions, "select count(*)::integer from public.notes", "select private.z_total(true)::integer");
     await add(

@@ -42,7 +42,7 @@ export async function generateMigration(
     const statements = await planStatements(client, { current, wanted, differences, schemas });
     const file = path.join(layout.migrations, `${await nextVersion(layout.migrations, new Date())}_${name}.sql`);
     const heading = "-- Generated from supabase/schemas by npm run db:migration.";
-    await writeFile(file, `${[heading, ...statements.map((statement) => `${statement};`)].join("\n\n")}\n`, {
+    await writeFile(file, `${[heading, ...statements.map(terminated)].join("\n\n")}\n`, {
       flag: "wx",
     });
     try {
@@ -55,6 +55,11 @@ export async function generateMigration(
     }
     return { file, changes };
   });
+}
+
+/** The statement with its semicolon, which a comment at its end must not contain. */
+function terminated(statement: string): string {
+  return /--[^\n]*$/.test(statement) ? `${statement}\n;` : `${statement};`;
 }
 
 /** The time of the next migration: now, or a second after the newest where that is later. */

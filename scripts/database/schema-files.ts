@@ -106,7 +106,9 @@ async function split(file: string, sql: string): Promise<Statement[]> {
 
 /** The statement without comments that a blank line separates from it, such as the file's heading. */
 function sourceOf({ text, offset }: Statement, { file, sql }: { file: string; sql: string }): Source {
-  const heading = /^[\s\S]*\n[ \t]*\n/.exec(text.slice(0, leadingComments(text)))?.[0].length ?? 0;
+  const comments = text.slice(0, leadingComments(text));
+  const withoutBlankLines = comments.replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/\s/g, "-"));
+  const heading = /^[\s\S]*\n[ \t\r]*\n/.exec(withoutBlankLines)?.[0].length ?? 0;
   return { file, line: lineAt(sql, offset + heading), text: text.slice(heading) };
 }
 

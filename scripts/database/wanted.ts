@@ -52,12 +52,14 @@ export async function readWanted(
 
 /** Makes room for new definitions. Policies, defaults and constraints keep using the former ones. */
 async function moveAway(client: pg.Client, former: Entries): Promise<void> {
+  const [triggers, others] = [true, false].map((are) =>
+    [...former].filter(([key]) => key.startsWith("trigger ") === are),
+  );
+  for (const [key, { borrowedBy }] of triggers ?? []) {
+    if (borrowedBy === undefined) await client.query(`drop ${key}`);
+  }
   const moved = new Set<string>();
-  for (const [key, { borrowedBy }] of former) {
-    if (key.startsWith("trigger ")) {
-      if (borrowedBy === undefined) await client.query(`drop ${key}`);
-      continue;
-    }
+  for (const [key] of others ?? []) {
     const schema = /^\w+ ("(?:[^"]|"")+"|\w+)\./.exec(key)?.[1]?.replaceAll('"', "") ?? "";
     const target = client.escapeIdentifier(`${formerPrefix}${schema}`);
     if (!moved.has(target)) await client.query(`create schema ${target}`);

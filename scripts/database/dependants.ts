@@ -9,10 +9,17 @@ export type Dependants = {
   keys: Set<string>;
   fixed: FixedDependant[];
   /** What cannot be dropped and restored without a decision about data, described for people. */
-  immovable: { name: string; uses: string }[];
+  immovable: { name: string; uses: string; storesResults: boolean }[];
 };
 
-type Row = { key: string | null; name: string; uses: string; drop: string | null; create: string[] | null };
+type Row = {
+  key: string | null;
+  name: string;
+  uses: string;
+  drop: string | null;
+  create: string[] | null;
+  storesResults: boolean;
+};
 
 /**
  * Everything that depends on the objects of `$1` (class and oid), at any distance. Dependants of a view depend on its
@@ -50,7 +57,13 @@ const dependantsSql = `
         select format('trigger %I on %s', t.tgname, t.tgrelid::regclass) from pg_trigger t where t.oid = d.objid
       )
     end as key,
-    pg_describe_object(d.classid, d.objid, 0) as name, d.root as uses, x.drop, x.create
+    pg_describe_object(d.classid, d.objid, 0) as name, d.root as uses, x.drop, x.create,
+    exists (
+      select from pg_class c where d.classid = 'pg_class'::regclass and c.oid = d.objid and c.relkind in ('i', 'I', 'm')
+    ) or exists (
+      select from pg_attrdef e join pg_attribute a on a.attrelid = e.adrelid and a.attnum = e.adnum
+      where d.classid = 'pg_attrdef'::regclass and e.oid = d.objid and a.attgenerated = 's'
+    ) as "storesResults"
   from dependants d left join lateral (
     select format('drop policy %I on %s', y.polname, y.polrelid::regclass) as drop, array_remove(array[
         format('create policy %I on %s%s for %s to %s', y.polname, y.polrelid::regclass,
@@ -96,9 +109,9 @@ export async function findDependants(
   return withQualifiedNames(client, async () => {
     const { rows } = await client.query<Row>(dependantsSql, [JSON.stringify(roots)]);
     const found: Dependants = { keys: new Set(), fixed: [], immovable: [] };
-    for (const { key, name, uses, drop, create } of rows) {
+    for (const { key, name, uses, drop, create, storesResults } of rows) {
       if (key !== null) found.keys.add(key);
-      else if (drop === null || create === null) found.immovable.push({ name, uses });
+      else if (drop === null || create === null) found.immovable.push({ name, uses, storesResults });
       else found.fixed.push({ name, uses, drop: drop, create: create.map(inLowerCase) });
     }
     return found;

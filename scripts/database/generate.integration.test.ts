@@ -462,6 +462,22 @@ describe("nothing is written, and the message says what to do, for", () => {
     );
   });
 
+  test.for([
+    ["an index", "create index notes_label_idx on public.notes (private.label(title))", "index public.notes_label_idx"],
+    [
+      "a generated column",
+      "alter table public.notes add column labelled text generated always as (private.label(title)) stored",
+      "default value for column labelled of table public.notes",
+    ],
+  ] as const)("a changed result of a function that %s stores", async ([, sql, user]) => {
+    await writeFile(path.join(folder, "migrations/20260104000000_stored.sql"), `${sql};`);
+    await edit(functions, "select prefix || title", "select title || prefix");
+    expect(await refusal(await cluster.createDatabase())).toContain(
+      `function private.label(text, text) is changed, and ${user} stores its results.\n` +
+        "Write a migration by hand that replaces the function and computes them again.",
+    );
+  });
+
   test("a view that loses a column another view uses", async () => {
     await add(
       "notes/z.sql",

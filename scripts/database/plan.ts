@@ -25,6 +25,8 @@ const notReplaceable = new Set(["42P13", "42P16", "42809", "42710", "42723"]);
 export async function planStatements(client: pg.Client, planned: Planned): Promise<string[]> {
   const { current, wanted, differences, schemas } = planned;
   const unreplaceable = new Set<string>();
+  const changed = new Map([...current.entries].filter(([key]) => differences.changed.includes(key)));
+  const { immovable } = await findDependants(client, changed);
   for (;;) {
     await client.query("begin");
     try {
@@ -42,6 +44,7 @@ export async function planStatements(client: pg.Client, planned: Planned): Promi
       for (const { statement } of stuck) unreplaceable.add(statement.key);
       if (stuck.length > 0) continue;
       refuseCreates(creates.failures);
+      refuseStoredResults(immovable);
       const restored = await restoreFixed(client, dropped.fixed);
       const reached = await readCatalogue(client, schemas);
       const rest = compareCatalogues(reached, wanted, wanted.governs);
@@ -100,6 +103,18 @@ function refuseDependants({ fixed, immovable }: Dependants, wanted: Wanted): voi
         "Keep its signature and result, or first write a migration by hand that changes what uses it.",
     ),
   ];
+  if (lines.length > 0) throw new StackError(lines.join("\n\n"));
+}
+
+function refuseStoredResults(immovable: Dependants["immovable"]): void {
+  const lines = immovable.flatMap(({ name, uses, storesResults }) =>
+    storesResults
+      ? [
+          `${uses} is changed, and ${name} stores its results.\n` +
+            "Write a migration by hand that replaces the function and computes them again.",
+        ]
+      : [],
+  );
   if (lines.length > 0) throw new StackError(lines.join("\n\n"));
 }
 

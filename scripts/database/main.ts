@@ -25,10 +25,12 @@ try {
 }
 
 async function run(name: string | undefined): Promise<void> {
-  const cluster = await startScratchCluster();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => void cluster.stop().finally(() => process.exit(1)));
+  const starting = startScratchCluster();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    // Without its database the command fails, and removes what it made, also where the database is still starting.
+    process.once(signal, () => void starting.then((cluster) => cluster.stop()).catch(() => undefined));
   }
+  const cluster = await starting;
   try {
     const layout = {
       dbUrl: await cluster.createDatabase(),

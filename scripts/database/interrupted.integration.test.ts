@@ -1,0 +1,29 @@
+import { spawn } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+const main = path.join(import.meta.dirname, "main.ts");
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "gatehouse-interrupted-"));
+  await cp(path.join(import.meta.dirname, "fixture"), path.join(folder, "supabase"), { recursive: true });
+  await mkdir(path.join(folder, "tmp"), { mode: 0o755 });
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+test.for(["SIGINT", "SIGTERM"] as const)("%s while Postgres is starting leaves nothing behind", async (signal) => {
+  const temporary = path.join(folder, "tmp");
+  const env = { ...process.env, TMPDIR: temporary };
+  const command = spawn(process.execPath, [main, "--check"], { cwd: folder, env, stdio: "ignore" });
+  const exited = new Promise((resolve) => command.once("exit", (code) => resolve(code)));
+  const deadline = performance.now() + 10_000;
+  while ((await readdir(temporary)).length === 0 && performance.now() < deadline) await sleep(5);
+  expect(await readdir(temporary)).not.toEqual([]);
+  command.kill(signal);
+  expect(await exited).toBe(1);
+  expect(await readdir(temporary)).toEqual([]);
+});

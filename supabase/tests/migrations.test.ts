@@ -50,6 +50,16 @@ describe("schema files", () => {
     expect(unexplained.map(({ name }) => name)).toEqual([]);
   });
 
+  test("define every function that supabase/before-0.1.0.sql renames or creates", () => {
+    const takeover = readFileSync("supabase/before-0.1.0.sql", "utf8");
+    const renamed = [...takeover.matchAll(/^alter function (\w+)\.\w+\(.*\) rename to (\w+);$/gm)];
+    const created = [...takeover.matchAll(/^create function (\w+)\.(\w+)\(/gm)];
+    expect(renamed.length).toBeGreaterThan(0);
+    const defined = new Set(functions.map(({ name }) => name));
+    const names = [...renamed, ...created].map(([, schema, name]) => `${schema}.${name}`);
+    expect(names.filter((name) => !defined.has(name))).toEqual([]);
+  });
+
   test("write to the auth schema in one file", () => {
     const writes = /(?:insert\s+into|update|delete\s+from)\s+auth\.|\btrigger [\s\S]{0,200}? on auth\./;
     const found = globSync("supabase/schemas/**/*.sql").filter((file) => writes.test(readFileSync(file, "utf8")));

@@ -337,7 +337,7 @@ comment on table ai.runs is
 comment on column ai.runs.settled_at is
   'Null as long as status is running; then usage_source is there, too, and no count is below zero. No check says so, '
   'which every statement would prepare anew: ai.compute_settlement, by which alone runs end, refuses what would break it, and '
-  'is_whole what an operator''s hand would end by halves.';
+  'the trigger reject_incomplete_settlement what an operator''s hand would end by halves.';
 comment on column ai.runs.id is 'UUID version 7 of created_at, so that an id alone finds its partition.';
 comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): '

@@ -2218,7 +2218,7 @@ $$;
 comment on function ai.settle_batch(ai.run_outcome[], timestamptz) is
   'Locks, closes and books a batch. Returns the runs that it changed, and not those that had ended before.';
 
-create or replace function ai.settle_run(said ai.run_outcome, idle_since timestamptz) returns jsonb
+create or replace function ai.settle_run(outcome ai.run_outcome, idle_since timestamptz) returns jsonb
   language plpgsql
   volatile
   security invoker
@@ -2234,12 +2234,12 @@ begin
     r.budget_scopes, r.first_byte_ms, r.touched_at, r.swept
   into run
   from ai.runs r
-  where r.created_at = said.created_at and r.id = said.id
+  where r.created_at = outcome.created_at and r.id = outcome.id
   for update;
   if not found then
     return '[]';
   end if;
-  closed := ai.compute_settlement(said, run, idle_since);
+  closed := ai.compute_settlement(outcome, run, idle_since);
   if closed.id is null then
     return '[]';
   end if;
@@ -2293,13 +2293,13 @@ create or replace function ai.parse_outcomes(outcomes jsonb) returns ai.run_outc
   security invoker
 as $$
 declare
-  said ai.run_outcome[];
+  parsed ai.run_outcome[];
 begin
   if jsonb_array_length(outcomes) = 1 then
     return array[jsonb_populate_record(null::ai.run_outcome, outcomes -> 0)];
   end if;
-  select array_agg(o) into said from jsonb_populate_recordset(null::ai.run_outcome, outcomes) as o;
-  return said;
+  select array_agg(o) into parsed from jsonb_populate_recordset(null::ai.run_outcome, outcomes) as o;
+  return parsed;
 end
 $$;
 comment on function ai.parse_outcomes(jsonb) is 'Outcomes as they are told.';
@@ -2345,7 +2345,7 @@ comment on function ai.lock_settlement_rows(jsonb) is
 
 -- schemas/gateway/compute-settlement.sql
 
-create or replace function ai.compute_settlement(said ai.run_outcome, run ai.settlement, idle_since timestamptz) returns ai.closed_run
+create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.settlement, idle_since timestamptz) returns ai.closed_run
   language plpgsql
   stable
   security invoker
@@ -2363,52 +2363,52 @@ begin
       return null;
     end if;
   elsif idle_since is not null or not run.swept
-    or said.usage_source is null or said.usage_source not in ('provider', 'provider_partial')
+    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
   then
     return null;
   end if;
 
-  if said.calls is not null then
-    used := ai.sum_calls(said.calls, run.routes);
-    said.route := coalesce(used.last_route, said.route);
-    said.input_tokens := used.input_tokens;
-    said.cached_input_tokens := used.cached_input_tokens;
-    said.audio_input_tokens := used.audio_input_tokens;
-    said.output_tokens := used.output_tokens;
-    said.reasoning_tokens := used.reasoning_tokens;
-    said.audio_output_tokens := used.audio_output_tokens;
-    said.estimated := used.guessed;
+  if outcome.calls is not null then
+    used := ai.sum_calls(outcome.calls, run.routes);
+    outcome.route := coalesce(used.last_route, outcome.route);
+    outcome.input_tokens := used.input_tokens;
+    outcome.cached_input_tokens := used.cached_input_tokens;
+    outcome.audio_input_tokens := used.audio_input_tokens;
+    outcome.output_tokens := used.output_tokens;
+    outcome.reasoning_tokens := used.reasoning_tokens;
+    outcome.audio_output_tokens := used.audio_output_tokens;
+    outcome.estimated := used.guessed;
     cost_usd := used.known_usd;
     -- The truth is charged whole; a guess within what is left of the reservation.
     if used.guessed then
       cost_usd := cost_usd + least(used.guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
     end if;
   else
-    if coalesce(said.cached_input_tokens, said.audio_input_tokens, said.audio_output_tokens) is null
+    if coalesce(outcome.cached_input_tokens, outcome.audio_input_tokens, outcome.audio_output_tokens) is null
       and jsonb_array_length(run.routes) = 1 and jsonb_array_length(run.routes #> '{0,prices}') = 1
     then
       -- As ai.usage_cost_usd has it.
       cost_usd := (
-        coalesce(said.input_tokens, 0) * (run.routes #>> '{0,prices,0,input}')::numeric
-          + coalesce(said.output_tokens, 0) * (run.routes #>> '{0,prices,0,output}')::numeric
+        coalesce(outcome.input_tokens, 0) * (run.routes #>> '{0,prices,0,input}')::numeric
+          + coalesce(outcome.output_tokens, 0) * (run.routes #>> '{0,prices,0,output}')::numeric
       ) * 0.000001;
     else
       cost_usd := ai.tokens_cost_usd(
-        ai.route_prices(run.routes, coalesce(said.route, run.route)), coalesce(said.input_tokens, 0),
-        coalesce(said.cached_input_tokens, 0), coalesce(said.audio_input_tokens, 0), coalesce(said.output_tokens, 0),
-        coalesce(said.audio_output_tokens, 0)
+        ai.route_prices(run.routes, coalesce(outcome.route, run.route)), coalesce(outcome.input_tokens, 0),
+        coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0), coalesce(outcome.output_tokens, 0),
+        coalesce(outcome.audio_output_tokens, 0)
       );
     end if;
-    if said.estimated then
+    if outcome.estimated then
       cost_usd := least(cost_usd, run.reserved_usd);
     end if;
   end if;
-  if said.estimated and not open then
+  if outcome.estimated and not open then
     return null;
   end if;
-  if said.usage_source is null or said.status = 'running' or least(
-    said.input_tokens, said.cached_input_tokens, said.audio_input_tokens,
-    said.output_tokens, said.reasoning_tokens, said.audio_output_tokens
+  if outcome.usage_source is null or outcome.status = 'running' or least(
+    outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
+    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
   ) < 0 then
     raise exception 'a run ends with a status, and with counts from somewhere' using errcode = 'check_violation';
   end if;
@@ -2419,19 +2419,19 @@ begin
     run.budget_scopes, case when open then 'usage' else 'adjustment' end,
     credits_due, credits_due, case when open then run.reserved_credits else 0 end,
     cost_usd - case when open then 0 else run.cost_usd end, case when open then run.reserved_usd else 0 end,
-    run.has_key, coalesce(said.key_unused, false),
-    said.status, said.http_status, said.error_code, said.usage_source, coalesce(said.route, run.route),
-    coalesce(said.input_tokens, 0), coalesce(said.cached_input_tokens, 0), coalesce(said.audio_input_tokens, 0),
-    coalesce(said.output_tokens, 0), coalesce(said.reasoning_tokens, 0), coalesce(said.audio_output_tokens, 0),
+    run.has_key, coalesce(outcome.key_unused, false),
+    outcome.status, outcome.http_status, outcome.error_code, outcome.usage_source, coalesce(outcome.route, run.route),
+    coalesce(outcome.input_tokens, 0), coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0),
+    coalesce(outcome.output_tokens, 0), coalesce(outcome.reasoning_tokens, 0), coalesce(outcome.audio_output_tokens, 0),
     cost_usd, case when run.exempt then 0 else credits end,
     case
       -- Closed without any count: what it may have cost is shown, not charged.
-      when idle_since is not null and said.usage_source = 'unavailable'
+      when idle_since is not null and outcome.usage_source = 'unavailable'
         then ai.usd_to_credits(run.reserved_usd, run.markup)
       when run.exempt then credits
       else 0
     end,
-    coalesce(said.first_byte_ms, run.first_byte_ms), said.latency_ms, said.steps
+    coalesce(outcome.first_byte_ms, run.first_byte_ms), outcome.latency_ms, outcome.steps
   )::ai.closed_run;
 end
 $$;
@@ -2549,7 +2549,7 @@ begin
   select min(o.created_at), max(o.created_at) into first_begun, last_begun from unnest(outcomes) as o;
   for pair in
     select
-      o as said,
+      o as outcome,
       row(
         r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, r.idempotency_key is not null, r.routes, r.route,
         r.markup, r.status, r.cost_usd, r.billed_credits, r.exempt, r.account_id, r.reserved_usd, r.reserved_credits,
@@ -2561,7 +2561,7 @@ begin
     order by r.account_id, r.id
     for update of r
   loop
-    run := ai.compute_settlement(pair.said, pair.run, idle_since);
+    run := ai.compute_settlement(pair.outcome, pair.run, idle_since);
     -- Said twice in one batch: once is enough.
     continue when run.id is null or run.id = last_id;
     last_id := run.id;

@@ -70,9 +70,9 @@ create policy select_as_owner on public.workspace_audit_log
 create or replace trigger set_updated_at before update on public.profiles
   for each row execute function private.set_updated_at();
 comment on trigger set_updated_at on public.profiles is 'The time of a change is the database''s, not the caller''s.';
-create or replace trigger end_workspaces before delete on public.profiles
+create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
-comment on trigger end_workspaces on public.profiles is 'Before, while the memberships that name them still stand.';
+comment on trigger close_orphaned_workspaces on public.profiles is 'Before, while the memberships that name them still stand.';
 
 create or replace trigger set_updated_at before update on public.workspaces
   for each row execute function private.set_updated_at();
@@ -121,33 +121,33 @@ comment on trigger refresh_offers on ai.model_prices is 'What a model is offered
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
 comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
-create or replace trigger stays_with_its_entries before delete on ai.credit_accounts
+create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
-comment on trigger stays_with_its_entries on ai.credit_accounts is
+comment on trigger reject_credit_account_change on ai.credit_accounts is
   'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
 
-create or replace trigger is_whole after insert on ai.credit_ledger
+create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
-comment on trigger is_whole on ai.credit_ledger is
+comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
   'In place of a check: its condition is the shortest that no entry of a settlement meets.';
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
 comment on trigger reject_ledger_change on ai.credit_ledger is 'Append-only for everyone, its owner too.';
 
-create or replace trigger is_whole after update of status on ai.runs
+create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
 comment on trigger record_usage_change on ai.runs is 'A run of a day that is over was settled.';
-create or replace trigger mark_usage_addition after insert on ai.runs
+create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
-comment on trigger mark_usage_addition on ai.runs is
+comment on trigger record_usage_addition on ai.runs is
   'For the operator''s hand: whatever begins by ours begins now, which its condition says in fewest words, since each '
   'statement reads it anew.';
-create or replace trigger mark_usage_deletion after delete on ai.runs
+create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger mark_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';
+comment on trigger record_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';
 
 -- Auth links identities during the OAuth callback, before our server sees the browser again.
 create or replace trigger record_unconfirmed_identity after insert on auth.identities
@@ -156,10 +156,10 @@ create or replace trigger record_unconfirmed_identity after insert on auth.ident
 create or replace trigger set_updated_at before update on private.apps
   for each row execute function private.set_updated_at();
 comment on trigger set_updated_at on private.apps is 'The time of a change is the database''s, not the caller''s.';
-create or replace trigger end_credentials after update of enabled on private.apps
+create or replace trigger revoke_app_credentials after update of enabled on private.apps
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
-comment on trigger end_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
+comment on trigger revoke_app_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
 
 create or replace trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();

@@ -92,10 +92,10 @@ $$;
 comment on function private.revoke_app_credentials() is
   'Ends whatever an app holds, for good: enabling it again brings none of it back.';
 
-create or replace trigger end_credentials after update of enabled on private.apps
+create or replace trigger revoke_app_credentials after update of enabled on private.apps
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
-comment on trigger end_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
+comment on trigger revoke_app_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
 
 create or replace function private.sweep_app_credentials() returns integer
   language plpgsql

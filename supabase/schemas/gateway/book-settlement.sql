@@ -25,7 +25,7 @@ begin
   select min(o.created_at), max(o.created_at) into first_begun, last_begun from unnest(outcomes) as o;
   for pair in
     select
-      o as said,
+      o as outcome,
       row(
         r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, r.idempotency_key is not null, r.routes, r.route,
         r.markup, r.status, r.cost_usd, r.billed_credits, r.exempt, r.account_id, r.reserved_usd, r.reserved_credits,
@@ -37,7 +37,7 @@ begin
     order by r.account_id, r.id
     for update of r
   loop
-    run := ai.compute_settlement(pair.said, pair.run, idle_since);
+    run := ai.compute_settlement(pair.outcome, pair.run, idle_since);
     -- Said twice in one batch: once is enough.
     continue when run.id is null or run.id = last_id;
     last_id := run.id;

@@ -74,9 +74,9 @@ comment on function ai.reject_credit_account_change() is
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
 comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
-create or replace trigger stays_with_its_entries before delete on ai.credit_accounts
+create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
-comment on trigger stays_with_its_entries on ai.credit_accounts is
+comment on trigger reject_credit_account_change on ai.credit_accounts is
   'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
 
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
@@ -94,9 +94,9 @@ end
 $$;
 comment on function ai.reject_incomplete_ledger_entry() is 'Says no to an entry that is only half a run''s.';
 
-create or replace trigger is_whole after insert on ai.credit_ledger
+create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
-comment on trigger is_whole on ai.credit_ledger is
+comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
   'In place of a check: its condition is the shortest that no entry of a settlement meets.';
 
 create or replace function ai.reject_ledger_change() returns trigger

@@ -108,6 +108,6 @@ $$;
 comment on function ai.reject_incomplete_settlement() is
   'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
 
-create or replace trigger is_whole after update of status on ai.runs
+create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';

@@ -80,7 +80,7 @@ $$;
 comment on function ai.settle_batch(ai.run_outcome[], timestamptz) is
   'Locks, closes and books a batch. Returns the runs that it changed, and not those that had ended before.';
 
-create or replace function ai.settle_run(said ai.run_outcome, idle_since timestamptz) returns jsonb
+create or replace function ai.settle_run(outcome ai.run_outcome, idle_since timestamptz) returns jsonb
   language plpgsql
   volatile
   security invoker
@@ -96,12 +96,12 @@ begin
     r.budget_scopes, r.first_byte_ms, r.touched_at, r.swept
   into run
   from ai.runs r
-  where r.created_at = said.created_at and r.id = said.id
+  where r.created_at = outcome.created_at and r.id = outcome.id
   for update;
   if not found then
     return '[]';
   end if;
-  closed := ai.compute_settlement(said, run, idle_since);
+  closed := ai.compute_settlement(outcome, run, idle_since);
   if closed.id is null then
     return '[]';
   end if;
@@ -155,13 +155,13 @@ create or replace function ai.parse_outcomes(outcomes jsonb) returns ai.run_outc
   security invoker
 as $$
 declare
-  said ai.run_outcome[];
+  parsed ai.run_outcome[];
 begin
   if jsonb_array_length(outcomes) = 1 then
     return array[jsonb_populate_record(null::ai.run_outcome, outcomes -> 0)];
   end if;
-  select array_agg(o) into said from jsonb_populate_recordset(null::ai.run_outcome, outcomes) as o;
-  return said;
+  select array_agg(o) into parsed from jsonb_populate_recordset(null::ai.run_outcome, outcomes) as o;
+  return parsed;
 end
 $$;
 comment on function ai.parse_outcomes(jsonb) is 'Outcomes as they are told.';

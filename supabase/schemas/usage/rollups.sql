@@ -140,11 +140,11 @@ comment on function ai.record_usage_change() is
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
 comment on trigger record_usage_change on ai.runs is 'A run of a day that is over was settled.';
-create or replace trigger mark_usage_addition after insert on ai.runs
+create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
-comment on trigger mark_usage_addition on ai.runs is
+comment on trigger record_usage_addition on ai.runs is
   'For the operator''s hand: whatever begins by ours begins now, which its condition says in fewest words, since each '
   'statement reads it anew.';
-create or replace trigger mark_usage_deletion after delete on ai.runs
+create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger mark_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';
+comment on trigger record_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';

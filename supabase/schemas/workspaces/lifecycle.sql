@@ -114,9 +114,9 @@ $$;
 comment on function private.close_orphaned_workspaces() is
   'Closes the workspaces that an erased person leaves empty, so that their keys end too and no name stays behind.';
 
-create or replace trigger end_workspaces before delete on public.profiles
+create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
-comment on trigger end_workspaces on public.profiles is 'Before, while the memberships that name them still stand.';
+comment on trigger close_orphaned_workspaces on public.profiles is 'Before, while the memberships that name them still stand.';
 
 -- Definer: all of them count, whatever the writer may read.
 create or replace function private.limit_workspace_roles() returns trigger

@@ -471,110 +471,72 @@ comment on type ai.caller is
 
 create type ai.rate_window_use as (admitted boolean, started_at timestamptz, requests bigint, tokens bigint);
 comment on type ai.rate_window_use is
-  'Whether a subject''s minute had room for a call, and what is counted in it, the call too where it had.';
+  'Whether a subject''s rate window had room for a call, and what it counts, including the call if it had.';
 
-create table ai.model_offers (
-  model_id text not null references ai.models (id) on update cascade on delete cascade,
-  valid_from timestamptz not null,
-  valid_until timestamptz not null,
-  kind text not null,
-  plans text[] not null,
-  providers jsonb not null,
-  routes jsonb not null,
-  min_input_tokens integer[] not null,
-  input_usd numeric[] not null,
-  output_usd numeric[] not null,
-  primary key (model_id, valid_from)
+create type ai.credential as (source text, hash text, claims jsonb);
+comment on type ai.credential is
+  'What a caller shows: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
+
+create type ai.run_request as (
+  credential ai.credential,
+  workspace text,
+  address inet,
+  request_id text,
+  feature text,
+  entity_id text,
+  run_id_suffix text,
+  idempotency_key text,
+  fingerprint text,
+  kind text,
+  streamed boolean,
+  model text,
+  voice text,
+  providers text[],
+  input_bytes bigint,
+  images bigint,
+  audio boolean,
+  output_limit bigint,
+  choices bigint
 );
-comment on table ai.model_offers is
-  'Made from the catalogue by ai.refresh_offers, in the transaction that changes it, for models that are open to '
-  'workspaces. Never the truth itself: ai.usable_models and ai.offers say the same, and more, from the catalogue.';
-comment on column ai.model_offers.plans is 'Whom the model is granted to, but for single workspaces.';
-comment on column ai.model_offers.providers is 'The ids of the routes'' providers, as a JSON array.';
-comment on column ai.model_offers.routes is 'As ai.priced_routes has them where all of these providers can be reached.';
-comment on column ai.model_offers.min_input_tokens is
-  'Of each price of each route the tier; with input_usd and output_usd, per million tokens and in the same order, what '
-  'the maximum that a call of text can get follows from.';
-alter table ai.model_offers enable row level security;
+comment on type ai.run_request is 'A call as the gateway describes it to ai.begin_run. Other reads of a credential send parts of it.';
 
 create type ai.route_offer as (
   refusal jsonb,
   model_id text,
   voice text,
   routes jsonb,
-  output_tokens bigint,
+  reserved_tokens bigint,
   maximum_cost_usd numeric(24, 12)
 );
-comment on type ai.route_offer is 'A model at its routes and prices, and the maximum that the call can get there; or why not.';
+comment on type ai.route_offer is 'A model with its routes and prices, and the maximum tokens and cost of a call; or why there is none.';
 
-create type ai.batch_call as (
-  place integer,
-  run_id uuid,
-  request_id text,
-  feature text,
-  entity_id text,
-  streamed boolean,
-  workspace_id uuid,
-  actor_id uuid,
-  key_id uuid,
-  lineage_id uuid,
-  last_used_at timestamptz,
-  key_requests integer,
-  key_tokens bigint,
-  workspace_requests integer,
-  workspace_tokens bigint,
-  budgets text[],
-  account_id uuid,
-  markup numeric(9, 6),
-  cost_visible boolean,
-  capture boolean,
-  model_id text,
-  routes jsonb,
-  tokens bigint,
-  maximum_cost_usd numeric(24, 12)
+create type ai.priced_call as (
+  refusal jsonb,
+  request ai.run_request,
+  caller ai.caller,
+  offer ai.route_offer,
+  account_id uuid
 );
-comment on type ai.batch_call is
-  'A call that may go on as far as its key, policy and model are concerned: at its place in the batch, with the limits '
-  'and budgets that it has to fit, the account that pays, and the maximum that it can get.';
+comment on type ai.priced_call is 'A call with its caller, offer and paying account, before anything is locked; or why it is refused.';
+
+create type ai.limit_subject as (scope text, subject_id uuid, workspace_id uuid);
+comment on type ai.limit_subject is 'A rate window or a budget.';
 
 create type ai.lock_list as (
+  idempotency_keys bigint[],
+  workspaces uuid[],
   keys uuid[],
-  key_minutes uuid[],
-  key_budgets uuid[],
-  app_budgets uuid[],
-  workspace_minutes uuid[],
-  workspace_budgets uuid[],
-  budget_workspaces uuid[],
-  accounts uuid[],
-  payers uuid[]
+  rate_windows ai.limit_subject[],
+  budgets ai.limit_subject[],
+  accounts uuid[]
 );
 comment on type ai.lock_list is
-  'Rows that calls of one batch need, in the order in which everything here locks them; each kind by id. Keys: those '
-  'whose use is noted. Budget workspaces: in which the budgets are. Accounts: balances that pay; payers: workspaces and '
-  'persons whose balances pay, of calls for which that is not known.';
+  'What ai.lock_rows locks. Idempotency keys are advisory locks; workspaces are those of idempotency keys; keys are those '
+  'whose last use is written.';
 
-create type ai.locked_rows as (
-  minute_scopes text[],
-  minute_subjects uuid[],
-  minute_starts timestamptz[],
-  minute_requests bigint[],
-  minute_tokens bigint[],
-  accounts uuid[],
-  credits_left numeric[],
-  payers_found bigint
-);
-comment on type ai.locked_rows is
-  'Minutes and balances as they are once they are locked, which is as they stay until whoever has them changes them: what '
-  'has been used of the minute that is under way, those of keys first; what is left of each balance beside what is held; '
-  'and how many of the payers have one.';
-
-create type ai.batch_calls as (calls ai.batch_call[], places integer[], locks ai.lock_list);
-comment on type ai.batch_calls is 'The plain calls of a batch, their places in it, and the rows that they need.';
-
-create type ai.reserved_calls as (credits numeric(24, 8)[], limits text[]);
-comment on type ai.reserved_calls is
-  'What is held of the balances for each of some calls, and what it is told of its limits; null for those that '
-  'there was no room for.';
+create type ai.reservation as (refused text, workspace_window ai.rate_window_use, budget_scopes text[]);
+comment on type ai.reservation is
+  'What a provider call has reserved, or which limit refused it.';
 
 create type ai.run_outcome as (
   created_at timestamptz,
@@ -598,88 +560,24 @@ create type ai.run_outcome as (
   key_unused boolean
 );
 comment on type ai.run_outcome is
-  'How a run ended, as the gateway tells it. What its one provider call used stands in the outcome itself; several calls, '
-  'each with its route, usage and estimated, stand in calls.';
+  'How a run ended, as the gateway reports it. The outcome holds the usage of a single provider call; calls holds several, '
+  'each with its route, usage and estimated.';
 
-create type ai.settlement as (
-  created_at timestamptz,
-  id uuid,
-  workspace_id uuid,
-  app_id uuid,
-  key_lineage_id uuid,
-  has_key boolean,
-  routes jsonb,
-  route smallint,
-  markup numeric(9, 6),
-  status text,
-  cost_usd numeric(24, 12),
-  billed_credits numeric(24, 8),
-  exempt boolean,
-  account_id uuid,
-  reserved_usd numeric(24, 12),
-  reserved_credits numeric(24, 8),
-  budget_scopes text[],
-  first_byte_ms integer,
-  touched_at timestamptz,
-  swept boolean
-);
-comment on type ai.settlement is
-  'Of a run what its end depends on: a statement takes the longer to start the more columns it hands up.';
+create type ai.run_report as (run ai.runs, outcome jsonb);
+comment on type ai.run_report is 'A locked run, and what the gateway reported of it.';
 
 create type ai.closed_run as (
-  created_at timestamptz,
-  id uuid,
-  workspace_id uuid,
-  app_id uuid,
-  key_lineage_id uuid,
-  account_id uuid,
-  account_place integer,
-  budget_scopes text[],
+  run ai.runs,
   kind text,
   credits_due numeric(24, 8),
-  credits_so_far numeric(24, 8),
   credits_released numeric(24, 8),
   cost_due_usd numeric(24, 12),
   usd_released numeric(24, 12),
-  has_key boolean,
-  frees_key boolean,
-  status text,
-  http_status smallint,
-  error_code text,
-  usage_source text,
-  route smallint,
-  input_tokens bigint,
-  cached_input_tokens bigint,
-  audio_input_tokens bigint,
-  output_tokens bigint,
-  reasoning_tokens bigint,
-  audio_output_tokens bigint,
-  cost_usd numeric(24, 12),
-  billed_credits numeric(24, 8),
-  unmetered_credits numeric(24, 8),
-  first_byte_ms integer,
-  latency_ms integer,
-  steps jsonb
+  key_unused boolean
 );
 comment on type ai.closed_run is
-  'A run as it ended, and what that changes elsewhere: credits and cost that are due now, what its reservation gives back '
-  'to its account and to budgets, and whether it has an idempotency key, which is free again. In a batch, credits_so_far '
-  'is what is due from its account, which is at account_place among those of the batch, for it and the runs before it.';
-
-create type ai.closed_batch as (
-  runs ai.closed_run[],
-  accounts uuid[],
-  credits_due numeric[],
-  credits_released numeric[],
-  first_begun timestamptz,
-  last_begun timestamptz,
-  have_budgets boolean,
-  have_keys boolean,
-  ended jsonb[]
-);
-comment on type ai.closed_batch is
-  'Closed runs by account and id, their accounts in order, each with what is due from it and given back to it; whether '
-  'any has a budget or an idempotency key, since few have, and what is not asked costs nothing; and the answer.';
+  'A run as it is when it is closed, and what that changes elsewhere: credits and cost that become due, what its '
+  'reservation returns to account and budgets, and whether its idempotency key is free again.';
 
 -- Open runs are not looked for by an index of their own: each run would enter it and leave it, and its end would change
 -- an indexed column, so that all of the run's index entries would be written anew.

@@ -158,6 +158,14 @@ $$;
 comment on function ai.reject_credit_account_change() is
   'Says no to what no account may be, and to losing one that has been booked on.';
 
+create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
+  for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
+comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
+create or replace trigger stays_with_its_entries before delete on ai.credit_accounts
+  for each row execute function ai.reject_credit_account_change();
+comment on trigger stays_with_its_entries on ai.credit_accounts is
+  'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
+
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
   language plpgsql
   volatile
@@ -173,6 +181,11 @@ end
 $$;
 comment on function ai.reject_incomplete_ledger_entry() is 'Says no to an entry that is only half a run''s.';
 
+create or replace trigger is_whole after insert on ai.credit_ledger
+  for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
+comment on trigger is_whole on ai.credit_ledger is
+  'In place of a check: its condition is the shortest that no entry of a settlement meets.';
+
 create or replace function ai.reject_ledger_change() returns trigger
   language plpgsql
   volatile
@@ -184,6 +197,10 @@ begin
 end
 $$;
 comment on function ai.reject_ledger_change() is 'A wrong entry is righted by another entry.';
+
+create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
+  for each row execute function ai.reject_ledger_change();
+comment on trigger reject_ledger_change on ai.credit_ledger is 'Append-only for everyone, its owner too.';
 
 -- schemas/gateway/runs.sql
 
@@ -295,40 +312,82 @@ $$;
 comment on function ai.reject_incomplete_settlement() is
   'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
 
+create or replace trigger is_whole after update of status on ai.runs
+  for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
+comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+
 -- schemas/gateway/callers.sql
 
-create or replace function ai.find_caller(call jsonb) returns ai.caller
+create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql
   stable
   security invoker
 as $$
 declare
+  credential ai.credential := request.credential;
   caller ai.caller;
 begin
-  case call -> 'credential' ->> 'source'
+  case credential.source
     when 'key' then
-      caller := ai.key_caller(decode(call -> 'credential' ->> 'hash', 'hex'), (call ->> 'address')::inet);
+      caller := ai.key_caller(decode(credential.hash, 'hex'), request.address);
     when 'app_token', 'session' then
-      caller := ai.user_caller(call);
+      caller := ai.user_caller(credential, request.workspace);
     else
       return null;
   end case;
   if caller.refused is null then
-    -- Within each other: what is not come to is not made ready.
-    if call ->> 'workspace' is null then
+    if request.workspace is null then
       if caller.source = 'app_token' then
         caller.refused := 'workspace_header_required';
       end if;
-    elsif call ->> 'workspace' <> caller.workspace_id::text then
+    elsif request.workspace <> caller.workspace_id::text then
       caller.refused := 'workspace_mismatch';
     end if;
   end if;
   return caller;
 end
 $$;
-comment on function ai.find_caller(jsonb) is
-  'Who makes a call, and why they may not; nulls when the credential is unknown, revoked, expired or of a deleted '
-  'workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+comment on function ai.find_caller(ai.run_request) is
+  'Returns who makes a call and, in refused, why they may not; nulls when the credential is unknown, revoked, expired or of '
+  'a deleted workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+
+create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
+  language plpgsql
+  immutable
+  security invoker
+as $$
+begin
+  if caller.source is null then
+    return ai.refusal('invalid_api_key');
+  elsif caller.refused is not null then
+    return ai.refusal(caller.refused);
+  elsif kind is not null and (
+    caller.source = 'app_token' and kind = 'speech' and not 'tts:use' = any (caller.scopes)
+    or caller.payer = 'member' and not caller.actor_is_member
+  ) then
+    return ai.refusal('insufficient_scope');
+  end if;
+  return null;
+end
+$$;
+comment on function ai.call_refusal(ai.caller, text) is
+  'Returns why a caller may make no call, or none of a kind where that is given; null where they may.';
+
+create or replace function ai.payer_id(caller ai.caller) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select case
+    when (caller).app_id is not null then null
+    when (caller).payer = 'member' then (caller).actor_id
+    else (caller).workspace_id
+  end
+$$;
+comment on function ai.payer_id(ai.caller) is
+  'Returns whose credit account pays for a caller; null for calls of a registered app, by its tokens or by keys bound to '
+  'it, which pay no credits.';
 
 create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
   language plpgsql
@@ -392,7 +451,7 @@ comment on function ai.key_caller(bytea, inet) is
   'Whose key it is by the SHA-256 of its text, and what holds for it; nulls where it is unknown, revoked, expired or of a '
   'deleted workspace. It is what nearly every call asks.';
 
-create or replace function ai.user_caller(call jsonb) returns ai.caller
+create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql
   stable
   security invoker
@@ -400,21 +459,21 @@ as $$
 declare
   caller ai.caller;
 begin
-  if call -> 'credential' ->> 'source' = 'app_token' then
+  if credential.source = 'app_token' then
     select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
     into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
-    from ai.find_app_token(decode(call -> 'credential' ->> 'hash', 'hex')) t
+    from ai.find_app_token(decode(credential.hash, 'hex')) t
     where t.refused is distinct from 'invalid_api_key';
   else
-    caller.workspace_id := (call ->> 'workspace')::uuid;
+    caller.workspace_id := workspace::uuid;
     select s.user_id, s.refused into caller.actor_id, caller.refused
-    from ai.session_caller(call -> 'credential' -> 'claims', caller.workspace_id) s;
+    from ai.session_caller(credential.claims, caller.workspace_id) s;
   end if;
   if caller.actor_id is null then
     return null;
   end if;
 
-  caller.source := call -> 'credential' ->> 'source';
+  caller.source := credential.source;
   select
     p.id, p.payer, p.markup, p.initial_credits,
     least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
@@ -435,7 +494,7 @@ begin
   return caller;
 end
 $$;
-comment on function ai.user_caller(jsonb) is
+comment on function ai.user_caller(ai.credential, text) is
   'For whom an app''s token or a session''s claims speak, and what holds for them; nulls where they are good for nobody.';
 
 create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
@@ -486,6 +545,16 @@ as $$
 $$;
 comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
 
+create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
+  language sql
+  stable
+  security invoker
+as $$
+  select (caller).key_id is not null and coalesce((caller).last_used_at < now() - interval '1 minute', true)
+$$;
+comment on function ai.is_key_use_due(ai.caller) is
+  'Whether keys.last_used_at of a caller''s key is written: once a minute.';
+
 create or replace function ai.record_key_use(caller ai.caller) returns void
   language sql
   volatile
@@ -510,133 +579,54 @@ comment on function ai.refusal(text, jsonb) is 'A refusal by its code in the gat
 
 -- schemas/gateway/offers.sql
 
-create or replace function ai.offer_for(call jsonb, caller ai.caller, input_tokens bigint, output_tokens bigint) returns ai.route_offer
+create or replace function ai.find_offer(request ai.run_request, caller ai.caller) returns ai.route_offer
   language plpgsql
   stable
   security invoker
 as $$
 declare
-  offer ai.model_offers;
-  offered ai.route_offer;
-begin
-  select o.* into offer
-  from ai.model_offers o
-  where o.model_id = call ->> 'model' and o.valid_from <= now() and o.valid_until > now();
-  -- Text in and text out, by lists that all say yes: as nearly all calls are.
-  if offer.kind = call ->> 'kind'
-    and offer.kind <> 'speech'
-    and caller.plan_id = any (offer.plans)
-    and call ->> 'voice' is null
-    and (call ->> 'audio')::boolean is not true
-    and (caller.workspace_models is null or offer.model_id = any (caller.workspace_models))
-    and (caller.denied_models is null or not offer.model_id = any (caller.denied_models))
-    and (caller.key_models is null or offer.model_id = any (caller.key_models))
-    and call -> 'providers' @> offer.providers
-  then
-    if cardinality(offer.input_usd) = 1 and offer.min_input_tokens[1] = 0 then
-      -- As ai.offer_maximum_cost_usd has it, of the one price that nearly all models have.
-      offered.maximum_cost_usd := (input_tokens * offer.input_usd[1] + output_tokens * offer.output_usd[1]) * 0.000001;
-    else
-      offered.maximum_cost_usd := ai.offer_maximum_cost_usd(offer, input_tokens, output_tokens);
-    end if;
-    if offered.maximum_cost_usd is not null then
-      offered.model_id := offer.model_id;
-      offered.routes := offer.routes;
-      return offered;
-    end if;
-  end if;
-  return ai.offer_from_catalogue(call, caller, input_tokens, output_tokens);
-end
-$$;
-comment on function ai.offer_for(jsonb, ai.caller, bigint, bigint) is
-  'What a caller gets the model of a call for: by what is prepared, and by the catalogue where that does not plainly '
-  'say yes.';
-
-create or replace function ai.offer_from_catalogue(call jsonb, caller ai.caller, input_tokens bigint, output_tokens bigint) returns ai.route_offer
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  wanted text := call ->> 'model';
-  audio boolean := coalesce((call ->> 'audio')::boolean, false);
   model ai.models;
-  offer record;
-  offered ai.route_offer;
+  offer ai.route_offer;
+  audio boolean := coalesce(request.audio, false);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  output_tokens bigint := request.output_limit * coalesce(request.choices, 1);
 begin
-  if wanted is null then
-    select m.id into wanted from ai.models m where m.kind = call ->> 'kind' and m.is_default;
+  if request.model is null then
+    select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
   end if;
   select m.* into model
   from ai.usable_models(
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
-  where m.id = wanted and m.kind = call ->> 'kind';
+  where m.id = request.model and m.kind = request.kind;
   if not found then
-    offered.refusal := ai.refusal('model_not_found');
-    return offered;
+    offer.refusal := ai.refusal('model_not_found');
+    return offer;
   end if;
-  if call ->> 'voice' is not null and not coalesce(call ->> 'voice' = any (model.voices), false) then
-    offered.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
-    return offered;
+  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
+    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
+    return offer;
   end if;
   if model.kind = 'speech' then
     output_tokens := least(output_tokens, model.output_limit);
   end if;
 
-  select o.* into offer
-  from ai.offers(wanted, call -> 'providers', input_tokens, output_tokens, audio, model.kind = 'speech') o;
-  offered.refusal := case
+  offer.model_id := model.id;
+  offer.voice := coalesce(request.voice, model.voices[1]);
+  offer.routes := ai.priced_routes(model.id, request.providers);
+  offer.reserved_tokens := input_tokens + output_tokens;
+  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, input_tokens, output_tokens, audio, model.kind = 'speech');
+  offer.refusal := case
     when offer.routes is null then ai.refusal('service_unavailable')
-    when audio and not offer.hears then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+    when audio and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+      then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
   end;
-  offered.model_id := model.id;
-  offered.voice := coalesce(call ->> 'voice', model.voices[1]);
-  offered.routes := offer.routes;
-  offered.output_tokens := output_tokens;
-  offered.maximum_cost_usd := offer.maximum_cost_usd;
-  return offered;
+  return offer;
 end
 $$;
-comment on function ai.offer_from_catalogue(jsonb, ai.caller, bigint, bigint) is
-  'What a caller gets a model for, of whatever kind, by the catalogue itself; and the one that says why they get none.';
-
-create or replace function ai.offers(
-  model text, providers jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean
-)
-  returns table (routes jsonb, maximum_cost_usd numeric, hears boolean)
-  language sql
-  stable
-  security invoker
-as $$
-  select
-    jsonb_agg(
-      jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
-      order by r.position
-    ),
-    max(p.maximum_cost_usd),
-    bool_and(p.hears)
-  from ai.model_routes r
-  cross join lateral (
-    select
-      jsonb_agg(t.as_offered order by t.min_input_tokens) as tiers,
-      max(
-        (
-          input_tokens * greatest(t.input_usd_per_million, case when audio then t.audio_input_usd_per_million end)
-          + output_tokens
-            * coalesce(case when speech then t.audio_output_usd_per_million end, t.output_usd_per_million)
-        ) * 0.000001
-      ) filter (where t.min_input_tokens <= input_tokens) as maximum_cost_usd,
-      bool_and(t.audio_input_usd_per_million is not null) as hears
-    from ai.model_prices t
-    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
-  ) as p
-  where r.model_id = model and r.enabled and p.tiers is not null and providers ? r.provider_id
-$$;
-comment on function ai.offers(text, jsonb, bigint, bigint, boolean, boolean) is
-  'One row: a model''s routes as ai.priced_routes has them, the maximum cost of a call there as '
-  'ai.maximum_cost_usd has it, and whether all of them take audio. Nulls where there is no route with a price.';
+comment on function ai.find_offer(ai.run_request, ai.caller) is
+  'Returns the model of a call with its routes, prices and maximum cost for a caller; or, in refusal, why there is none.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
@@ -662,7 +652,6 @@ create or replace function ai.priced_routes(model text, providers text[]) return
   language plpgsql
   stable
   security invoker
-  set search_path = ''
 as $$
 begin
   return (
@@ -684,16 +673,16 @@ comment on function ai.priced_routes(text, text[]) is
   'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null '
   'when none does.';
 
-create or replace function ai.reserved_input_tokens(call jsonb) returns bigint
+create or replace function ai.reserved_input_tokens(input_bytes bigint, images bigint) returns bigint
   language sql
   immutable
   security invoker
   parallel safe
 as $$
-  select ((call ->> 'input_bytes')::bigint + 2) / 3 + 1500 * coalesce((call ->> 'images')::bigint, 0)
+  select (input_bytes + 2) / 3 + 1500 * coalesce(images, 0)
 $$;
-comment on function ai.reserved_input_tokens(jsonb) is
-  'What a call''s input may count at most: a third of its bytes, and 1,500 an image.';
+comment on function ai.reserved_input_tokens(bigint, bigint) is
+  'Returns the most input tokens of a call: a third of its bytes, and 1,500 an image.';
 
 create or replace function ai.maximum_cost_usd(
   routes jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean default false
@@ -701,7 +690,6 @@ create or replace function ai.maximum_cost_usd(
   language plpgsql
   immutable
   security invoker
-  set search_path = ''
 as $$
 begin
   return (
@@ -720,114 +708,6 @@ $$;
 comment on function ai.maximum_cost_usd is
   'The maximum cost of a provider call: the whole output, nothing cached, at any route, at any tier that the input may '
   'reach; with audio in the input, or with nothing but audio in the output.';
-
-create or replace function ai.offer_maximum_cost_usd(offer ai.model_offers, input_tokens bigint, output_tokens bigint) returns numeric
-  language plpgsql
-  immutable
-  security invoker
-as $$
-declare
-  maximum numeric;
-begin
-  for tier in 1..cardinality(offer.min_input_tokens) loop
-    if offer.min_input_tokens[tier] <= input_tokens then
-      maximum := greatest(
-        maximum, (input_tokens * offer.input_usd[tier] + output_tokens * offer.output_usd[tier]) * 0.000001
-      );
-    end if;
-  end loop;
-  return maximum;
-end
-$$;
-comment on function ai.offer_maximum_cost_usd(ai.model_offers, bigint, bigint) is
-  'The maximum cost of a text call, as ai.maximum_cost_usd computes it.';
-
--- schemas/gateway/prepare-offers.sql
-
-create or replace function ai.refresh_offers(model text) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-begin
-  -- Changes of one model wait for each other, and each then sees what was changed before it.
-  perform from ai.models m where m.id = refresh_offers.model for no key update;
-  delete from ai.model_offers o where o.model_id = refresh_offers.model;
-  insert into ai.model_offers (
-    model_id, valid_from, valid_until, kind, plans, providers, routes, min_input_tokens, input_usd, output_usd
-  )
-  select
-    m.id, period.valid_from, period.valid_until, m.kind,
-    array(select g.plan_id from ai.model_grants g where g.model_id = m.id and g.plan_id is not null),
-    offered.providers, offered.routes, priced.min_input_tokens, priced.input_usd, priced.output_usd
-  from ai.models m
-  cross join (
-    select edge.at as valid_from, lead(edge.at, 1, 'infinity') over (order by edge.at) as valid_until
-    from (
-      select lower(p.valid) from ai.model_prices p where p.model_id = refresh_offers.model
-      union
-      select upper(p.valid) from ai.model_prices p where p.model_id = refresh_offers.model
-    ) as edge (at)
-    where edge.at < 'infinity'
-  ) as period
-  cross join lateral (
-    select
-      jsonb_agg(distinct r.provider_id) as providers,
-      jsonb_agg(
-        jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
-        order by r.position
-      ) as routes
-    from ai.model_routes r
-    cross join lateral (
-      select jsonb_agg(t.as_offered order by t.min_input_tokens) as tiers
-      from ai.model_prices t
-      where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> period.valid_from
-    ) as p
-    where r.model_id = m.id and r.enabled and p.tiers is not null
-  ) as offered
-  cross join lateral (
-    select
-      array_agg(t.min_input_tokens) as min_input_tokens,
-      array_agg(t.input_usd_per_million) as input_usd,
-      array_agg(t.output_usd_per_million) as output_usd
-    from ai.model_routes r
-    join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> period.valid_from
-    where r.model_id = m.id and r.enabled
-  ) as priced
-  where m.id = refresh_offers.model
-    and m.enabled
-    and m.studio_default
-    and period.valid_until > now()
-    and offered.routes is not null;
-end
-$$;
-comment on function ai.refresh_offers(text) is
-  'Puts a model''s offers together anew: of now, and of each moment to come at which a price begins or ends.';
-
--- Definer: whoever may change the catalogue writes no offers.
-create or replace function ai.refresh_changed_offers() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-as $$
-begin
-  if tg_table_name = 'models' then
-    perform ai.refresh_offers(new.id);
-    return null;
-  end if;
-  if tg_op <> 'INSERT' then
-    perform ai.refresh_offers(old.model_id);
-  end if;
-  if tg_op = 'INSERT' or (tg_op = 'UPDATE' and new.model_id <> old.model_id) then
-    perform ai.refresh_offers(new.model_id);
-  end if;
-  return null;
-end
-$$;
-comment on function ai.refresh_changed_offers() is
-  'Keeps ai.model_offers true to the catalogue within the transaction that changes it.';
 
 create or replace function ai.reject_price_change() returns trigger
   language plpgsql
@@ -849,7 +729,49 @@ end
 $$;
 comment on function ai.reject_price_change() is 'Keeps the price book true to what runs were charged at.';
 
+create or replace trigger reject_price_change before update on ai.model_prices
+  for each row execute function ai.reject_price_change();
+
 -- schemas/gateway/limits.sql
+
+create or replace function ai.lock_rows(locks ai.lock_list) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  if locks.idempotency_keys is not null then
+    perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
+    -- The row of an idempotency key refers to the workspace, which the deletion of an account locks before its keys.
+    perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
+  end if;
+  if locks.keys is not null then
+    perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
+  end if;
+  if locks.rate_windows is not null then
+    -- Opens missing windows and past ones. The conflict locks a window also where it is current.
+    insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
+    select distinct s.scope, s.subject_id, date_trunc('minute', now()), 0, 0 from unnest(locks.rate_windows) as s order by 1, 2
+    on conflict (subject_id, scope) do update
+    set window_start = excluded.window_start, requests = 0, tokens = 0
+    where w.window_start < excluded.window_start;
+  end if;
+  if locks.budgets is not null then
+    perform from ai.budgets b
+    where (b.scope, b.subject_id, b.workspace_id) in (
+      select s.scope, s.subject_id, s.workspace_id from unnest(locks.budgets) as s
+    )
+    order by b.scope, b.subject_id, b.workspace_id
+    for no key update;
+  end if;
+  if locks.accounts is not null then
+    perform from ai.credit_accounts a where a.id = any (locks.accounts) order by a.id for no key update;
+  end if;
+end
+$$;
+comment on function ai.lock_rows(ai.lock_list) is
+  'Locks what admissions, extensions and settlements change, in the one order that they share: idempotency keys, keys, rate '
+  'windows, budgets, balances; each kind sorted. Runs are locked before, and new accounts are opened before.';
 
 create or replace function ai.consume_rate_limit(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
@@ -859,67 +781,31 @@ create or replace function ai.consume_rate_limit(
   security invoker
 as $$
 declare
-  current_minute timestamptz := date_trunc('minute', now());
-  taken ai.rate_window_use;
+  used ai.rate_window_use;
 begin
   if request_limit is null and token_limit is null then
-    taken.admitted := true;
-    return taken;
+    used.admitted := true;
+    return used;
   end if;
-
-  for attempt in 1..2 loop
-    -- A caller that waited for the lock may be of an earlier minute than the row: it counts in the row's.
-    update ai.rate_windows w
-    set
-      requests = case when w.window_start < current_minute then 0 else w.requests end + consume_rate_limit.requests,
-      tokens = case when w.window_start < current_minute then 0 else w.tokens end + consume_rate_limit.tokens,
-      window_start = greatest(w.window_start, current_minute)
-    where w.scope = consume_rate_limit.scope
-      and w.subject_id = subject
-      and (
-        request_limit is null
-        or case when w.window_start < current_minute then 0 else w.requests end + consume_rate_limit.requests <= request_limit
-      )
-      and (
-        token_limit is null
-        or case when w.window_start < current_minute then 0 else w.tokens end + consume_rate_limit.tokens <= token_limit
-      )
-    returning true, w.window_start, w.requests, w.tokens into taken;
-    if found then
-      return taken;
-    end if;
-    exit when attempt = 2;
-    -- No room, or no row: of many first calls at once one makes it, and all of them find room in it.
-    insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
-    values (consume_rate_limit.scope, subject, current_minute, 0, 0)
-    on conflict do nothing;
-  end loop;
-
-  return ai.exhausted_rate_window(consume_rate_limit.scope, subject);
+  update ai.rate_windows w
+  set requests = w.requests + consume_rate_limit.requests, tokens = w.tokens + consume_rate_limit.tokens
+  where w.scope = consume_rate_limit.scope
+    and w.subject_id = subject
+    and (request_limit is null or w.requests + consume_rate_limit.requests <= request_limit)
+    and (token_limit is null or w.tokens + consume_rate_limit.tokens <= token_limit)
+  returning true, w.window_start, w.requests, w.tokens into used;
+  if not found then
+    select null, w.window_start, w.requests, w.tokens into used
+    from ai.rate_windows w
+    where w.scope = consume_rate_limit.scope and w.subject_id = subject;
+    used.admitted := false;
+  end if;
+  return used;
 end
 $$;
 comment on function ai.consume_rate_limit is
-  'Counts a request and its reserved tokens in the subject''s current minute, unless either limit would be passed. A '
-  'request that goes on counts no second time.';
-
-create or replace function ai.exhausted_rate_window(scope text, subject uuid) returns ai.rate_window_use
-  language sql
-  stable
-  security invoker
-as $$
-  select row(
-    false,
-    -- greatest() takes no notice of nulls.
-    greatest(w.window_start, m.minute),
-    coalesce(w.requests, 0),
-    coalesce(w.tokens, 0)
-  )::ai.rate_window_use
-  from (select date_trunc('minute', now()) as minute) as m
-  left join ai.rate_windows w
-    on w.scope = exhausted_rate_window.scope and w.subject_id = subject and w.window_start >= m.minute
-$$;
-comment on function ai.exhausted_rate_window(text, uuid) is
-  'What is counted in a minute that has no room for a call: a refusal also where the minute was cleared away just now.';
+  'Counts a request and its reserved tokens in the subject''s rate window, unless that would exceed a limit. The window is '
+  'locked and current (ai.lock_rows). An extension counts no second request.';
 
 create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
   language sql
@@ -930,9 +816,60 @@ as $$
   select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
 comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
-  'What a call is told of its limits, as JSON: when the minute began, and of the key''s requests, its tokens, the '
-  'workspace''s requests and its tokens the limit and what is counted of it; null for what is not limited. In numbers, '
-  'which the gateway puts into words: here each comparison is made ready anew for every call.';
+  'Returns the limits of a call as JSON: when the rate window began, then limit and count of the key''s requests, its '
+  'tokens, the workspace''s requests and its tokens; null where there is no limit.';
+
+create or replace function ai.reserve_limits(
+  caller ai.caller, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
+) returns ai.reservation
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  scope text;
+  held ai.reservation;
+begin
+  held.budget_scopes := '{}';
+  foreach scope in array array['key', 'app', 'workspace'] loop
+    if scope = 'workspace' then
+      held.workspace_window := ai.consume_rate_limit(
+        'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute, tokens,
+        requests
+      );
+      if not (held.workspace_window).admitted then
+        held.refused := 'rate_limit_exceeded';
+        exit;
+      end if;
+    end if;
+    continue when caller.budgets is null or not scope = any (caller.budgets);
+    if not ai.reserve_budget(
+      scope, ai.budget_subject(scope, caller.lineage_id, caller.app_id, caller.workspace_id), caller.workspace_id, amount_usd
+    ) then
+      held.refused := 'budget_exceeded';
+      exit;
+    end if;
+    held.budget_scopes := held.budget_scopes || scope;
+  end loop;
+  if held.refused is null and (account is not null or credits > 0) then
+    update ai.credit_accounts a set reserved = a.reserved + credits
+    where a.id = account and a.balance - a.reserved >= credits;
+    if not found then
+      held.refused := 'insufficient_credits';
+    end if;
+  end if;
+  if held.refused is not null and held.budget_scopes <> '{}' then
+    update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
+    where b.workspace_id = caller.workspace_id
+      and b.scope = any (held.budget_scopes)
+      and b.subject_id = ai.budget_subject(b.scope, caller.lineage_id, caller.app_id, caller.workspace_id);
+  end if;
+  return held;
+end
+$$;
+comment on function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric) is
+  'Reserves a provider call in the budgets, the workspace''s rate window and the balance, or says in refused which of them '
+  'has no room and reserves none of the amounts. The rows are locked.';
 
 create or replace function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
   language plpgsql
@@ -952,15 +889,14 @@ begin
     and b.workspace_id = workspace
     and (
       b.limit_usd is null
-      -- A budget of nothing is a closed door, for what costs nothing too.
+      -- A budget of 0 refuses free calls, too.
       or b.limit_usd > 0
         and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
     );
   if found then
     return true;
   end if;
-  -- The row that the reservation would have locked, at its place in the order of the locks. Of many that are refused at
-  -- once the first notes it; one that only would have been refused before a raise does not.
+  -- Of many concurrent refusals the first writes it.
   update ai.budgets b set refused_at = now()
   where b.scope = reserve_budget.scope
     and b.subject_id = subject
@@ -977,47 +913,337 @@ comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
   'Holds an amount of a monthly budget, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
   'the first of a month, and then at most one a minute.';
 
-create or replace function ai.release_budgets(scopes text[], lineage uuid, app uuid, workspace uuid, amount_usd numeric) returns void
-  language sql
-  volatile
-  security invoker
-as $$
-  update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
-  where b.workspace_id = workspace
-    and b.scope = any (scopes)
-    and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
-$$;
-comment on function ai.release_budgets(text[], uuid, uuid, uuid, numeric) is
-  'Gives back what budgets hold for a call that is refused after all.';
+-- schemas/gateway/admission.sql
 
-create or replace function ai.reserve_credits(payer text, owner_id uuid, initial_credits numeric, credits numeric) returns uuid
+-- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+create or replace function ai.begin_run(call jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- Rows are found by key, whatever the statistics were when a plan was made. A generic plan fits every call.
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_material = off
+  set jit = off
+  -- For each lock; exceeds_caller_timeout looks at all of them together.
+  set lock_timeout = '1s'
+as $$
+begin
+  return (ai.begin_calls(jsonb_build_array(call)))[1];
+end
+$$;
+comment on function ai.begin_run(jsonb) is
+  'Decides about a call and, if it may go on, reserves its maximum cost and opens its run. Returns the run with its '
+  'routes and prices, or {refused: code, …}, as the text of JSON.';
+
+-- Definer: as begin_run.
+create or replace function ai.begin_runs(calls jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_material = off
+  set jit = off
+  -- Whoever holds a lock longer delays its own calls alone: the others are sent again, each by itself.
+  set lock_timeout = '100ms'
+as $$
+begin
+  if jsonb_path_exists(calls, '$[*].idempotency_key') then
+    raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
+  end if;
+  return '[' || array_to_string(ai.begin_calls(calls), ',') || ']';
+end
+$$;
+comment on function ai.begin_runs(jsonb) is
+  'Decides about several calls, each for itself, and returns begin_run''s answers in their order, as a JSON array. All or '
+  'none: where it raises, nothing is reserved and no run is open.';
+
+create or replace function ai.begin_calls(calls jsonb) returns text[]
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  account uuid;
+  answers text[];
 begin
-  for attempt in 1..2 loop
-    if payer = 'workspace' then
-      update ai.credit_accounts a set reserved = a.reserved + credits
-      where a.workspace_id = owner_id and a.balance - a.reserved >= credits
-      returning a.id into account;
-    else
-      update ai.credit_accounts a set reserved = a.reserved + credits
-      where a.user_id = owner_id and a.balance - a.reserved >= credits
-      returning a.id into account;
-    end if;
-    exit when account is not null or attempt = 2;
-    -- Not enough, or no account: of many first calls at once one opens it, and all of them try it.
-    perform ai.open_credit_account(payer, owner_id, initial_credits);
+  -- Held until the transaction ends: ai.release_orphaned_runs tries it to see whether a run may still begin.
+  for place in 0..jsonb_array_length(calls) - 1 loop
+    perform pg_advisory_xact_lock(hashtextextended(calls -> place ->> 'run_id_suffix', 1));
   end loop;
-  return account;
+  answers := ai.admit_calls(calls);
+  if ai.exceeds_caller_timeout() then
+    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
+  end if;
+  return answers;
 end
 $$;
-comment on function ai.reserve_credits(text, uuid, numeric, numeric) is
-  'Holds credits of the payer''s account and returns it; null where the balance does not cover them. Who never paid '
-  'before gets an account with the plan''s credits first.';
+comment on function ai.begin_calls(jsonb) is 'Admits calls, unless that took so long that their caller is gone.';
+
+create or replace function ai.admit_calls(calls jsonb) returns text[]
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  priced ai.priced_call[] := '{}';
+  answers text[] := '{}';
+begin
+  for place in 1..jsonb_array_length(calls) loop
+    priced[place] := ai.price_call(jsonb_populate_record(null::ai.run_request, calls -> place - 1));
+  end loop;
+  priced := ai.open_missing_accounts(priced);
+  perform ai.lock_rows(ai.collect_locks(priced));
+  for place in 1..cardinality(priced) loop
+    answers[place] := ai.admit_call(priced[place]);
+  end loop;
+  return answers;
+end
+$$;
+comment on function ai.admit_calls(jsonb) is
+  'Finds who makes each call and what it may cost, locks what all of them need, and then admits one after another.';
+
+create or replace function ai.price_call(request ai.run_request) returns ai.priced_call
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  caller ai.caller := ai.find_caller(request);
+  offer ai.route_offer;
+  refusal jsonb := ai.call_refusal(caller, request.kind);
+  account uuid;
+begin
+  if refusal is null and caller.plan_id is null then
+    refusal := ai.refusal('service_unavailable');
+  end if;
+  if refusal is null then
+    offer := ai.find_offer(request, caller);
+    refusal := offer.refusal;
+  end if;
+  if refusal is null then
+    select a.id into account
+    from ai.credit_accounts a
+    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
+  end if;
+  return row(refusal, request, caller, offer, account)::ai.priced_call;
+end
+$$;
+comment on function ai.price_call(ai.run_request) is
+  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Locks nothing.';
+
+create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  call ai.priced_call;
+  owners uuid[] := '{}';
+  owner_id uuid;
+begin
+  foreach call in array calls loop
+    if call.refusal is null and call.account_id is null then
+      owners := owners || ai.payer_id(call.caller);
+    end if;
+  end loop;
+  -- In order, so that two batches cannot wait for each other.
+  foreach owner_id in array array(select distinct o from unnest(array_remove(owners, null)) as o order by o) loop
+    for place in 1..cardinality(calls) loop
+      call := calls[place];
+      continue when call.refusal is not null or ai.payer_id(call.caller) is distinct from owner_id;
+      call.account_id := ai.open_credit_account((call.caller).payer, owner_id, (call.caller).initial_credits);
+      calls[place] := call;
+    end loop;
+  end loop;
+  return calls;
+end
+$$;
+comment on function ai.open_missing_accounts(ai.priced_call[]) is
+  'Opens the account of each payer that has none, with the plan''s initial credits.';
+
+create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  call ai.priced_call;
+  caller ai.caller;
+  scope text;
+  locks ai.lock_list;
+begin
+  foreach call in array calls loop
+    continue when call.refusal is not null;
+    caller := call.caller;
+    if (call.request).idempotency_key is not null then
+      locks.idempotency_keys := locks.idempotency_keys || hashtextextended(
+        concat_ws(' ', caller.workspace_id, ai.principal_id(caller), (call.request).idempotency_key), 0
+      );
+      locks.workspaces := locks.workspaces || caller.workspace_id;
+    end if;
+    if ai.is_key_use_due(caller) then
+      locks.keys := locks.keys || caller.key_id;
+    end if;
+    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('key', caller.lineage_id, null)::ai.limit_subject;
+    end if;
+    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('workspace', caller.workspace_id, null)::ai.limit_subject;
+    end if;
+    if caller.budgets is not null then
+      foreach scope in array caller.budgets loop
+        locks.budgets := locks.budgets || row(
+          scope, ai.budget_subject(scope, caller.lineage_id, caller.app_id, caller.workspace_id), caller.workspace_id
+        )::ai.limit_subject;
+      end loop;
+    end if;
+    if call.account_id is not null then
+      locks.accounts := locks.accounts || call.account_id;
+    end if;
+  end loop;
+  return locks;
+end
+$$;
+comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that calls need, as far as they are not refused.';
+
+create or replace function ai.admit_call(priced ai.priced_call) returns text
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  request ai.run_request := priced.request;
+  caller ai.caller := priced.caller;
+  offer ai.route_offer := priced.offer;
+  principal uuid := ai.principal_id(caller);
+  exempt boolean := ai.payer_id(caller) is null;
+  maximum_credits numeric(24, 8) := 0;
+  key_window ai.rate_window_use;
+  held ai.reservation;
+  earlier ai.idempotency_keys;
+  run_id uuid;
+begin
+  if priced.refusal is not null then
+    return priced.refusal;
+  end if;
+  if not exempt then
+    maximum_credits := ai.usd_to_credits(offer.maximum_cost_usd, caller.markup);
+  end if;
+  if ai.is_key_use_due(caller) then
+    perform ai.record_key_use(caller);
+  end if;
+
+  key_window := ai.consume_rate_limit(
+    'key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, offer.reserved_tokens
+  );
+  if not key_window.admitted then
+    return ai.limit_refusal('rate_limit_exceeded', ai.call_limits(caller, key_window, null));
+  end if;
+  if request.idempotency_key is not null then
+    select i.* into earlier
+    from ai.idempotency_keys i
+    where i.workspace_id = caller.workspace_id
+      and i.principal_id = principal
+      and i.key = request.idempotency_key
+      and i.expires_at > now();
+    if found then
+      return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
+    end if;
+  end if;
+  held := ai.reserve_limits(
+    caller, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
+  );
+  if held.refused is not null then
+    return ai.limit_refusal(held.refused, ai.call_limits(caller, key_window, held.workspace_window));
+  end if;
+
+  run_id := case
+    when request.run_id_suffix is null then ai.run_id(now())
+    else ai.new_run_id(request.run_id_suffix)
+  end;
+  insert into ai.runs (
+    id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
+    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
+  )
+  values (
+    run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
+    case caller.source when 'key' then 'background' else 'interactive' end, request.feature, request.request_id,
+    request.entity_id, request.idempotency_key, coalesce(request.streamed, false), offer.model_id, offer.routes,
+    caller.markup, exempt, priced.account_id, offer.maximum_cost_usd, maximum_credits, held.budget_scopes
+  );
+  if request.idempotency_key is not null then
+    insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
+    values (caller.workspace_id, principal, request.idempotency_key, decode(request.fingerprint, 'hex'), now(), run_id)
+    on conflict (workspace_id, principal_id, key) do update
+    set fingerprint = excluded.fingerprint, state = 'running', run_created_at = excluded.run_created_at,
+      run_id = excluded.run_id, expires_at = excluded.expires_at;
+  end if;
+
+  -- As text: building JSON from values looks up how each type is written.
+  return format(
+    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"markup":"%s","exempt":%s,'
+    '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
+    run_id,
+    to_json(now()),
+    caller.workspace_id,
+    to_json(offer.model_id),
+    coalesce(to_json(offer.voice), 'null'),
+    offer.routes,
+    caller.markup,
+    exempt::text,
+    offer.maximum_cost_usd,
+    maximum_credits,
+    (exempt or caller.cost_visible)::text,
+    caller.capture::text,
+    ai.call_limits(caller, key_window, held.workspace_window)
+  );
+end
+$$;
+comment on function ai.admit_call(ai.priced_call) is
+  'Admits one call, whose rows are locked: reserves its maximum cost, opens its run and answers as ai.begin_run does. '
+  'Trusts the caller: granted to nobody.';
+
+create or replace function ai.principal_id(caller ai.caller) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
+$$;
+comment on function ai.principal_id(ai.caller) is 'Returns whose idempotency keys a call uses: a key''s lineage, an app or a person.';
+
+create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
+  returns text
+  language sql
+  stable
+  security invoker
+as $$
+  select ai.rate_limit_headers(coalesce((key_window).started_at, (workspace_window).started_at), array[
+    (caller).key_requests_per_minute, (key_window).requests,
+    (caller).key_tokens_per_minute, (key_window).tokens,
+    (caller).workspace_requests_per_minute, (workspace_window).requests,
+    (caller).workspace_tokens_per_minute, (workspace_window).tokens
+  ])
+$$;
+comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
+  'Returns the limits of a caller and what is counted of them, as ai.rate_limit_headers does.';
+
+create or replace function ai.limit_refusal(code text, limits text) returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select ai.refusal(code, case when code = 'rate_limit_exceeded' then jsonb_build_object('limits', limits::json, 'at', now()) end)
+$$;
+comment on function ai.limit_refusal(text, text) is 'Returns a refusal by a limit, with the rate limits where one of them refused.';
 
 create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
   language sql
@@ -1043,281 +1269,6 @@ comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
   'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge. With the '
   'answer, where that was kept.';
 
--- schemas/gateway/admission.sql
-
--- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
-create or replace function ai.begin_run(call jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-  -- The plans do not depend on the call, and making them would cost more than running them.
-  set plan_cache_mode = force_generic_plan
-  -- Nor on how few rows there were when they were made: rows are found by key here.
-  set enable_seqscan = off
-  -- A plan that has to read a table after all looks so expensive that JIT would compile it, at every call.
-  set jit = off
-  -- For each lock; exceeds_caller_timeout looks at all of them together.
-  set lock_timeout = '1s'
-as $$
-declare
-  noted boolean;
-  answer text;
-begin
-  -- For release_orphaned_runs, until it is known whether a run begins. Before any other lock; nobody waits for it. Assigned,
-  -- since what is performed is a statement.
-  noted := pg_advisory_xact_lock(hashtextextended(call ->> 'run_id_suffix', 1)) is not null;
-  answer := ai.admit_call(call, ai.find_caller(call));
-  if ai.exceeds_caller_timeout() then
-    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
-  end if;
-  return answer;
-end
-$$;
-comment on function ai.begin_run(jsonb) is
-  'Decides about a call and, if it may go on, reserves its maximum cost and opens its run. Returns the run with its '
-  'routes and prices, or {refused: code, …}, as the text of JSON.';
-
-create or replace function ai.admit_call(call jsonb, caller ai.caller) returns text
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  principal uuid;
-  exempt boolean;
-  this_minute timestamptz := date_trunc('minute', now());
-  input_tokens bigint;
-  output_tokens bigint;
-  reserved_tokens bigint;
-  offer ai.route_offer;
-  maximum_credits numeric(24, 8) := 0;
-  has_idempotency_key boolean := call ->> 'idempotency_key' is not null;
-  of_key ai.rate_window_use;
-  of_workspace ai.rate_window_use;
-  earlier ai.idempotency_keys;
-  held text[] := '{}';
-  account uuid;
-  new_run_id uuid;
-begin
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
-  end if;
-  principal := coalesce(caller.lineage_id, caller.app_id, caller.actor_id);
-  -- Whoever calls as a registered app pays no credits: its tokens, and keys that are bound to it.
-  exempt := caller.app_id is not null;
-  -- Within each other, here and below: what is not come to is not made ready.
-  if caller.source = 'app_token' then
-    if call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes) then
-      return ai.refusal('insufficient_scope');
-    end if;
-  end if;
-  if caller.plan_id is null then
-    return ai.refusal('service_unavailable');
-  end if;
-  if caller.payer = 'member' and not caller.actor_is_member then
-    return ai.refusal('insufficient_scope');
-  end if;
-
-  input_tokens := ai.reserved_input_tokens(call);
-  output_tokens := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
-  offer := ai.offer_for(call, caller, input_tokens, output_tokens);
-  if offer.refusal is not null then
-    return offer.refusal;
-  end if;
-  reserved_tokens := input_tokens + coalesce(offer.output_tokens, output_tokens);
-  if not exempt then
-    maximum_credits := ai.usd_to_credits(offer.maximum_cost_usd, caller.markup);
-  end if;
-
-  if has_idempotency_key then
-    perform pg_advisory_xact_lock(
-      hashtextextended(concat_ws(' ', caller.workspace_id, principal, call ->> 'idempotency_key'), 0)
-    );
-    -- The row of the idempotency key will refer to the workspace, and an account's deletion locks that before its keys.
-    perform from public.workspaces s where s.id = caller.workspace_id for key share;
-  end if;
-
-  if caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute' then
-    update ai.keys k set last_used_at = now()
-    where k.id = caller.key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
-  end if;
-  -- Nearly always a minute is under way and has room, which is asked in place, as is an account with credits below: to
-  -- call a function that does takes a fifth as long again.
-  if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
-    update ai.rate_windows w
-    set requests = w.requests + 1, tokens = w.tokens + reserved_tokens
-    where w.scope = 'key'
-      and w.subject_id = principal
-      and w.window_start >= this_minute
-      and w.requests < coalesce(caller.key_requests_per_minute, 2147483647)
-      and w.tokens <= coalesce(caller.key_tokens_per_minute, 9223372036854775807) - reserved_tokens
-    returning true, w.window_start, w.requests, w.tokens into of_key;
-    if not found then
-      of_key := ai.consume_rate_limit(
-        'key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, reserved_tokens
-      );
-      if not of_key.admitted then
-        return ai.release_and_refuse('rate_limit_exceeded', caller, of_key, null, held, null);
-      end if;
-    end if;
-  end if;
-
-  if has_idempotency_key then
-    select i.* into earlier
-    from ai.idempotency_keys i
-    where i.workspace_id = caller.workspace_id
-      and i.principal_id = principal
-      and i.key = call ->> 'idempotency_key'
-      and i.expires_at > now();
-    if found then
-      return ai.idempotent_refusal(earlier, decode(call ->> 'fingerprint', 'hex'));
-    end if;
-  end if;
-
-  -- key, app, workspace: the order of the locks.
-  if caller.budgets is not null then
-    if 'key' = any (caller.budgets) then
-      if not ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, offer.maximum_cost_usd) then
-        return ai.release_and_refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-      held := held || 'key'::text;
-    end if;
-    if 'app' = any (caller.budgets) then
-      if not ai.reserve_budget('app', caller.app_id, caller.workspace_id, offer.maximum_cost_usd) then
-        return ai.release_and_refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-      held := held || 'app'::text;
-    end if;
-  end if;
-  if caller.workspace_requests_per_minute is not null or caller.workspace_tokens_per_minute is not null then
-    update ai.rate_windows w
-    set requests = w.requests + 1, tokens = w.tokens + reserved_tokens
-    where w.scope = 'workspace'
-      and w.subject_id = caller.workspace_id
-      and w.window_start >= this_minute
-      and w.requests < coalesce(caller.workspace_requests_per_minute, 2147483647)
-      and w.tokens <= coalesce(caller.workspace_tokens_per_minute, 9223372036854775807) - reserved_tokens
-    returning true, w.window_start, w.requests, w.tokens into of_workspace;
-    if not found then
-      of_workspace := ai.consume_rate_limit(
-        'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
-        reserved_tokens
-      );
-      if not of_workspace.admitted then
-        return ai.release_and_refuse('rate_limit_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-    end if;
-  end if;
-  if caller.budgets is not null then
-    if 'workspace' = any (caller.budgets) then
-      if not ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, offer.maximum_cost_usd) then
-        return ai.release_and_refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-      held := held || 'workspace'::text;
-    end if;
-  end if;
-  if not exempt then
-    if caller.payer = 'workspace' then
-      update ai.credit_accounts a set reserved = a.reserved + maximum_credits
-      where a.workspace_id = caller.workspace_id and a.balance - a.reserved >= maximum_credits
-      returning a.id into account;
-    end if;
-    if account is null then
-      account := ai.reserve_credits(
-        caller.payer, case caller.payer when 'member' then caller.actor_id else caller.workspace_id end,
-        caller.initial_credits, maximum_credits
-      );
-      if account is null then
-        return ai.release_and_refuse('insufficient_credits', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-    end if;
-  end if;
-
-  if call ? 'run_id_suffix' then
-    new_run_id := ai.new_run_id(call ->> 'run_id_suffix');
-  else
-    new_run_id := ai.run_id(now());
-  end if;
-  insert into ai.runs (
-    id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
-  )
-  values (
-    new_run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
-    case caller.source when 'key' then 'background' else 'interactive' end, call ->> 'feature', call ->> 'request_id',
-    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), offer.model_id,
-    offer.routes, caller.markup, exempt, account, offer.maximum_cost_usd, maximum_credits, held
-  );
-  if has_idempotency_key then
-    insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
-    values (
-      caller.workspace_id, principal, call ->> 'idempotency_key', decode(call ->> 'fingerprint', 'hex'), now(), new_run_id
-    )
-    on conflict (workspace_id, principal_id, key) do update
-    set fingerprint = excluded.fingerprint, state = 'running', run_created_at = now(), run_id = new_run_id,
-      expires_at = excluded.expires_at;
-  end if;
-
-  -- As ai.open_batch_runs answers. Text, put together: json_build_object looks up anew how each value and name is told,
-  -- and what is said to be JSON is read once more.
-  return format(
-    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"markup":"%s","exempt":%s,'
-    '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
-    new_run_id,
-    to_json(now()),
-    caller.workspace_id,
-    to_json(offer.model_id),
-    coalesce(to_json(offer.voice), 'null'),
-    offer.routes,
-    caller.markup,
-    exempt::text,
-    offer.maximum_cost_usd,
-    maximum_credits,
-    (exempt or caller.cost_visible)::text,
-    caller.capture::text,
-    ai.rate_limit_headers(coalesce(of_key.started_at, of_workspace.started_at), array[
-      caller.key_requests_per_minute, of_key.requests,
-      caller.key_tokens_per_minute, of_key.tokens,
-      caller.workspace_requests_per_minute, of_workspace.requests,
-      caller.workspace_tokens_per_minute, of_workspace.tokens
-    ])
-  );
-end
-$$;
-comment on function ai.admit_call(jsonb, ai.caller) is
-  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For definers; '
-  'trusts the caller: granted to nobody. Made of statements on one table by its key: what starts one of many joins '
-  'would cost more than what it does.';
-
-create or replace function ai.release_and_refuse(
-  refused text, caller ai.caller, of_key ai.rate_window_use, of_workspace ai.rate_window_use, held text[], amount_usd numeric
-) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-as $$
-begin
-  if held <> '{}' then
-    perform ai.release_budgets(held, caller.lineage_id, caller.app_id, caller.workspace_id, amount_usd);
-  end if;
-  return ai.refusal(refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object(
-    'limits', ai.rate_limit_headers(coalesce(of_key.started_at, of_workspace.started_at), array[
-      caller.key_requests_per_minute, of_key.requests,
-      caller.key_tokens_per_minute, of_key.tokens,
-      caller.workspace_requests_per_minute, of_workspace.requests,
-      caller.workspace_tokens_per_minute, of_workspace.tokens
-    ])::json,
-    'at', now()
-  ) end);
-end
-$$;
-comment on function ai.release_and_refuse(text, ai.caller, ai.rate_window_use, ai.rate_window_use, text[], numeric) is
-  'Refuses a call after it was counted, and gives back what budgets hold for it.';
-
 create or replace function ai.exceeds_caller_timeout() returns boolean
   language sql
   volatile
@@ -1328,704 +1279,6 @@ $$;
 comment on function ai.exceeds_caller_timeout() is
   'Whether a statement has waited, for whatever and however often, until its caller is about to be turned away (the '
   'gateway waits for 1.5 s).';
-
--- schemas/gateway/batch-admission.sql
-
--- Definer: as begin_run.
-create or replace function ai.begin_runs(calls jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-  set plan_cache_mode = force_generic_plan
-  -- Rows are found by key here, however few there were when the plan was made.
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  -- Nor the rows of all callers kept, and gone through once for each call.
-  set enable_material = off
-  set jit = off
-  -- Whoever holds a lock longer holds up its own calls alone: the others are asked about again, each by itself.
-  set lock_timeout = '100ms'
-as $$
-declare
-  answers text;
-begin
-  if jsonb_path_exists(calls, '$[*].idempotency_key') then
-    raise exception 'a call with an idempotency key waits for its like, and is asked about alone' using errcode = 'feature_not_supported';
-  end if;
-  perform pg_advisory_xact_lock(hashtextextended(c.run_id_suffix, 1)) from jsonb_to_recordset(calls) as c (run_id_suffix text);
-  answers := ai.admit_batch(calls);
-  if ai.exceeds_caller_timeout() then
-    raise exception 'too late for runs to begin' using errcode = 'query_canceled';
-  end if;
-  return answers;
-end
-$$;
-comment on function ai.begin_runs(jsonb) is
-  'Decides about several calls at once, each for itself, and returns begin_run''s answers in their order, as a JSON array. '
-  'All or none: where it raises, nothing was held and nothing begun.';
-
-create or replace function ai.admit_batch(calls jsonb) returns text
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  plain ai.batch_calls;
-  locks ai.lock_list;
-  locked ai.locked_rows;
-  admitted record;
-  answers text[] := array_fill(null::text, array[jsonb_array_length(calls)]);
-  callers ai.caller[] := '{}';
-begin
-  -- To start statements of many joins takes longer than to ask about two calls one by one.
-  if cardinality(answers) > 2 then
-    plain := ai.find_batch_calls(calls);
-    locks := plain.locks;
-  end if;
-  if cardinality(plain.places) is distinct from cardinality(answers) then
-    for place in 1..cardinality(answers) loop
-      continue when place = any (plain.places);
-      callers[place] := ai.find_caller(calls -> place - 1);
-    end loop;
-    locks := ai.collect_locks(locks, callers);
-  end if;
-  locked := ai.lock_rows(locks);
-  if locked.payers_found < cardinality(locks.payers) then
-    perform ai.open_credit_accounts(callers);
-  end if;
-  if plain.places is not null then
-    perform ai.record_keys_use((plain.locks).keys);
-    admitted := ai.admit_batch_calls(plain.calls, locked, (plain.locks).budget_workspaces is not null);
-    for at in 1..coalesce(cardinality(admitted.places), 0) loop
-      answers[admitted.places[at]] := admitted.answers[at];
-    end loop;
-  end if;
-  -- Each for itself: what was not plain, and what there is no room for.
-  for place in 1..cardinality(answers) loop
-    if answers[place] is null then
-      answers[place] := ai.admit_call(
-        calls -> place - 1, coalesce(callers[place], ai.find_caller(calls -> place - 1))
-      );
-    end if;
-  end loop;
-  return '[' || array_to_string(answers, ',') || ']';
-end
-$$;
-comment on function ai.admit_batch(jsonb) is
-  'Decides about calls as ai.begin_runs says, waiting for locks as long as it takes.';
-
-create or replace function ai.open_credit_accounts(callers ai.caller[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  payer record;
-begin
-  for payer in
-    select distinct
-      c.payer as kind,
-      case c.payer when 'member' then c.actor_id else c.workspace_id end as id,
-      c.initial_credits
-    from unnest(callers) as c
-    where c.source is not null
-      and c.refused is null
-      and c.app_id is null
-      and (c.payer = 'workspace' or c.actor_is_member)
-    order by 2
-  loop
-    perform ai.open_credit_account(payer.kind, payer.id, payer.initial_credits);
-  end loop;
-end
-$$;
-comment on function ai.open_credit_accounts(ai.caller[]) is
-  'Opens the accounts of callers that have none, in order, after those are locked that are there.';
-
-create or replace function ai.record_keys_use(keys uuid[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-begin
-  if keys is not null then
-    update ai.keys k set last_used_at = now()
-    where k.id = any (keys) and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
-  end if;
-end
-$$;
-comment on function ai.record_keys_use(uuid[]) is 'Notes, to a minute, that keys are in use. They are locked.';
-
--- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
-create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-  -- Runs are found by when they began, however few there were when the plan was made.
-  set enable_seqscan = off
-as $$
-declare
-  tail text;
-  decided text[] := '{}';
-  under_way text[] := '{}';
-  outcomes jsonb;
-begin
-  if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
-    raise exception 'lost begins are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
-  end if;
-  for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
-    if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
-      decided := array_append(decided, tail);
-    else
-      under_way := array_append(under_way, tail);
-    end if;
-  end loop;
-  select jsonb_agg(jsonb_build_object(
-    'created_at', r.created_at,
-    'id', r.id,
-    'status', 'failed',
-    'http_status', 503,
-    'error_code', 'service_unavailable',
-    'usage_source', 'unavailable',
-    'calls', '[]'::jsonb,
-    'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
-    'steps', '[]'::jsonb,
-    'key_unused', true
-  )) into outcomes
-  from ai.runs r
-  where r.status = 'running'
-    -- And more, for as long as this call may have been on its way.
-    and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
-    and right(r.id::text, 17) = any (decided);
-  if outcomes is not null then
-    perform ai.settle_batch_or_each(outcomes);
-  end if;
-  return to_jsonb(under_way);
-end
-$$;
-comment on function ai.release_orphaned_runs(jsonb) is
-  'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
-  'begin ends at nothing, and its idempotency key is free. {"tails": [text], "asked_ms_ago": integer}, by the one that was '
-  'asked first: all runs since then are looked through. Returns those about which nothing is decided yet.';
-
--- schemas/gateway/batch-locks.sql
-
-create or replace function ai.collect_locks(locks ai.lock_list, callers ai.caller[]) returns ai.lock_list
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  caller ai.caller;
-  payer uuid;
-begin
-  foreach caller in array callers loop
-    continue when caller.source is null or caller.refused is not null or caller.plan_id is null;
-    if caller.key_id is not null and (caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute') then
-      locks.keys := array_append(locks.keys, caller.key_id);
-    end if;
-    -- Minutes and payers each once, as they are counted.
-    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0
-      and array_position(locks.key_minutes, caller.lineage_id) is null
-    then
-      locks.key_minutes := array_append(locks.key_minutes, caller.lineage_id);
-    end if;
-    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0
-      and array_position(locks.workspace_minutes, caller.workspace_id) is null
-    then
-      locks.workspace_minutes := array_append(locks.workspace_minutes, caller.workspace_id);
-    end if;
-    if caller.budgets <> '{}' then
-      if 'key' = any (caller.budgets) then
-        locks.key_budgets := array_append(locks.key_budgets, caller.lineage_id);
-      end if;
-      if 'app' = any (caller.budgets) then
-        locks.app_budgets := array_append(locks.app_budgets, caller.app_id);
-      end if;
-      if 'workspace' = any (caller.budgets) then
-        locks.workspace_budgets := array_append(locks.workspace_budgets, caller.workspace_id);
-      end if;
-      locks.budget_workspaces := array_append(locks.budget_workspaces, caller.workspace_id);
-    end if;
-    if caller.app_id is null and (caller.payer = 'workspace' or caller.actor_is_member) then
-      payer := case caller.payer when 'member' then caller.actor_id else caller.workspace_id end;
-      if array_position(locks.payers, payer) is null then
-        locks.payers := array_append(locks.payers, payer);
-      end if;
-    end if;
-  end loop;
-  return locks;
-end
-$$;
-comment on function ai.collect_locks(ai.lock_list, ai.caller[]) is
-  'Adds to a list of locks what calls of these callers need.';
-
-create or replace function ai.lock_rows(locks ai.lock_list) returns ai.locked_rows
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  minutes uuid[] := locks.key_minutes || locks.workspace_minutes;
-  scopes text[] := array_fill('key'::text, array[coalesce(cardinality(locks.key_minutes), 0)])
-    || array_fill('workspace'::text, array[coalesce(cardinality(locks.workspace_minutes), 0)]);
-  this_minute timestamptz := date_trunc('minute', now());
-  there bigint := 0;
-  accounts uuid[] := locks.accounts;
-  locked ai.locked_rows;
-begin
-  if locks.keys is not null then
-    perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
-  end if;
-  if locks.budget_workspaces is null and minutes is not null then
-    -- One by one, here and below: for what is "= any" of a list, Postgres may look at all entries of an index between
-    -- those listed, and for a join at the whole index, where it believes that there are few.
-    select count(*) into there
-    from unnest(scopes, minutes) as s (scope, subject_id)
-    cross join lateral (
-      select from ai.rate_windows w where w.scope = s.scope and w.subject_id = s.subject_id limit 1
-    ) as w;
-  end if;
-  -- Nearly always all of them are there, and nothing is to be locked between those of keys and those of workspaces.
-  if there is distinct from cardinality(minutes) then
-    if locks.key_minutes is not null then
-      perform ai.lock_rate_windows('key', locks.key_minutes);
-    end if;
-    if locks.key_budgets is not null then
-      perform ai.lock_budgets('key', locks.key_budgets, locks.budget_workspaces);
-    end if;
-    if locks.app_budgets is not null then
-      perform ai.lock_budgets('app', locks.app_budgets, locks.budget_workspaces);
-    end if;
-    if locks.workspace_minutes is not null then
-      perform ai.lock_rate_windows('workspace', locks.workspace_minutes);
-    end if;
-    if locks.workspace_budgets is not null then
-      perform ai.lock_budgets('workspace', locks.workspace_budgets, locks.budget_workspaces);
-    end if;
-  end if;
-  if minutes is not null then
-    select
-      array_agg(s.scope), array_agg(s.subject_id), array_agg(greatest(w.window_start, this_minute)),
-      array_agg(case when w.window_start < this_minute then 0 else w.requests end),
-      array_agg(case when w.window_start < this_minute then 0 else w.tokens end)
-    into
-      locked.minute_scopes, locked.minute_subjects, locked.minute_starts, locked.minute_requests, locked.minute_tokens
-    from (select m.scope, m.subject_id from unnest(scopes, minutes) as m (scope, subject_id) order by 1, 2) as s
-    cross join lateral (
-      select m.window_start, m.requests, m.tokens
-      from ai.rate_windows m
-      where m.scope = s.scope and m.subject_id = s.subject_id
-      for no key update
-    ) as w;
-  end if;
-  if locks.payers is not null then
-    select accounts || array_agg(a.id), count(*) into accounts, locked.payers_found
-    from unnest(locks.payers) as p (id)
-    cross join lateral (
-      select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = p.id limit 1
-    ) as a;
-  end if;
-  select array_agg(s.id), array_agg(a.credits_left)
-  into locked.accounts, locked.credits_left
-  from (select distinct a.id from unnest(accounts) as a (id) order by a.id) as s
-  cross join lateral (
-    select b.balance - b.reserved as credits_left from ai.credit_accounts b where b.id = s.id for no key update
-  ) as a;
-  return locked;
-end
-$$;
-comment on function ai.lock_rows(ai.lock_list) is
-  'Takes the locks of several calls before the first of them is decided about, in the order that begin_run and '
-  'settle_runs keep, so that batches, single calls and settlements cannot lock each other out. Returns minutes and '
-  'balances as they are then.';
-
-create or replace function ai.lock_rate_windows(window_scope text, subjects uuid[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  there bigint;
-begin
-  select count(*) into there from ai.rate_windows w where w.scope = window_scope and w.subject_id = any (subjects);
-  if there < cardinality(subjects) then
-    insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
-    select distinct window_scope, s, date_trunc('minute', now()), 0, 0 from unnest(subjects) as s order by s
-    on conflict do nothing;
-  end if;
-  -- After it: what others made in the meantime is there now, and locked by nobody.
-  perform from ai.rate_windows w
-  where w.scope = window_scope and w.subject_id = any (subjects)
-  order by w.subject_id
-  for no key update;
-end
-$$;
-comment on function ai.lock_rate_windows(text, uuid[]) is
-  'Locks the minutes of some subjects in order, and makes those that are not there before it holds any.';
-
-create or replace function ai.lock_budgets(budget_scope text, subjects uuid[], workspaces uuid[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-begin
-  perform from ai.budgets b
-  where b.scope = budget_scope and b.subject_id = any (subjects) and b.workspace_id = any (workspaces)
-  order by b.subject_id, b.workspace_id
-  for no key update;
-end
-$$;
-comment on function ai.lock_budgets(text, uuid[], uuid[]) is 'Locks budgets of one scope in order.';
-
--- schemas/gateway/plain-calls.sql
-
-create or replace function ai.find_batch_calls(calls jsonb) returns ai.batch_calls
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  plain ai.batch_calls;
-  id_head text := left(ai.run_id(now())::text, 19);
-begin
-  -- One level of joins, and no subselect: what starts a statement costs more here than what it does.
-  select
-    array_agg(row(
-      c.ordinality, (id_head || coalesce(c.run_id_suffix, right(gen_random_uuid()::text, 17)))::uuid,
-      c.request_id, c.feature, c.entity_id, coalesce(c.streamed, false),
-      k.workspace_id, k.created_by, k.id, k.lineage_id, k.last_used_at,
-      k.requests_per_minute, k.tokens_per_minute,
-      least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
-      held.budgets, a.id, p.markup, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false),
-      o.model_id, o.routes, t.input + t.output, ai.offer_maximum_cost_usd(o, t.input, t.output)
-    )::ai.batch_call order by c.ordinality),
-    array_agg(c.ordinality),
-    row(
-      array_agg(k.id) filter (where k.last_used_at is null or k.last_used_at < now() - interval '1 minute'),
-      array_agg(distinct k.lineage_id) filter (where num_nonnulls(k.requests_per_minute, k.tokens_per_minute) > 0),
-      array_agg(k.lineage_id) filter (where 'key' = any (held.budgets)),
-      null,
-      array_agg(distinct k.workspace_id) filter (
-        where num_nonnulls(p.requests_per_minute, w.requests_per_minute, p.tokens_per_minute, w.tokens_per_minute) > 0
-      ),
-      array_agg(k.workspace_id) filter (where 'workspace' = any (held.budgets)),
-      array_agg(k.workspace_id) filter (where held.budgets is not null),
-      array_agg(a.id),
-      null
-    )::ai.lock_list
-  into plain
-  from rows from (
-    jsonb_to_recordset(calls) as (
-      credential jsonb, address inet, workspace text, request_id text, feature text, entity_id text, run_id_suffix text,
-      idempotency_key text, kind text, streamed boolean, model text, voice text, providers jsonb, input_bytes bigint,
-      images bigint, audio boolean, output_limit bigint, choices bigint
-    )
-  ) with ordinality as c
-  -- As ai.key_caller finds them.
-  join ai.keys k on k.secret_hash = decode(c.credential ->> 'hash', 'hex')
-  join public.workspaces s on s.id = k.workspace_id
-  join ai.plans p on p.id = s.plan_id
-  left join ai.workspace_policies w on w.workspace_id = k.workspace_id
-  join ai.credit_accounts a
-    on coalesce(a.workspace_id, a.user_id) = case p.payer when 'workspace' then k.workspace_id else k.created_by end
-  -- As ai.usable_models and ai.offers find them.
-  join ai.model_offers o on o.model_id = c.model and o.valid_from <= now() and o.valid_until > now()
-  cross join lateral (
-    select
-      (c.input_bytes + 2) / 3 + 1500 * coalesce(c.images, 0) as input,
-      c.output_limit * coalesce(c.choices, 1) as output
-  ) as t
-  cross join lateral (
-    select array_agg(b.scope order by b.scope) as budgets
-    from ai.budgets b
-    where b.workspace_id = k.workspace_id
-      and b.subject_id = case b.scope when 'key' then k.lineage_id when 'workspace' then k.workspace_id end
-  ) as held
-  where c.credential ->> 'source' = 'key'
-    and c.idempotency_key is null
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > now())
-    and k.external_app_id is null
-    and (k.allowed_addresses is null or c.address <<= any (k.allowed_addresses))
-    and (c.workspace is null or c.workspace = k.workspace_id::text)
-    and s.deleted_at is null
-    and (p.payer = 'workspace' or ai.is_paying_member(k.created_by, k.workspace_id))
-    and o.kind = c.kind
-    and o.kind <> 'speech'
-    and p.id = any (o.plans)
-    and c.voice is null
-    and not coalesce(c.audio, false)
-    and (w.allowed_models is null or o.model_id = any (w.allowed_models))
-    and not o.model_id = any (coalesce(w.denied_models, '{}'))
-    and (k.allowed_models is null or o.model_id = any (k.allowed_models))
-    and c.providers @> o.providers;
-  return plain;
-end
-$$;
-comment on function ai.find_batch_calls(jsonb) is
-  'The calls of a batch that may go on, as far as their keys, policies and models are concerned, and that are plain enough '
-  'for ai.admit_batch_calls. Says nothing about the others.';
-
-create or replace function ai.is_paying_member(member uuid, workspace uuid) returns boolean
-  language plpgsql
-  stable
-  security invoker
-as $$
-begin
-  perform from public.workspace_members m where m.workspace_id = workspace and m.user_id = member;
-  return found;
-end
-$$;
-comment on function ai.is_paying_member(uuid, uuid) is
-  'Whether somebody who pays for themselves is of the workspace. Apart from the query that asks, which is only for some.';
-
-create or replace function ai.admit_batch_calls(
-  plain ai.batch_call[], locked ai.locked_rows, has_budgets boolean, out places integer[], out answers text[]
-)
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  over_budget integer[] := '{}';
-  held ai.reserved_calls;
-  opened record;
-begin
-  if has_budgets then
-    over_budget := ai.batch_calls_over_budget(plain);
-  end if;
-  held := ai.reserve_rates_and_credits(plain, over_budget, locked);
-  opened := ai.open_batch_runs(plain, held);
-  places := opened.places;
-  answers := opened.answers;
-  if has_budgets and places is not null then
-    perform ai.reserve_budgets(plain, places);
-  end if;
-end
-$$;
-comment on function ai.admit_batch_calls(ai.batch_call[], ai.locked_rows, boolean) is
-  'Admits those of some plain calls that all limits, budgets and balances have room for: reserves, opens their runs '
-  'and answers as ai.admit_call does, each at its place. The rows that they need are locked. The others are for '
-  'ai.admit_call to decide.';
-
-create or replace function ai.batch_calls_over_budget(plain ai.batch_call[]) returns integer[]
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  month date := date_trunc('month', now() at time zone 'UTC')::date;
-  places integer[];
-begin
-  select array_agg(b.place) into places
-  from (
-    select
-      c.place, x.limit_usd,
-      x.reserved_usd + case when x.period_start < month then 0 else x.spent_usd end
-        + sum(c.maximum_cost_usd) over (partition by x.scope, x.subject_id, x.workspace_id order by c.place) as used_usd,
-      x.scope is null as gone
-    from unnest(plain) as c
-    cross join unnest(c.budgets) as t (scope)
-    left join ai.budgets x
-      on x.scope = t.scope
-      and x.subject_id = ai.budget_subject(t.scope, c.lineage_id, null, c.workspace_id)
-      and x.workspace_id = c.workspace_id
-  ) as b
-  where b.gone or b.used_usd > b.limit_usd or b.limit_usd = 0;
-  return coalesce(places, '{}');
-end
-$$;
-comment on function ai.batch_calls_over_budget(ai.batch_call[]) is
-  'The places of calls that some budget has no room for after those before them. Budgets are locked.';
-
--- schemas/gateway/admit-plain-calls.sql
-
-create or replace function ai.reserve_rates_and_credits(plain ai.batch_call[], over_budget integer[], locked ai.locked_rows)
-  returns ai.reserved_calls
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  this_minute timestamptz := date_trunc('minute', now());
-  minutes integer := coalesce(cardinality(locked.minute_subjects), 0);
-  accounts integer := coalesce(cardinality(locked.accounts), 0);
-  -- What those before a call have used and left, whether or not they are admitted, and what is due for those that are.
-  used_requests bigint[] := locked.minute_requests;
-  used_tokens bigint[] := locked.minute_tokens;
-  credits_left numeric[] := locked.credits_left;
-  due_requests bigint[] := array_fill(0::bigint, array[minutes]);
-  reserved_tokens bigint[] := due_requests;
-  due_credits numeric[] := array_fill(0::numeric, array[accounts]);
-  call ai.batch_call;
-  at integer := 0;
-  of_key integer;
-  of_workspace integer;
-  of_account integer;
-  credits numeric(24, 8);
-  minute timestamptz;
-  fits boolean;
-  held ai.reserved_calls;
-  held_credits numeric(24, 8)[] := array_fill(null::numeric, array[cardinality(plain)]);
-  held_limits text[] := array_fill(null::text, array[cardinality(plain)]);
-begin
-  -- A loop, since windows and groups of so few rows take longer to start than all that they count. What a call finds is
-  -- what those before it leave, whether or not they are admitted: none is admitted here that would not be after them, one
-  -- by one; and those that are left to that find what they would have found before the others.
-  foreach call in array plain loop
-    at := at + 1;
-    continue when call.maximum_cost_usd is null or call.place = any (over_budget);
-    credits := ai.usd_to_credits(call.maximum_cost_usd, call.markup);
-    of_account := array_position(locked.accounts, call.account_id);
-    fits := of_account is not null;
-    if fits then
-      credits_left[of_account] := credits_left[of_account] - credits;
-      fits := credits_left[of_account] >= 0;
-    end if;
-    minute := null;
-    of_key := null;
-    if call.key_requests is not null or call.key_tokens is not null then
-      -- Of keys first, as they are locked. A minute that is limited is there.
-      of_key := array_position(locked.minute_subjects, call.lineage_id);
-      if of_key is null then
-        fits := false;
-      else
-        used_requests[of_key] := used_requests[of_key] + 1;
-        used_tokens[of_key] := used_tokens[of_key] + call.tokens;
-        fits := fits and least(call.key_requests - used_requests[of_key], call.key_tokens - used_tokens[of_key]) >= 0;
-        minute := locked.minute_starts[of_key];
-      end if;
-    end if;
-    of_workspace := null;
-    if call.workspace_requests is not null or call.workspace_tokens is not null then
-      of_workspace := array_position(locked.minute_subjects, call.workspace_id);
-      if of_workspace is null then
-        fits := false;
-      else
-        used_requests[of_workspace] := used_requests[of_workspace] + 1;
-        used_tokens[of_workspace] := used_tokens[of_workspace] + call.tokens;
-        fits := fits and least(
-          call.workspace_requests - used_requests[of_workspace], call.workspace_tokens - used_tokens[of_workspace]
-        ) >= 0;
-        minute := coalesce(minute, locked.minute_starts[of_workspace]);
-      end if;
-    end if;
-    continue when not fits;
-    due_credits[of_account] := due_credits[of_account] + credits;
-    if of_key is not null then
-      due_requests[of_key] := due_requests[of_key] + 1;
-      reserved_tokens[of_key] := reserved_tokens[of_key] + call.tokens;
-    end if;
-    if of_workspace is not null then
-      due_requests[of_workspace] := due_requests[of_workspace] + 1;
-      reserved_tokens[of_workspace] := reserved_tokens[of_workspace] + call.tokens;
-    end if;
-    held_credits[at] := credits;
-    held_limits[at] := ai.rate_limit_headers(minute, array[
-      call.key_requests, used_requests[of_key],
-      call.key_tokens, used_tokens[of_key],
-      call.workspace_requests, used_requests[of_workspace],
-      call.workspace_tokens, used_tokens[of_workspace]
-    ]);
-  end loop;
-  if minutes > 0 then
-    update ai.rate_windows w
-    set
-      requests = case when w.window_start < this_minute then 0 else w.requests end + due.requests,
-      tokens = case when w.window_start < this_minute then 0 else w.tokens end + due.tokens,
-      window_start = greatest(w.window_start, this_minute)
-    from unnest(locked.minute_scopes, locked.minute_subjects, due_requests, reserved_tokens)
-      as due (scope, subject_id, requests, tokens)
-    where w.scope = due.scope and w.subject_id = due.subject_id and due.requests > 0;
-  end if;
-  update ai.credit_accounts a
-  set reserved = a.reserved + due.credits
-  from unnest(locked.accounts, due_credits) as due (id, credits)
-  where a.id = due.id and due.credits <> 0;
-  held.credits := held_credits;
-  held.limits := held_limits;
-  return held;
-end
-$$;
-comment on function ai.reserve_rates_and_credits(ai.batch_call[], integer[], ai.locked_rows) is
-  'Counts those calls in their minutes and holds their credits that all of these have room for, as '
-  'ai.consume_rate_limit and ai.reserve_credits do for one, by what the rows held when they were locked.';
-
-create or replace function ai.reserve_budgets(plain ai.batch_call[], admitted integer[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  month date := date_trunc('month', now() at time zone 'UTC')::date;
-begin
-  update ai.budgets b
-  set
-    reserved_usd = b.reserved_usd + due.usd,
-    spent_usd = case when b.period_start < month then 0 else b.spent_usd end,
-    period_start = greatest(b.period_start, month)
-  from (
-    select
-      t.scope, ai.budget_subject(t.scope, c.lineage_id, null, c.workspace_id) as subject_id, c.workspace_id,
-      sum(c.maximum_cost_usd) as usd
-    from unnest(plain) as c
-    cross join unnest(c.budgets) as t (scope)
-    where c.place = any (admitted)
-    group by 1, 2, 3
-  ) as due
-  where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
-end
-$$;
-comment on function ai.reserve_budgets(ai.batch_call[], integer[]) is
-  'Holds what admitted calls can get of their budgets, as ai.reserve_budget does for one.';
-
-create or replace function ai.open_batch_runs(plain ai.batch_call[], held ai.reserved_calls, out places integer[], out answers text[])
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  moment text := to_json(now());
-begin
-  with begun as (
-    insert into ai.runs (
-      id, workspace_id, actor_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-      entity_id, streamed, model_id, routes, markup, account_id, reserved_usd, reserved_credits, budget_scopes
-    )
-    select
-      c.run_id, c.workspace_id, c.actor_id, c.key_id, c.lineage_id, 'key', 'background', c.feature, c.request_id,
-      c.entity_id, c.streamed, c.model_id, c.routes, c.markup, c.account_id, c.maximum_cost_usd, held.credits[c.ordinality],
-      coalesce(c.budgets, '{}')
-    from unnest(plain) with ordinality as c
-    where held.credits[c.ordinality] is not null
-  )
-  select
-    array_agg(c.place),
-    -- Text put together: each value of an object that is built is looked up in the catalogue anew, for how it is told.
-    array_agg(concat(
-      '{"run_id":"', c.run_id,
-      '","created_at":', moment,
-      ',"workspace_id":"', c.workspace_id,
-      '","model":', to_json(c.model_id),
-      ',"voice":null,"routes":', c.routes,
-      ',"markup":"', c.markup,
-      '","exempt":false,"reserved_usd":"', c.maximum_cost_usd,
-      '","reserved_credits":"', held.credits[c.ordinality],
-      '","cost_visible":', c.cost_visible::text,
-      ',"capture":', c.capture::text,
-      ',"limits":', held.limits[c.ordinality],
-      '}'
-    ))
-  into places, answers
-  from unnest(plain) with ordinality as c
-  where held.credits[c.ordinality] is not null;
-end
-$$;
-comment on function ai.open_batch_runs(ai.batch_call[], ai.reserved_calls) is
-  'Opens the runs of calls for which everything is held, and answers as ai.admit_call does, in JSON, each at its place.';
 
 -- schemas/gateway/extension.sql
 
@@ -2039,16 +1292,17 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
   set plan_cache_mode = force_generic_plan
 as $$
 declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  tokens bigint := input_tokens + request.output_limit;
   run ai.runs;
-  input_tokens bigint := ai.reserved_input_tokens(step);
-  output_tokens bigint := (step ->> 'output_limit')::bigint;
+  caller ai.caller;
+  key_is_over boolean;
   step_usd numeric(24, 12);
-  total_credits numeric(24, 8);
-  bounds record;
-  rate ai.rate_window_use;
-  scope text;
-  held text[] := '{}';
-  refused text;
+  total_credits numeric(24, 8) := 0;
+  key_window ai.rate_window_use;
+  held ai.reservation;
+  locks ai.lock_list;
 begin
   select * into run
   from ai.runs r
@@ -2059,69 +1313,42 @@ begin
   end if;
 
   select
-    k.revoked_at is not null or k.expires_at <= now() as key_is_over,
-    k.tokens_per_minute as key_tokens,
-    least(p.tokens_per_minute, w.tokens_per_minute) as workspace_tokens
-  into bounds
+    k.revoked_at is not null or k.expires_at <= now(), k.tokens_per_minute, least(p.tokens_per_minute, w.tokens_per_minute)
+  into key_is_over, caller.key_tokens_per_minute, caller.workspace_tokens_per_minute
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
   left join ai.keys k on k.id = run.key_id
   where s.id = run.workspace_id and s.deleted_at is null;
-  if not found or bounds.key_is_over then
+  if not found or key_is_over then
     return ai.refusal('invalid_api_key');
   end if;
+  caller.lineage_id := run.key_lineage_id;
+  caller.app_id := run.app_id;
+  caller.workspace_id := run.workspace_id;
+  caller.budgets := run.budget_scopes;
 
-  step_usd := ai.maximum_cost_usd(run.routes, input_tokens, output_tokens, coalesce((step ->> 'audio')::boolean, false));
+  step_usd := ai.maximum_cost_usd(run.routes, input_tokens, request.output_limit, coalesce(request.audio, false));
   if step_usd is null then
     return ai.refusal('service_unavailable');
   end if;
-  total_credits := case when run.exempt then 0 else ai.usd_to_credits(run.reserved_usd + step_usd, run.markup) end;
+  if not run.exempt then
+    total_credits := ai.usd_to_credits(run.reserved_usd + step_usd, run.markup);
+  end if;
 
-  rate := ai.consume_rate_limit('key', run.key_lineage_id, null, bounds.key_tokens, input_tokens + output_tokens, 0);
-  if not rate.admitted then
-    return ai.refusal('rate_limit_exceeded', jsonb_build_object(
-      'limits', ai.rate_limit_headers(
-        rate.started_at, array[null, null, bounds.key_tokens, rate.tokens, null, null, null, null]
-      )::json,
-      'at', now()
+  perform ai.lock_rows(ai.collect_locks(array[row(null, request, caller, null, run.account_id)::ai.priced_call]));
+  key_window := ai.consume_rate_limit('key', caller.lineage_id, null, caller.key_tokens_per_minute, tokens, 0);
+  if not key_window.admitted then
+    return ai.limit_refusal('rate_limit_exceeded', ai.rate_limit_headers(
+      key_window.started_at, array[null, null, caller.key_tokens_per_minute, key_window.tokens, null, null, null, null]
     ));
   end if;
-
-  -- key, app, workspace: the order of the locks, as in begin_run.
-  foreach scope in array array['key', 'app', 'workspace'] loop
-    if scope = 'workspace' then
-      rate := ai.consume_rate_limit('workspace', run.workspace_id, null, bounds.workspace_tokens, input_tokens + output_tokens, 0);
-      if not rate.admitted then
-        refused := 'rate_limit_exceeded';
-        exit;
-      end if;
-    end if;
-    continue when not scope = any (run.budget_scopes);
-    if not ai.reserve_budget(
-      scope, ai.budget_subject(scope, run.key_lineage_id, run.app_id, run.workspace_id), run.workspace_id, step_usd
-    ) then
-      refused := 'budget_exceeded';
-      exit;
-    end if;
-    held := held || scope;
-  end loop;
-  if refused is null and not run.exempt then
-    update ai.credit_accounts a set reserved = a.reserved + total_credits - run.reserved_credits
-    where a.id = run.account_id and a.balance - a.reserved >= total_credits - run.reserved_credits;
-    refused := case when not found then 'insufficient_credits' end;
-  end if;
-  if refused is not null then
-    perform ai.release_budgets(held, run.key_lineage_id, run.app_id, run.workspace_id, step_usd);
-    return ai.refusal(
-      refused,
-      case when refused = 'rate_limit_exceeded' then jsonb_build_object(
-        'limits', ai.rate_limit_headers(
-          rate.started_at, array[null, null, null, null, null, null, bounds.workspace_tokens, rate.tokens]
-        )::json,
-        'at', now()
-      ) end
-    );
+  held := ai.reserve_limits(caller, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
+  if held.refused is not null then
+    return ai.limit_refusal(held.refused, ai.rate_limit_headers(
+      (held.workspace_window).started_at,
+      array[null, null, null, null, null, null, caller.workspace_tokens_per_minute, (held.workspace_window).tokens]
+    ));
   end if;
 
   update ai.runs r
@@ -2137,307 +1364,104 @@ comment on function ai.extend_run(jsonb) is
   'Reserves the maximum cost of another provider call of an open run, where limits, budgets and balance allow it and its key '
   'is still good. Returns what the run then holds, or {refused: code, …}.';
 
--- schemas/gateway/settlement.sql
+-- schemas/gateway/settlement-cost.sql
 
--- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
-create or replace function ai.settle_runs(runs jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-as $$
-begin
-  return ai.settle_batch_or_each(runs);
-end
-$$;
-comment on function ai.settle_runs(jsonb) is
-  'Settles a batch of runs at true cost. Saying it again changes nothing; saying the truth of a run that the sweeper '
-  'had to guess posts one adjusting entry.';
-
-create or replace function ai.settle_batch_or_each(outcomes jsonb, idle_since timestamptz default null) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-  -- As in begin_run. Rows are found by key here, however few there were when the plan was made.
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set jit = off
-as $$
-declare
-  outcome jsonb;
-  ended jsonb := '[]';
-begin
-  begin
-    return ai.settle_batch(ai.parse_outcomes(outcomes), idle_since);
-  exception when data_exception or integrity_constraint_violation then
-    null;
-  end;
-  perform ai.lock_settlement_rows(outcomes);
-  for outcome in select o.value from jsonb_array_elements(outcomes) as o order by o.value ->> 'id' loop
-    begin
-      ended := ended || ai.settle_batch(ai.parse_outcomes(jsonb_build_array(outcome)), idle_since);
-    exception when data_exception or integrity_constraint_violation then
-      raise warning 'run % cannot be booked: %', outcome ->> 'id', sqlerrm using errcode = sqlstate;
-    end;
-  end loop;
-  return ended;
-end
-$$;
-comment on function ai.settle_batch_or_each(jsonb, timestamptz) is
-  'Ends a batch; where it cannot be booked, each of its runs alone, so that one such run, of whatever tenant, holds up no '
-  'other. It stays open and is named in the log. What may pass by itself (locks, time limits) is raised, for the batch to be said again.';
-
-create or replace function ai.settle_batch(outcomes ai.run_outcome[], idle_since timestamptz default null) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  batch ai.closed_batch;
-begin
-  if cardinality(outcomes) = 1 then
-    return ai.settle_run(outcomes[1], idle_since);
-  end if;
-  batch := ai.compute_settlements(outcomes, idle_since);
-  if batch.ended is null then
-    return '[]';
-  end if;
-  if batch.have_budgets then
-    perform ai.settle_budgets(batch.runs);
-  end if;
-  perform ai.write_settlements(batch, ai.settle_credits(batch), idle_since is not null);
-  if batch.have_keys then
-    perform ai.complete_idempotency_keys(batch.runs);
-  end if;
-  return to_jsonb(batch.ended);
-end
-$$;
-comment on function ai.settle_batch(ai.run_outcome[], timestamptz) is
-  'Locks, closes and books a batch. Returns the runs that it changed, and not those that had ended before.';
-
-create or replace function ai.settle_run(outcome ai.run_outcome, idle_since timestamptz) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  run ai.settlement;
-  closed ai.closed_run;
-  balance numeric;
-begin
-  select
-    r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, r.idempotency_key is not null, r.routes, r.route,
-    r.markup, r.status, r.cost_usd, r.billed_credits, r.exempt, r.account_id, r.reserved_usd, r.reserved_credits,
-    r.budget_scopes, r.first_byte_ms, r.touched_at, r.swept
-  into run
-  from ai.runs r
-  where r.created_at = outcome.created_at and r.id = outcome.id
-  for update;
-  if not found then
-    return '[]';
-  end if;
-  closed := ai.compute_settlement(outcome, run, idle_since);
-  if closed.id is null then
-    return '[]';
-  end if;
-  if closed.budget_scopes <> '{}' then
-    perform ai.settle_budgets(array[closed]);
-  end if;
-  update ai.credit_accounts a
-  set balance = a.balance - closed.credits_due, reserved = a.reserved - closed.credits_released
-  where a.id = closed.account_id
-  returning a.balance into balance;
-  update ai.runs r
-  set
-    status = closed.status,
-    http_status = closed.http_status,
-    error_code = closed.error_code,
-    usage_source = closed.usage_source,
-    route = closed.route,
-    input_tokens = closed.input_tokens,
-    cached_input_tokens = closed.cached_input_tokens,
-    audio_input_tokens = closed.audio_input_tokens,
-    output_tokens = closed.output_tokens,
-    reasoning_tokens = closed.reasoning_tokens,
-    audio_output_tokens = closed.audio_output_tokens,
-    cost_usd = closed.cost_usd,
-    billed_credits = closed.billed_credits,
-    unmetered_credits = closed.unmetered_credits,
-    first_byte_ms = closed.first_byte_ms,
-    latency_ms = closed.latency_ms,
-    steps = closed.steps,
-    touched_at = now(),
-    settled_at = now(),
-    swept = idle_since is not null
-  where r.created_at = closed.created_at and r.id = closed.id;
-  if closed.credits_due <> 0 then
-    insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
-    values (closed.account_id, closed.kind, -closed.credits_due, balance, closed.created_at, closed.id);
-  end if;
-  if closed.has_key then
-    perform ai.complete_idempotency_keys(array[closed]);
-  end if;
-  return jsonb_build_array(ai.settlement_summary(closed));
-end
-$$;
-comment on function ai.settle_run(ai.run_outcome, timestamptz) is
-  'As ai.settle_batch, for one that comes alone, as most do that are not under load: by rows of one table each, since the '
-  'statements of a batch take longer to start.';
-
-create or replace function ai.parse_outcomes(outcomes jsonb) returns ai.run_outcome[]
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  parsed ai.run_outcome[];
-begin
-  if jsonb_array_length(outcomes) = 1 then
-    return array[jsonb_populate_record(null::ai.run_outcome, outcomes -> 0)];
-  end if;
-  select array_agg(o) into parsed from jsonb_populate_recordset(null::ai.run_outcome, outcomes) as o;
-  return parsed;
-end
-$$;
-comment on function ai.parse_outcomes(jsonb) is 'Outcomes as they are told.';
-
-create or replace function ai.lock_settlement_rows(outcomes jsonb) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  runs ai.runs[];
-begin
-  select array_agg(l.run) into runs
-  from (
-    select r as run
-    from jsonb_array_elements(outcomes) as o
-    -- One of them may be why the batch cannot be booked.
-    join ai.runs r
-      on r.created_at = case
-        when pg_input_is_valid(o ->> 'created_at', 'timestamptz') then (o ->> 'created_at')::timestamptz
-      end
-      and r.id = case when pg_input_is_valid(o ->> 'id', 'uuid') then (o ->> 'id')::uuid end
-    order by r.account_id, r.id
-    for update of r
-  ) as l;
-  perform from ai.budgets b
-  where (b.scope, b.subject_id, b.workspace_id) in (
-    select t.scope, ai.budget_subject(t.scope, r.key_lineage_id, r.app_id, r.workspace_id), r.workspace_id
-    from unnest(runs) r
-    cross join unnest(r.budget_scopes) as t (scope)
-  )
-  order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end, b.subject_id, b.workspace_id
-  for update;
-  perform from ai.credit_accounts a
-  where a.id in (select r.account_id from unnest(runs) as r)
-  order by a.id
-  for no key update;
-end
-$$;
-comment on function ai.lock_settlement_rows(jsonb) is
-  'Takes all locks of a batch that is to be ended run by run, in the order in which a batch takes them: one by one, each '
-  'run would be locked by whoever has balances of runs before it.';
-
--- schemas/gateway/compute-settlement.sql
-
-create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.settlement, idle_since timestamptz) returns ai.closed_run
+create or replace function ai.compute_settlement(said ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
   language plpgsql
   stable
   security invoker
 as $$
 declare
   open boolean := run.status = 'running';
+  before ai.runs := run;
   used record;
   cost_usd numeric;
   credits numeric(24, 8);
-  credits_due numeric(24, 8);
+  billed_credits numeric(24, 8);
 begin
-  -- Open runs; and those the sweeper closed, if this is the provider's own word come late.
+  -- Open runs; and those that the sweep closed, when the provider's own counts arrive later.
   if open then
     if run.touched_at >= idle_since then
       return null;
     end if;
   elsif idle_since is not null or not run.swept
-    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
+    or said.usage_source is null or said.usage_source not in ('provider', 'provider_partial')
   then
     return null;
   end if;
 
-  if outcome.calls is not null then
-    used := ai.sum_calls(outcome.calls, run.routes);
-    outcome.route := coalesce(used.last_route, outcome.route);
-    outcome.input_tokens := used.input_tokens;
-    outcome.cached_input_tokens := used.cached_input_tokens;
-    outcome.audio_input_tokens := used.audio_input_tokens;
-    outcome.output_tokens := used.output_tokens;
-    outcome.reasoning_tokens := used.reasoning_tokens;
-    outcome.audio_output_tokens := used.audio_output_tokens;
-    outcome.estimated := used.guessed;
+  if said.calls is not null then
+    used := ai.sum_calls(said.calls, run.routes);
+    said.route := coalesce(used.last_route, said.route);
+    said.input_tokens := used.input_tokens;
+    said.cached_input_tokens := used.cached_input_tokens;
+    said.audio_input_tokens := used.audio_input_tokens;
+    said.output_tokens := used.output_tokens;
+    said.reasoning_tokens := used.reasoning_tokens;
+    said.audio_output_tokens := used.audio_output_tokens;
+    said.estimated := used.guessed;
     cost_usd := used.known_usd;
-    -- The truth is charged whole; a guess within what is left of the reservation.
+    -- Actual usage is charged in full; an estimate at most what is left of the reservation.
     if used.guessed then
       cost_usd := cost_usd + least(used.guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
     end if;
   else
-    if coalesce(outcome.cached_input_tokens, outcome.audio_input_tokens, outcome.audio_output_tokens) is null
-      and jsonb_array_length(run.routes) = 1 and jsonb_array_length(run.routes #> '{0,prices}') = 1
-    then
-      -- As ai.usage_cost_usd has it.
-      cost_usd := (
-        coalesce(outcome.input_tokens, 0) * (run.routes #>> '{0,prices,0,input}')::numeric
-          + coalesce(outcome.output_tokens, 0) * (run.routes #>> '{0,prices,0,output}')::numeric
-      ) * 0.000001;
-    else
-      cost_usd := ai.tokens_cost_usd(
-        ai.route_prices(run.routes, coalesce(outcome.route, run.route)), coalesce(outcome.input_tokens, 0),
-        coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0), coalesce(outcome.output_tokens, 0),
-        coalesce(outcome.audio_output_tokens, 0)
-      );
-    end if;
-    if outcome.estimated then
+    cost_usd := ai.tokens_cost_usd(
+      ai.route_prices(run.routes, coalesce(said.route, run.route)), coalesce(said.input_tokens, 0),
+      coalesce(said.cached_input_tokens, 0), coalesce(said.audio_input_tokens, 0), coalesce(said.output_tokens, 0),
+      coalesce(said.audio_output_tokens, 0)
+    );
+    if said.estimated then
       cost_usd := least(cost_usd, run.reserved_usd);
     end if;
   end if;
-  if outcome.estimated and not open then
+  if said.estimated and not open then
     return null;
   end if;
-  if outcome.usage_source is null or outcome.status = 'running' or least(
-    outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
-    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
+  if said.usage_source is null or said.status = 'running' or least(
+    said.input_tokens, said.cached_input_tokens, said.audio_input_tokens,
+    said.output_tokens, said.reasoning_tokens, said.audio_output_tokens
   ) < 0 then
-    raise exception 'a run ends with a status, and with counts from somewhere' using errcode = 'check_violation';
+    raise exception 'a run ends with a status, a usage source and counts of at least 0' using errcode = 'check_violation';
   end if;
+
   credits := ai.usd_to_credits(cost_usd, run.markup);
-  credits_due := case when run.exempt then 0 else credits end - case when open then 0 else run.billed_credits end;
+  billed_credits := case when run.exempt then 0 else credits end;
+  run.status := said.status;
+  run.http_status := said.http_status;
+  run.error_code := said.error_code;
+  run.usage_source := said.usage_source;
+  run.route := coalesce(said.route, run.route);
+  run.input_tokens := coalesce(said.input_tokens, 0);
+  run.cached_input_tokens := coalesce(said.cached_input_tokens, 0);
+  run.audio_input_tokens := coalesce(said.audio_input_tokens, 0);
+  run.output_tokens := coalesce(said.output_tokens, 0);
+  run.reasoning_tokens := coalesce(said.reasoning_tokens, 0);
+  run.audio_output_tokens := coalesce(said.audio_output_tokens, 0);
+  run.cost_usd := cost_usd;
+  run.billed_credits := billed_credits;
+  run.unmetered_credits := case
+    -- Closed without any count: the reservation is shown, not charged.
+    when idle_since is not null and said.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
+    when run.exempt then credits
+    else 0
+  end;
+  run.first_byte_ms := coalesce(said.first_byte_ms, run.first_byte_ms);
+  run.latency_ms := said.latency_ms;
+  run.steps := said.steps;
+  if open then
+    return row(
+      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(said.key_unused, false)
+    )::ai.closed_run;
+  end if;
   return row(
-    run.created_at, run.id, run.workspace_id, run.app_id, run.key_lineage_id, run.account_id, 1,
-    run.budget_scopes, case when open then 'usage' else 'adjustment' end,
-    credits_due, credits_due, case when open then run.reserved_credits else 0 end,
-    cost_usd - case when open then 0 else run.cost_usd end, case when open then run.reserved_usd else 0 end,
-    run.has_key, coalesce(outcome.key_unused, false),
-    outcome.status, outcome.http_status, outcome.error_code, outcome.usage_source, coalesce(outcome.route, run.route),
-    coalesce(outcome.input_tokens, 0), coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0),
-    coalesce(outcome.output_tokens, 0), coalesce(outcome.reasoning_tokens, 0), coalesce(outcome.audio_output_tokens, 0),
-    cost_usd, case when run.exempt then 0 else credits end,
-    case
-      -- Closed without any count: what it may have cost is shown, not charged.
-      when idle_since is not null and outcome.usage_source = 'unavailable'
-        then ai.usd_to_credits(run.reserved_usd, run.markup)
-      when run.exempt then credits
-      else 0
-    end,
-    coalesce(outcome.first_byte_ms, run.first_byte_ms), outcome.latency_ms, outcome.steps
+    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(said.key_unused, false)
   )::ai.closed_run;
 end
 $$;
-comment on function ai.compute_settlement(ai.run_outcome, ai.settlement, timestamptz) is
-  'What closing a run, which is locked, comes to; null where it stays as it is. With idle_since it is the sweeper, '
-  'and closes only what nobody has touched since then.';
+comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
+  'Returns a run, which is locked, as its outcome closes it, and what becomes due; null where it stays as it is. With '
+  'idle_since, only an open run that nobody has touched since then is closed.';
 
 create or replace function ai.sum_calls(
   calls jsonb,
@@ -2471,7 +1495,6 @@ begin
   output_tokens := 0;
   reasoning_tokens := 0;
   audio_output_tokens := 0;
-  -- No statement in here: each would cost more than all the rest of it.
   for at in 0..jsonb_array_length(calls) - 1 loop
     one_call := calls -> at;
     usage := coalesce(one_call -> 'usage', '{}');
@@ -2493,7 +1516,8 @@ begin
 end
 $$;
 comment on function ai.sum_calls(jsonb, jsonb) is
-  'What the provider calls of a run used and cost together, at the prices of its routes: what is known, and what is guessed.';
+  'Adds up the usage and cost of a run''s provider calls, each at its route''s prices: known_usd from the provider''s own '
+  'counts, guessed_usd from estimates.';
 
 create or replace function ai.route_prices(routes jsonb, route smallint) returns jsonb
   language plpgsql
@@ -2512,92 +1536,192 @@ begin
 end
 $$;
 comment on function ai.route_prices(jsonb, smallint) is
-  'The prices of a route: each call is charged by its own tier, one whose route is not known by that of the first.';
+  'Returns the prices of a route, or of the first route where it is unknown.';
 
-create or replace function ai.settlement_summary(run ai.closed_run) returns jsonb
-  language sql
-  stable
-  security invoker
+-- schemas/gateway/settlement.sql
+
+-- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+create or replace function ai.settle_runs(runs jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
 as $$
-  select jsonb_build_object('id', (run).id, 'kind', (run).kind, 'billed_credits', (run).billed_credits::text)
+begin
+  return ai.settle_outcomes(runs);
+end
 $$;
-comment on function ai.settlement_summary(ai.closed_run) is 'What is told of a run that was closed.';
+comment on function ai.settle_runs(jsonb) is
+  'Settles a batch of runs at their actual cost. Reporting a run again changes nothing, unless the sweep had estimated it: '
+  'then the actual cost posts one adjusting entry.';
 
--- schemas/gateway/book-settlement.sql
+create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timestamptz default null) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+  -- As in begin_run.
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set jit = off
+as $$
+declare
+  reports ai.run_report[] := ai.lock_outcomes(outcomes);
+  report ai.run_report;
+  ended jsonb := '[]';
+begin
+  begin
+    return ai.settle_batch(reports, idle_since);
+  exception when data_exception or integrity_constraint_violation then
+    null;
+  end;
+  foreach report in array reports loop
+    begin
+      ended := ended || ai.settle_batch(array[report], idle_since);
+    exception when data_exception or integrity_constraint_violation then
+      raise warning 'run % cannot be booked: %', (report.run).id, sqlerrm using errcode = sqlstate;
+    end;
+  end loop;
+  return ended;
+end
+$$;
+comment on function ai.settle_outcomes(jsonb, timestamptz) is
+  'Settles a batch, or each of its runs by itself where the batch cannot be booked: a bad run stays open, is logged and '
+  'does not block the others. Lock timeouts are raised, so that the batch is sent again. Returns the runs that changed.';
 
-create or replace function ai.compute_settlements(outcomes ai.run_outcome[], idle_since timestamptz) returns ai.closed_batch
+create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  pair record;
-  run ai.closed_run;
-  batch ai.closed_batch;
+  reports ai.run_report[] := ai.lock_runs(outcomes);
+  locks ai.lock_list;
+begin
+  select array_agg(row(t.scope, ai.budget_subject(t.scope, r.key_lineage_id, r.app_id, r.workspace_id), r.workspace_id)::ai.limit_subject)
+  into locks.budgets
+  from unnest(reports) as o
+  cross join lateral (select (o.run).*) as r
+  cross join unnest(r.budget_scopes) as t (scope);
+  select array_agg((o.run).account_id) into locks.accounts from unnest(reports) as o;
+  perform ai.lock_rows(locks);
+  return reports;
+end
+$$;
+comment on function ai.lock_outcomes(jsonb) is 'Locks the runs of outcomes, then their budgets and balances.';
+
+create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  moments timestamptz[];
+  ids uuid[];
+  told jsonb[];
+  first_begun timestamptz;
+  last_begun timestamptz;
+  locked ai.run_report[];
+begin
+  select array_agg(n.created_at), array_agg(n.id), array_agg(n.report), min(n.created_at), max(n.created_at)
+  into moments, ids, told, first_begun, last_begun
+  from (
+    select
+      e.value as report,
+      case when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') then (e.value ->> 'created_at')::timestamptz end
+        as created_at,
+      case when pg_input_is_valid(e.value ->> 'id', 'uuid') then (e.value ->> 'id')::uuid end as id
+    from jsonb_array_elements(reports) as e
+  ) as n;
+  select array_agg(row(l.run, l.report)::ai.run_report) into locked
+  from (
+    select r as run, n.report
+    from unnest(moments, ids, told) as n (created_at, id, report)
+    -- The range keeps partitions of other months closed.
+    join ai.runs r
+      on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
+    order by r.account_id, r.id
+    for update of r
+  ) as l;
+  return coalesce(locked, '{}');
+end
+$$;
+comment on function ai.lock_runs(jsonb) is
+  'Locks the runs of some reports by account and id, and returns each report with its run. Skips unknown runs.';
+
+create or replace function ai.settle_batch(reports ai.run_report[], idle_since timestamptz) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  report ai.run_report;
+  closed_run ai.closed_run;
   closed ai.closed_run[] := '{}';
-  ended jsonb[];
-  accounts uuid[] := '{}';
-  due numeric[] := '{}';
-  released numeric[] := '{}';
-  count integer := 0;
-  place integer := 0;
   last_id uuid;
   first_begun timestamptz;
   last_begun timestamptz;
+  have_keys boolean := false;
+  have_budgets boolean := false;
+  ended jsonb := '[]';
 begin
-  -- The months that they began in, so that no other partition is opened.
-  select min(o.created_at), max(o.created_at) into first_begun, last_begun from unnest(outcomes) as o;
-  for pair in
-    select
-      o as outcome,
-      row(
-        r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, r.idempotency_key is not null, r.routes, r.route,
-        r.markup, r.status, r.cost_usd, r.billed_credits, r.exempt, r.account_id, r.reserved_usd, r.reserved_credits,
-        r.budget_scopes, r.first_byte_ms, r.touched_at, r.swept
-      )::ai.settlement as run
-    from unnest(outcomes) as o
-    join ai.runs r
-      on r.created_at = o.created_at and r.id = o.id and r.created_at >= first_begun and r.created_at <= last_begun
-    order by r.account_id, r.id
-    for update of r
-  loop
-    run := ai.compute_settlement(pair.outcome, pair.run, idle_since);
-    -- Said twice in one batch: once is enough.
-    continue when run.id is null or run.id = last_id;
-    last_id := run.id;
-    if place = 0 or run.account_id is distinct from accounts[place] then
-      place := place + 1;
-      accounts[place] := run.account_id;
-      due[place] := run.credits_due;
-      released[place] := run.credits_released;
-    else
-      due[place] := due[place] + run.credits_due;
-      released[place] := released[place] + run.credits_released;
-    end if;
-    run.account_place := place;
-    run.credits_so_far := due[place];
-    if run.has_key then
-      batch.have_keys := true;
-    end if;
-    if run.budget_scopes <> '{}' then
-      batch.have_budgets := true;
-    end if;
-    count := count + 1;
-    closed[count] := run;
-    ended[count] := ai.settlement_summary(run);
+  foreach report in array reports loop
+    closed_run := ai.compute_settlement(jsonb_populate_record(null::ai.run_outcome, report.outcome), report.run, idle_since);
+    -- A run may be reported twice in one batch.
+    continue when closed_run.kind is null or (report.run).id = last_id;
+    last_id := (report.run).id;
+    closed := closed || closed_run;
+    first_begun := least(first_begun, (report.run).created_at);
+    last_begun := greatest(last_begun, (report.run).created_at);
+    have_keys := have_keys or (report.run).idempotency_key is not null;
+    have_budgets := have_budgets or (report.run).budget_scopes <> '{}';
+    ended := ended || jsonb_build_object(
+      'id', last_id, 'kind', closed_run.kind, 'billed_credits', (closed_run.run).billed_credits::text
+    );
   end loop;
-  batch.runs := closed;
-  batch.ended := ended;
-  batch.accounts := accounts;
-  batch.credits_due := due;
-  batch.credits_released := released;
-  batch.first_begun := first_begun;
-  batch.last_begun := last_begun;
-  return batch;
+  if last_id is null then
+    return ended;
+  end if;
+
+  if have_budgets then
+    perform ai.settle_budgets(closed);
+  end if;
+  perform ai.settle_credits(closed);
+  update ai.runs r
+  set
+    status = (c.run).status,
+    http_status = (c.run).http_status,
+    error_code = (c.run).error_code,
+    usage_source = (c.run).usage_source,
+    route = (c.run).route,
+    input_tokens = (c.run).input_tokens,
+    cached_input_tokens = (c.run).cached_input_tokens,
+    audio_input_tokens = (c.run).audio_input_tokens,
+    output_tokens = (c.run).output_tokens,
+    reasoning_tokens = (c.run).reasoning_tokens,
+    audio_output_tokens = (c.run).audio_output_tokens,
+    cost_usd = (c.run).cost_usd,
+    billed_credits = (c.run).billed_credits,
+    unmetered_credits = (c.run).unmetered_credits,
+    first_byte_ms = (c.run).first_byte_ms,
+    latency_ms = (c.run).latency_ms,
+    steps = (c.run).steps,
+    touched_at = now(),
+    settled_at = now(),
+    swept = idle_since is not null
+  from unnest(closed) as c
+  where r.created_at = (c.run).created_at and r.id = (c.run).id
+    and r.created_at >= first_begun and r.created_at <= last_begun;
+  if have_keys then
+    perform ai.complete_idempotency_keys(closed);
+  end if;
+  return ended;
 end
 $$;
-comment on function ai.compute_settlements(ai.run_outcome[], timestamptz) is
-  'Locks the runs of outcomes, and says what closing each of them comes to, as ai.compute_settlement does.';
+comment on function ai.settle_batch(ai.run_report[], timestamptz) is
+  'Closes and books runs that are locked. Returns those that it changed.';
 
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
   language plpgsql
@@ -2605,121 +1729,64 @@ create or replace function ai.settle_budgets(closed ai.closed_run[]) returns voi
   security invoker
 as $$
 begin
-  perform from ai.budgets b
-  where (b.scope, b.subject_id, b.workspace_id) in (
-    select t.scope, ai.budget_subject(t.scope, c.key_lineage_id, c.app_id, c.workspace_id), c.workspace_id
-    from unnest(closed) c
-    cross join unnest(c.budget_scopes) as t (scope)
-  )
-  order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end, b.subject_id, b.workspace_id
-  for update;
   update ai.budgets b
   set
-    -- A budget that was taken away and set anew holds nothing of the runs from before.
+    -- A budget that was deleted and set again holds no reservation of earlier runs.
     reserved_usd = greatest(b.reserved_usd - due.released, 0),
     spent_usd = b.spent_usd + due.spent
   from (
     select
       x.scope, x.subject_id, x.workspace_id, sum(c.usd_released) as released,
-      -- A run counts in the month that it began in.
-      coalesce(sum(c.cost_due_usd) filter (where c.created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
+      -- A run counts in the month in which it began.
+      coalesce(sum(c.cost_due_usd) filter (where (c.run).created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
     from unnest(closed) c
-    cross join unnest(c.budget_scopes) as t (scope)
+    cross join unnest((c.run).budget_scopes) as t (scope)
     join ai.budgets x
       on x.scope = t.scope
-      and x.workspace_id = c.workspace_id
-      and x.subject_id = ai.budget_subject(t.scope, c.key_lineage_id, c.app_id, c.workspace_id)
+      and x.workspace_id = (c.run).workspace_id
+      and x.subject_id = ai.budget_subject(t.scope, (c.run).key_lineage_id, (c.run).app_id, (c.run).workspace_id)
     group by x.scope, x.subject_id, x.workspace_id
   ) as due
   where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
 end
 $$;
 comment on function ai.settle_budgets(ai.closed_run[]) is
-  'Books closed runs in their budgets, and gives back what those held for them.';
+  'Adds the cost of closed runs to their budgets and releases their reservations. The budgets are locked.';
 
-create or replace function ai.settle_credits(batch ai.closed_batch) returns numeric[]
+create or replace function ai.settle_credits(closed ai.closed_run[]) returns void
   language plpgsql
   volatile
   security invoker
 as $$
-declare
-  account record;
-  balances numeric[];
 begin
-  -- As it is where one workspace has all of the load.
-  if cardinality(batch.accounts) = 1 then
+  with due as (
+    select (c.run).account_id as id, sum(c.credits_due) as credits, sum(c.credits_released) as released
+    from unnest(closed) as c
+    group by 1
+  ), paid as (
     update ai.credit_accounts a
-    set balance = a.balance - batch.credits_due[1], reserved = a.reserved - batch.credits_released[1]
-    where a.id = batch.accounts[1]
-    returning array[a.balance + batch.credits_due[1]] into balances;
-  else
-    for account in
-      update ai.credit_accounts a
-      set balance = a.balance - due.credits, reserved = a.reserved - due.released
-      from (
-        select x.id, d.credits, d.released, d.place
-        from unnest(batch.accounts, batch.credits_due, batch.credits_released)
-          with ordinality as d (id, credits, released, place)
-        join ai.credit_accounts x on x.id = d.id
-        order by x.id
-        for update of x
-      ) as due
-      where a.id = due.id
-      returning due.place, a.balance + due.credits as balance
-    loop
-      balances[account.place] := account.balance;
-    end loop;
-  end if;
-  return balances;
-end
-$$;
-comment on function ai.settle_credits(ai.closed_batch) is
-  'Takes what closed runs cost from their accounts and gives back what those held for them. Returns their balances before '
-  'it. Budgets come before: the order of the locks.';
-
-create or replace function ai.write_settlements(batch ai.closed_batch, balances numeric[], by_sweeper boolean) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-begin
-  with closed as (
-    update ai.runs r
-    set
-      status = c.status,
-      http_status = c.http_status,
-      error_code = c.error_code,
-      usage_source = c.usage_source,
-      route = c.route,
-      input_tokens = c.input_tokens,
-      cached_input_tokens = c.cached_input_tokens,
-      audio_input_tokens = c.audio_input_tokens,
-      output_tokens = c.output_tokens,
-      reasoning_tokens = c.reasoning_tokens,
-      audio_output_tokens = c.audio_output_tokens,
-      cost_usd = c.cost_usd,
-      billed_credits = c.billed_credits,
-      unmetered_credits = c.unmetered_credits,
-      first_byte_ms = c.first_byte_ms,
-      latency_ms = c.latency_ms,
-      steps = c.steps,
-      touched_at = now(),
-      settled_at = now(),
-      swept = by_sweeper
-    from unnest(batch.runs) as c
-    where r.created_at = c.created_at and r.id = c.id
-      and r.created_at >= batch.first_begun and r.created_at <= batch.last_begun
-    returning r.account_id, c.kind, c.credits_due, c.credits_so_far, c.account_place, r.created_at, r.id
+    set balance = a.balance - due.credits, reserved = a.reserved - due.released
+    from due
+    where a.id = due.id
+    returning a.id, a.balance
   )
   insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
-  select c.account_id, c.kind, -c.credits_due, balances[c.account_place] - c.credits_so_far, c.created_at, c.id
-  from closed c
+  select
+    (c.run).account_id, c.kind, -c.credits_due,
+    p.balance + coalesce(sum(c.credits_due) over later, 0),
+    (c.run).created_at, (c.run).id
+  from unnest(closed) as c
+  left join paid p on p.id = (c.run).account_id
   where c.credits_due <> 0
-  order by c.account_place, c.id;
+  window later as (
+    partition by (c.run).account_id order by (c.run).id desc rows between unbounded preceding and 1 preceding
+  )
+  order by (c.run).account_id, (c.run).id;
 end
 $$;
-comment on function ai.write_settlements(ai.closed_batch, numeric[], boolean) is
-  'Writes how runs ended into them, which are locked, and one ledger entry each.';
+comment on function ai.settle_credits(ai.closed_run[]) is
+  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry a run. The accounts are '
+  'locked.';
 
 create or replace function ai.complete_idempotency_keys(closed ai.closed_run[]) returns void
   language plpgsql
@@ -2728,16 +1795,16 @@ create or replace function ai.complete_idempotency_keys(closed ai.closed_run[]) 
 as $$
 begin
   perform from ai.idempotency_keys i
-  where i.run_id in (select c.id from unnest(closed) as c where c.has_key)
+  where i.run_id in (select (c.run).id from unnest(closed) as c where (c.run).idempotency_key is not null)
   order by i.run_id
   for update;
-  -- Free again only where the provider surely did nothing.
-  delete from ai.idempotency_keys i using unnest(closed) as c where c.frees_key and i.run_id = c.id;
-  update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = c.id;
+  -- Released only where no provider was called.
+  delete from ai.idempotency_keys i using unnest(closed) as c where c.key_unused and i.run_id = (c.run).id;
+  update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = (c.run).id;
 end
 $$;
 comment on function ai.complete_idempotency_keys(ai.closed_run[]) is
-  'Ends the idempotency keys of closed runs. Last, as in begin_run, which has its own when it has the balance.';
+  'Finishes the idempotency keys of closed runs. Their rows are locked last, as in ai.admit_call.';
 
 -- schemas/gateway/sweep.sql
 
@@ -2749,11 +1816,7 @@ create or replace function ai.heartbeat_runs(runs jsonb) returns void
   set search_path = ''
 as $$
 begin
-  perform from ai.runs r
-  join jsonb_to_recordset(runs) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
-  -- As settlements lock several.
-  order by r.account_id, r.id
-  for update of r;
+  perform ai.lock_runs(runs);
   update ai.runs r
   set
     touched_at = now(),
@@ -2820,7 +1883,7 @@ begin
     limit 500
   ) as r;
   if abandoned is not null then
-    ended := jsonb_array_length(ai.settle_batch_or_each(abandoned, cutoff));
+    ended := jsonb_array_length(ai.settle_outcomes(abandoned, cutoff));
   end if;
   -- Last, since it keeps calls waiting until it is committed.
   if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
@@ -2913,6 +1976,59 @@ comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
   'Notes the open ones of the runs that began between two moments, or in the first minute of these in which there are any. '
   'Returns the moment that it came to.';
 
+-- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
+create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- Runs are found by when they began, however few there were when the plan was made.
+  set enable_seqscan = off
+as $$
+declare
+  tail text;
+  decided text[] := '{}';
+  under_way text[] := '{}';
+  outcomes jsonb;
+begin
+  if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
+    raise exception 'lost begins are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
+  end if;
+  for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
+    if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
+      decided := array_append(decided, tail);
+    else
+      under_way := array_append(under_way, tail);
+    end if;
+  end loop;
+  select jsonb_agg(jsonb_build_object(
+    'created_at', r.created_at,
+    'id', r.id,
+    'status', 'failed',
+    'http_status', 503,
+    'error_code', 'service_unavailable',
+    'usage_source', 'unavailable',
+    'calls', '[]'::jsonb,
+    'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
+    'steps', '[]'::jsonb,
+    'key_unused', true
+  )) into outcomes
+  from ai.runs r
+  where r.status = 'running'
+    -- And more, for as long as this call may have been on its way.
+    and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
+    and right(r.id::text, 17) = any (decided);
+  if outcomes is not null then
+    perform ai.settle_outcomes(outcomes);
+  end if;
+  return to_jsonb(under_way);
+end
+$$;
+comment on function ai.release_orphaned_runs(jsonb) is
+  'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
+  'begin ends at nothing, and its idempotency key is free. {"tails": [text], "asked_ms_ago": integer}, by the one that was '
+  'asked first: all runs since then are looked through. Returns those about which nothing is decided yet.';
+
 -- Definer: the server's service role holds no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 10000) returns integer
   language plpgsql
@@ -2967,20 +2083,11 @@ create or replace function ai.check_credential(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller ai.caller := ai.find_caller(call);
+  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  refusal jsonb := ai.call_refusal(caller, call ->> 'kind');
 begin
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
-  end if;
-  -- As ai.admit_call has it of a call.
-  if call ? 'kind' and (
-    caller.source = 'app_token' and call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes)
-    or caller.payer = 'member' and not caller.actor_is_member
-  ) then
-    return ai.refusal('insufficient_scope');
+  if refusal is not null then
+    return refusal;
   end if;
   return jsonb_build_object('workspace_id', caller.workspace_id);
 end
@@ -2997,25 +2104,23 @@ create or replace function ai.list_models(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller ai.caller;
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
+  caller ai.caller := ai.find_caller(request);
+  refusal jsonb := ai.call_refusal(caller);
   listed jsonb;
 begin
-  caller := ai.find_caller(call);
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
+  if refusal is not null then
+    return refusal;
   end if;
   select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by ai.model_order(m)), '[]') into listed
   from ai.usable_models(
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
   cross join lateral (
-    select ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) as routes
+    select ai.priced_routes(m.id, request.providers) as routes
   ) p
-  where p.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model');
-  if call ->> 'model' is null then
+  where p.routes is not null and (request.model is null or m.id = request.model);
+  if request.model is null then
     return jsonb_build_object('object', 'list', 'data', listed);
   end if;
   return coalesce(listed -> 0, ai.refusal('model_not_found'));
@@ -3076,16 +2181,13 @@ create or replace function ai.describe_credential(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller ai.caller;
+  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  refusal jsonb := ai.call_refusal(caller);
   exempt boolean;
   cost_visible boolean;
 begin
-  caller := ai.find_caller(call);
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
+  if refusal is not null then
+    return refusal;
   end if;
   exempt := caller.app_id is not null;
   cost_visible := exempt or caller.cost_visible;
@@ -3141,10 +2243,7 @@ begin
         'remaining', trim_scale(coalesce(
           (
             select a.balance - a.reserved from ai.credit_accounts a
-            where case caller.payer
-              when 'workspace' then a.workspace_id = caller.workspace_id
-              else a.user_id = caller.actor_id
-            end
+            where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller)
           ),
           caller.initial_credits
         ))

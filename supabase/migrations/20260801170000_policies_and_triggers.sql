@@ -114,9 +114,6 @@ create or replace trigger end_app_credentials after update of encrypted_password
 
 create or replace trigger reject_price_change before update on ai.model_prices
   for each row execute function ai.reject_price_change();
-create or replace trigger refresh_offers after insert or update or delete on ai.model_prices
-  for each row execute function ai.refresh_changed_offers();
-comment on trigger refresh_offers on ai.model_prices is 'What a model is offered at follows its prices.';
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
@@ -185,18 +182,6 @@ comment on trigger replace_invitation on public.workspace_invitations is 'Only t
 create or replace trigger limit_inviter after insert on public.workspace_invitations
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
 comment on trigger limit_inviter on public.workspace_invitations is 'Strangers are not to be mailed in bulk.';
-
-create or replace trigger refresh_offers after update of kind, enabled, studio_default on ai.models
-  for each row execute function ai.refresh_changed_offers();
-comment on trigger refresh_offers on ai.models is 'A model is offered while it is open.';
-
-create or replace trigger refresh_offers after insert or update or delete on ai.model_routes
-  for each row execute function ai.refresh_changed_offers();
-comment on trigger refresh_offers on ai.model_routes is 'What a model is offered at follows its routes.';
-
-create or replace trigger refresh_offers after insert or update or delete on ai.model_grants
-  for each row execute function ai.refresh_changed_offers();
-comment on trigger refresh_offers on ai.model_grants is 'To whom a model is offered follows its grants.';
 
 select ai.protect_partition('ai.runs_default');
 select ai.create_run_partitions();

@@ -95,7 +95,6 @@ revoke insert, update, delete on
   ai.credit_ledger,
   ai.runs,
   ai.run_content,
-  ai.model_offers,
   ai.long_running_runs,
   ai.sweep_progress,
   ai.usage_daily,

@@ -110,7 +110,6 @@ revoke insert, update, delete on
   ai.run_content,
   ai.external_provider_costs,
   ai.external_provider_invoices,
-  ai.model_offers,
   ai.long_running_runs,
   ai.sweep_progress,
   ai.usage_daily,

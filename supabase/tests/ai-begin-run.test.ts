@@ -287,10 +287,10 @@ describe("the gateway's role", () => {
         ...["keys", "runs", "runs_default", "credit_accounts", "credit_ledger", "models", "rate_windows"].map(
           (table) => `select from ai.${table}`,
         ),
-        "select ai.settle_batch('{}')",
+        "select ai.settle_outcomes('[]')",
         "select ai.sweep_runs()",
         "select ai.grant_credits('workspace', gen_random_uuid(), 1, '')",
-        "select * from ai.find_caller('{}')",
+        "select * from ai.find_caller(null)",
       ];
       for (const sql of forbidden) await expect(gateway.db.query(sql)).rejects.toMatchObject({ code: "42501" });
     } finally {

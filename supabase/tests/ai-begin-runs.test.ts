@@ -1,17 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  addKey,
-  admitAll,
-  admitAlone,
-  type Begun,
-  begin,
-  books,
-  chatCall,
-  createTenant,
-  outcome,
-  settle,
-} from "./ai-fixtures.ts";
+import { addKey, admitAll, type Begun, begin, books, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -73,33 +62,47 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test.for([
-    ["no limits", {}],
-    ["a key's limits", { key: { requestsPerMinute: 100, tokensPerMinute: 1_000_000 } }],
-    ["a workspace's tokens", { plan: { tokensPerMinute: 1_000_000 } }],
-    [
-      "limits of both, a markup and a hidden cost",
-      { key: { requestsPerMinute: 100 }, plan: { requestsPerMinute: 50, tokensPerMinute: 1_000_000 }, markup: "1.2" },
-    ],
-  ] as const)("answers as ai.begin_run does: %s", async ([what, options]) => {
-    const tenant = await createTenant(db, { credits: "100", ...options });
-    if (what.endsWith("hidden cost")) {
-      await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
-        tenant.workspaceId,
-      ]);
-    }
-    const tails = Array.from({ length: 4 }, () => randomUUID().slice(-17));
-    const calls = tails.map((run_id_suffix) => chatCall(tenant, { run_id_suffix }));
-    const alone = await begin(db, calls[0] as object);
-    const together = await beginAll(calls.slice(1));
-    // The n-th of a minute, which may have turned meanwhile: then the batch counts anew.
+  test("answers as ai.begin_run does, and counts each call after those before it", async () => {
+    const tenant = await createTenant(db, {
+      credits: "100",
+      key: { requestsPerMinute: 100 },
+      plan: { requestsPerMinute: 50, tokensPerMinute: 1_000_000 },
+      markup: "1.2",
+    });
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      tenant.workspaceId,
+    ]);
+    const alone = await begin(db, chatCall(tenant));
+    const together = await beginAll([1, 2, 3].map(() => chatCall(tenant)));
+    // The n-th of a rate window; a new one may have opened meanwhile.
     const place = together[0]?.limits.minute === alone.limits.minute ? 2 : 1;
     for (const [n, answer] of together.entries()) {
       const { run_id, created_at, limits } = answer;
       const counts = alone.limits.counts.map((count, at) => (at % 2 && count !== null ? count * (place + n) : count));
       expect(answer).toEqual({ ...alone, run_id, created_at, limits: { minute: limits.minute, counts } });
-      expect(run_id.slice(-17)).toBe(tails[n + 1]);
     }
+  });
+
+  test("counts no call whose input no price covers", async () => {
+    const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 10 } });
+    await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
+    await db.query(
+      `insert into ai.model_prices (model_id, provider_id, min_input_tokens, input_usd_per_million, output_usd_per_million)
+       values ($1, 'demo', 1000, 1, 1)`,
+      [tenant.model],
+    );
+    const answers = await beginAll([9_000, 3, 3].map((input_bytes) => chatCall(tenant, { input_bytes })));
+    expect(answers.map(({ refused }) => refused)).toEqual([undefined, "service_unavailable", "service_unavailable"]);
+    const windows = await db.query("select requests from ai.rate_windows where subject_id = $1", [tenant.workspaceId]);
+    expect(windows).toEqual([{ requests: 1 }]);
+  });
+
+  test("refuses every model where the list of denied models holds a null", async () => {
+    const tenant = await createTenant(db, { credits: "100" });
+    await db.query("insert into ai.workspace_policies (workspace_id, denied_models) values ($1, '{null}')", [
+      tenant.workspaceId,
+    ]);
+    expect((await beginAll([chatCall(tenant)])).map(({ refused }) => refused)).toEqual(["model_not_found"]);
   });
 
   test("admits no more than a balance, a budget or a minute has room for, within one batch either", async () => {
@@ -204,7 +207,7 @@ describe("ai.begin_runs", () => {
     expect(minute).toEqual({ requests: 10 });
   });
 
-  test("locks the minute of a subject also where another makes it at the same moment", async () => {
+  test("locks a rate window that another transaction opens at the same time", async () => {
     const subject = randomUUID();
     const maker = db.query(
       `do $$ begin
@@ -216,7 +219,7 @@ describe("ai.begin_runs", () => {
     await expect.poll(() => db.query(sleeping)).toHaveLength(1);
     const batch = db.query(
       `do $$ begin
-         perform ai.lock_rate_windows('key', array['${subject}']::uuid[]);
+         perform ai.lock_rows(row(null, null, null, array[row('key', '${subject}', null)::ai.limit_subject], null, null)::ai.lock_list);
          perform pg_sleep(0.5);
        end $$`,
     );
@@ -278,7 +281,7 @@ describe("ai.begin_runs", () => {
         .map((tenant) => chatCall(tenant));
     const begun = await Promise.all([
       ...Array.from({ length: 12 }, () => admitAll(db, shuffled())),
-      ...Array.from({ length: 40 }, () => admitAlone(db, shuffled()[0])),
+      ...Array.from({ length: 40 }, () => admitAll(db, shuffled().slice(0, 1))),
     ]);
     expect(begun.flat().filter(({ refused }) => refused)).toEqual([]);
     const runs = begun.flat().toSorted(() => Math.random() - 0.5);

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect } from "vitest";
 import {
   addKey,
   admitAll,
-  admitAlone,
   type Begun,
   begin,
   books,
@@ -270,7 +269,7 @@ describe("many at once", () => {
       ]);
     const work = async (place: number) => {
       await forget();
-      const answers = await (place % 2 ? admitAll(db, shuffled()) : admitAlone(db, shuffled()[0]));
+      const answers = await admitAll(db, shuffled().slice(0, place % 2 ? undefined : 1));
       const begun = answers.filter(({ refused }) => !refused);
       await settle(
         db,

@@ -153,15 +153,9 @@ export async function checkCredential(db: Database, call: object): Promise<objec
   return (await db.query<{ answer: object }>(sql, [JSON.stringify(call)]))[0]?.answer;
 }
 
-/** As begin_run, but that it waits for locks as long as it takes. */
-export async function admitAlone(db: Database, call: object | undefined): Promise<Begun[]> {
-  const sql = "select ai.admit_call($1, ai.find_caller($1))::json as answer";
-  return (await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)])).map(({ answer }) => answer);
-}
-
-/** As begin_runs, but that it waits for locks as long as it takes: were their order wrong, it would be for ever. */
+/** As begin_runs, but without a lock timeout: a wrong lock order would wait until Postgres finds the deadlock. */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
-  const [row] = await db.query<{ answers: Begun[] }>("select ai.admit_batch($1)::json as answers", [
+  const [row] = await db.query<{ answers: Begun[] }>("select array_to_json(ai.admit_calls($1)::json[]) as answers", [
     JSON.stringify(calls),
   ]);
   return row?.answers ?? [];

@@ -1,5 +1,4 @@
--- Admission of a call, in one statement. Refusals are returned, never raised.
--- Lock order everywhere: idempotency key, key, app, workspace, balance.
+-- Admission: decides about calls, reserves their maximum cost and opens their runs. Refusals are returned, never raised.
 
 -- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
 create or replace function ai.begin_run(call jsonb) returns text
@@ -7,223 +6,276 @@ create or replace function ai.begin_run(call jsonb) returns text
   volatile
   security definer
   set search_path = ''
-  -- The plans do not depend on the call, and making them would cost more than running them.
+  -- Rows are found by key, whatever the statistics were when a plan was made. A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
-  -- Nor on how few rows there were when they were made: rows are found by key here.
   set enable_seqscan = off
-  -- A plan that has to read a table after all looks so expensive that JIT would compile it, at every call.
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_material = off
   set jit = off
   -- For each lock; exceeds_caller_timeout looks at all of them together.
   set lock_timeout = '1s'
 as $$
-declare
-  noted boolean;
-  answer text;
 begin
-  -- For release_orphaned_runs, until it is known whether a run begins. Before any other lock; nobody waits for it. Assigned,
-  -- since what is performed is a statement.
-  noted := pg_advisory_xact_lock(hashtextextended(call ->> 'run_id_suffix', 1)) is not null;
-  answer := ai.admit_call(call, ai.find_caller(call));
-  if ai.exceeds_caller_timeout() then
-    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
-  end if;
-  return answer;
+  return (ai.begin_calls(jsonb_build_array(call)))[1];
 end
 $$;
 comment on function ai.begin_run(jsonb) is
   'Decides about a call and, if it may go on, reserves its maximum cost and opens its run. Returns the run with its '
   'routes and prices, or {refused: code, …}, as the text of JSON.';
 
-create or replace function ai.admit_call(call jsonb, caller ai.caller) returns text
+-- Definer: as begin_run.
+create or replace function ai.begin_runs(calls jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_material = off
+  set jit = off
+  -- Whoever holds a lock longer delays its own calls alone: the others are sent again, each by itself.
+  set lock_timeout = '100ms'
+as $$
+begin
+  if jsonb_path_exists(calls, '$[*].idempotency_key') then
+    raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
+  end if;
+  return '[' || array_to_string(ai.begin_calls(calls), ',') || ']';
+end
+$$;
+comment on function ai.begin_runs(jsonb) is
+  'Decides about several calls, each for itself, and returns begin_run''s answers in their order, as a JSON array. All or '
+  'none: where it raises, nothing is reserved and no run is open.';
+
+create or replace function ai.begin_calls(calls jsonb) returns text[]
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  principal uuid;
-  exempt boolean;
-  this_minute timestamptz := date_trunc('minute', now());
-  input_tokens bigint;
-  output_tokens bigint;
-  reserved_tokens bigint;
-  offer ai.route_offer;
-  maximum_credits numeric(24, 8) := 0;
-  has_idempotency_key boolean := call ->> 'idempotency_key' is not null;
-  of_key ai.rate_window_use;
-  of_workspace ai.rate_window_use;
-  earlier ai.idempotency_keys;
-  held text[] := '{}';
-  account uuid;
-  new_run_id uuid;
+  answers text[];
 begin
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
+  -- Held until the transaction ends: ai.release_orphaned_runs tries it to see whether a run may still begin.
+  for place in 0..jsonb_array_length(calls) - 1 loop
+    perform pg_advisory_xact_lock(hashtextextended(calls -> place ->> 'run_id_suffix', 1));
+  end loop;
+  answers := ai.admit_calls(calls);
+  if ai.exceeds_caller_timeout() then
+    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
   end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
-  end if;
-  principal := coalesce(caller.lineage_id, caller.app_id, caller.actor_id);
-  -- Whoever calls as a registered app pays no credits: its tokens, and keys that are bound to it.
-  exempt := caller.app_id is not null;
-  -- Within each other, here and below: what is not come to is not made ready.
-  if caller.source = 'app_token' then
-    if call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes) then
-      return ai.refusal('insufficient_scope');
-    end if;
-  end if;
-  if caller.plan_id is null then
-    return ai.refusal('service_unavailable');
-  end if;
-  if caller.payer = 'member' and not caller.actor_is_member then
-    return ai.refusal('insufficient_scope');
-  end if;
+  return answers;
+end
+$$;
+comment on function ai.begin_calls(jsonb) is 'Admits calls, unless that took so long that their caller is gone.';
 
-  input_tokens := ai.reserved_input_tokens(call);
-  output_tokens := (call ->> 'output_limit')::bigint * coalesce((call ->> 'choices')::bigint, 1);
-  offer := ai.offer_for(call, caller, input_tokens, output_tokens);
-  if offer.refusal is not null then
-    return offer.refusal;
+create or replace function ai.admit_calls(calls jsonb) returns text[]
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  priced ai.priced_call[] := '{}';
+  answers text[] := '{}';
+begin
+  for place in 1..jsonb_array_length(calls) loop
+    priced[place] := ai.price_call(jsonb_populate_record(null::ai.run_request, calls -> place - 1));
+  end loop;
+  priced := ai.open_missing_accounts(priced);
+  perform ai.lock_rows(ai.collect_locks(priced));
+  for place in 1..cardinality(priced) loop
+    answers[place] := ai.admit_call(priced[place]);
+  end loop;
+  return answers;
+end
+$$;
+comment on function ai.admit_calls(jsonb) is
+  'Finds who makes each call and what it may cost, locks what all of them need, and then admits one after another.';
+
+create or replace function ai.price_call(request ai.run_request) returns ai.priced_call
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  caller ai.caller := ai.find_caller(request);
+  offer ai.route_offer;
+  refusal jsonb := ai.call_refusal(caller, request.kind);
+  account uuid;
+begin
+  if refusal is null and caller.plan_id is null then
+    refusal := ai.refusal('service_unavailable');
   end if;
-  reserved_tokens := input_tokens + coalesce(offer.output_tokens, output_tokens);
+  if refusal is null then
+    offer := ai.find_offer(request, caller);
+    refusal := offer.refusal;
+  end if;
+  if refusal is null then
+    select a.id into account
+    from ai.credit_accounts a
+    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
+  end if;
+  return row(refusal, request, caller, offer, account)::ai.priced_call;
+end
+$$;
+comment on function ai.price_call(ai.run_request) is
+  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Locks nothing.';
+
+create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  call ai.priced_call;
+  owners uuid[] := '{}';
+  owner_id uuid;
+begin
+  foreach call in array calls loop
+    if call.refusal is null and call.account_id is null then
+      owners := owners || ai.payer_id(call.caller);
+    end if;
+  end loop;
+  -- In order, so that two batches cannot wait for each other.
+  foreach owner_id in array array(select distinct o from unnest(array_remove(owners, null)) as o order by o) loop
+    for place in 1..cardinality(calls) loop
+      call := calls[place];
+      continue when call.refusal is not null or ai.payer_id(call.caller) is distinct from owner_id;
+      call.account_id := ai.open_credit_account((call.caller).payer, owner_id, (call.caller).initial_credits);
+      calls[place] := call;
+    end loop;
+  end loop;
+  return calls;
+end
+$$;
+comment on function ai.open_missing_accounts(ai.priced_call[]) is
+  'Opens the account of each payer that has none, with the plan''s initial credits.';
+
+create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  call ai.priced_call;
+  caller ai.caller;
+  scope text;
+  locks ai.lock_list;
+begin
+  foreach call in array calls loop
+    continue when call.refusal is not null;
+    caller := call.caller;
+    if (call.request).idempotency_key is not null then
+      locks.idempotency_keys := locks.idempotency_keys || hashtextextended(
+        concat_ws(' ', caller.workspace_id, ai.principal_id(caller), (call.request).idempotency_key), 0
+      );
+      locks.workspaces := locks.workspaces || caller.workspace_id;
+    end if;
+    if ai.is_key_use_due(caller) then
+      locks.keys := locks.keys || caller.key_id;
+    end if;
+    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('key', caller.lineage_id, null)::ai.limit_subject;
+    end if;
+    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('workspace', caller.workspace_id, null)::ai.limit_subject;
+    end if;
+    if caller.budgets is not null then
+      foreach scope in array caller.budgets loop
+        locks.budgets := locks.budgets || row(
+          scope, ai.budget_subject(scope, caller.lineage_id, caller.app_id, caller.workspace_id), caller.workspace_id
+        )::ai.limit_subject;
+      end loop;
+    end if;
+    if call.account_id is not null then
+      locks.accounts := locks.accounts || call.account_id;
+    end if;
+  end loop;
+  return locks;
+end
+$$;
+comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that calls need, as far as they are not refused.';
+
+create or replace function ai.admit_call(priced ai.priced_call) returns text
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  request ai.run_request := priced.request;
+  caller ai.caller := priced.caller;
+  offer ai.route_offer := priced.offer;
+  principal uuid := ai.principal_id(caller);
+  exempt boolean := ai.payer_id(caller) is null;
+  maximum_credits numeric(24, 8) := 0;
+  key_window ai.rate_window_use;
+  held ai.reservation;
+  earlier ai.idempotency_keys;
+  run_id uuid;
+begin
+  if priced.refusal is not null then
+    return priced.refusal;
+  end if;
   if not exempt then
     maximum_credits := ai.usd_to_credits(offer.maximum_cost_usd, caller.markup);
   end if;
-
-  if has_idempotency_key then
-    perform pg_advisory_xact_lock(
-      hashtextextended(concat_ws(' ', caller.workspace_id, principal, call ->> 'idempotency_key'), 0)
-    );
-    -- The row of the idempotency key will refer to the workspace, and an account's deletion locks that before its keys.
-    perform from public.workspaces s where s.id = caller.workspace_id for key share;
+  if ai.is_key_use_due(caller) then
+    perform ai.record_key_use(caller);
   end if;
 
-  if caller.last_used_at is null or caller.last_used_at < now() - interval '1 minute' then
-    update ai.keys k set last_used_at = now()
-    where k.id = caller.key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
+  key_window := ai.consume_rate_limit(
+    'key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, offer.reserved_tokens
+  );
+  if not key_window.admitted then
+    return ai.limit_refusal('rate_limit_exceeded', ai.call_limits(caller, key_window, null));
   end if;
-  -- Nearly always a minute is under way and has room, which is asked in place, as is an account with credits below: to
-  -- call a function that does takes a fifth as long again.
-  if caller.key_requests_per_minute is not null or caller.key_tokens_per_minute is not null then
-    update ai.rate_windows w
-    set requests = w.requests + 1, tokens = w.tokens + reserved_tokens
-    where w.scope = 'key'
-      and w.subject_id = principal
-      and w.window_start >= this_minute
-      and w.requests < coalesce(caller.key_requests_per_minute, 2147483647)
-      and w.tokens <= coalesce(caller.key_tokens_per_minute, 9223372036854775807) - reserved_tokens
-    returning true, w.window_start, w.requests, w.tokens into of_key;
-    if not found then
-      of_key := ai.consume_rate_limit(
-        'key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, reserved_tokens
-      );
-      if not of_key.admitted then
-        return ai.release_and_refuse('rate_limit_exceeded', caller, of_key, null, held, null);
-      end if;
-    end if;
-  end if;
-
-  if has_idempotency_key then
+  if request.idempotency_key is not null then
     select i.* into earlier
     from ai.idempotency_keys i
     where i.workspace_id = caller.workspace_id
       and i.principal_id = principal
-      and i.key = call ->> 'idempotency_key'
+      and i.key = request.idempotency_key
       and i.expires_at > now();
     if found then
-      return ai.idempotent_refusal(earlier, decode(call ->> 'fingerprint', 'hex'));
+      return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
     end if;
+  end if;
+  held := ai.reserve_limits(
+    caller, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
+  );
+  if held.refused is not null then
+    return ai.limit_refusal(held.refused, ai.call_limits(caller, key_window, held.workspace_window));
   end if;
 
-  -- key, app, workspace: the order of the locks.
-  if caller.budgets is not null then
-    if 'key' = any (caller.budgets) then
-      if not ai.reserve_budget('key', caller.lineage_id, caller.workspace_id, offer.maximum_cost_usd) then
-        return ai.release_and_refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-      held := held || 'key'::text;
-    end if;
-    if 'app' = any (caller.budgets) then
-      if not ai.reserve_budget('app', caller.app_id, caller.workspace_id, offer.maximum_cost_usd) then
-        return ai.release_and_refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-      held := held || 'app'::text;
-    end if;
-  end if;
-  if caller.workspace_requests_per_minute is not null or caller.workspace_tokens_per_minute is not null then
-    update ai.rate_windows w
-    set requests = w.requests + 1, tokens = w.tokens + reserved_tokens
-    where w.scope = 'workspace'
-      and w.subject_id = caller.workspace_id
-      and w.window_start >= this_minute
-      and w.requests < coalesce(caller.workspace_requests_per_minute, 2147483647)
-      and w.tokens <= coalesce(caller.workspace_tokens_per_minute, 9223372036854775807) - reserved_tokens
-    returning true, w.window_start, w.requests, w.tokens into of_workspace;
-    if not found then
-      of_workspace := ai.consume_rate_limit(
-        'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
-        reserved_tokens
-      );
-      if not of_workspace.admitted then
-        return ai.release_and_refuse('rate_limit_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-    end if;
-  end if;
-  if caller.budgets is not null then
-    if 'workspace' = any (caller.budgets) then
-      if not ai.reserve_budget('workspace', caller.workspace_id, caller.workspace_id, offer.maximum_cost_usd) then
-        return ai.release_and_refuse('budget_exceeded', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-      held := held || 'workspace'::text;
-    end if;
-  end if;
-  if not exempt then
-    if caller.payer = 'workspace' then
-      update ai.credit_accounts a set reserved = a.reserved + maximum_credits
-      where a.workspace_id = caller.workspace_id and a.balance - a.reserved >= maximum_credits
-      returning a.id into account;
-    end if;
-    if account is null then
-      account := ai.reserve_credits(
-        caller.payer, case caller.payer when 'member' then caller.actor_id else caller.workspace_id end,
-        caller.initial_credits, maximum_credits
-      );
-      if account is null then
-        return ai.release_and_refuse('insufficient_credits', caller, of_key, of_workspace, held, offer.maximum_cost_usd);
-      end if;
-    end if;
-  end if;
-
-  if call ? 'run_id_suffix' then
-    new_run_id := ai.new_run_id(call ->> 'run_id_suffix');
-  else
-    new_run_id := ai.run_id(now());
-  end if;
+  run_id := case
+    when request.run_id_suffix is null then ai.run_id(now())
+    else ai.new_run_id(request.run_id_suffix)
+  end;
   insert into ai.runs (
     id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
     entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
   )
   values (
-    new_run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
-    case caller.source when 'key' then 'background' else 'interactive' end, call ->> 'feature', call ->> 'request_id',
-    call ->> 'entity_id', call ->> 'idempotency_key', coalesce((call ->> 'streamed')::boolean, false), offer.model_id,
-    offer.routes, caller.markup, exempt, account, offer.maximum_cost_usd, maximum_credits, held
+    run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
+    case caller.source when 'key' then 'background' else 'interactive' end, request.feature, request.request_id,
+    request.entity_id, request.idempotency_key, coalesce(request.streamed, false), offer.model_id, offer.routes,
+    caller.markup, exempt, priced.account_id, offer.maximum_cost_usd, maximum_credits, held.budget_scopes
   );
-  if has_idempotency_key then
+  if request.idempotency_key is not null then
     insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
-    values (
-      caller.workspace_id, principal, call ->> 'idempotency_key', decode(call ->> 'fingerprint', 'hex'), now(), new_run_id
-    )
+    values (caller.workspace_id, principal, request.idempotency_key, decode(request.fingerprint, 'hex'), now(), run_id)
     on conflict (workspace_id, principal_id, key) do update
-    set fingerprint = excluded.fingerprint, state = 'running', run_created_at = now(), run_id = new_run_id,
-      expires_at = excluded.expires_at;
+    set fingerprint = excluded.fingerprint, state = 'running', run_created_at = excluded.run_created_at,
+      run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
 
-  -- As ai.open_batch_runs answers. Text, put together: json_build_object looks up anew how each value and name is told,
-  -- and what is said to be JSON is read once more.
+  -- As text: building JSON from values looks up how each type is written.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"markup":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
-    new_run_id,
+    run_id,
     to_json(now()),
     caller.workspace_id,
     to_json(offer.model_id),
@@ -235,44 +287,72 @@ begin
     maximum_credits,
     (exempt or caller.cost_visible)::text,
     caller.capture::text,
-    ai.rate_limit_headers(coalesce(of_key.started_at, of_workspace.started_at), array[
-      caller.key_requests_per_minute, of_key.requests,
-      caller.key_tokens_per_minute, of_key.tokens,
-      caller.workspace_requests_per_minute, of_workspace.requests,
-      caller.workspace_tokens_per_minute, of_workspace.tokens
-    ])
+    ai.call_limits(caller, key_window, held.workspace_window)
   );
 end
 $$;
-comment on function ai.admit_call(jsonb, ai.caller) is
-  'Decides about a call of a caller who was just found, and answers as ai.begin_run does. For definers; '
-  'trusts the caller: granted to nobody. Made of statements on one table by its key: what starts one of many joins '
-  'would cost more than what it does.';
+comment on function ai.admit_call(ai.priced_call) is
+  'Admits one call, whose rows are locked: reserves its maximum cost, opens its run and answers as ai.begin_run does. '
+  'Trusts the caller: granted to nobody.';
 
-create or replace function ai.release_and_refuse(
-  refused text, caller ai.caller, of_key ai.rate_window_use, of_workspace ai.rate_window_use, held text[], amount_usd numeric
-) returns jsonb
-  language plpgsql
-  volatile
+create or replace function ai.principal_id(caller ai.caller) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
+$$;
+comment on function ai.principal_id(ai.caller) is 'Returns whose idempotency keys a call uses: a key''s lineage, an app or a person.';
+
+create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
+  returns text
+  language sql
+  stable
   security invoker
 as $$
-begin
-  if held <> '{}' then
-    perform ai.release_budgets(held, caller.lineage_id, caller.app_id, caller.workspace_id, amount_usd);
-  end if;
-  return ai.refusal(refused, case when refused = 'rate_limit_exceeded' then jsonb_build_object(
-    'limits', ai.rate_limit_headers(coalesce(of_key.started_at, of_workspace.started_at), array[
-      caller.key_requests_per_minute, of_key.requests,
-      caller.key_tokens_per_minute, of_key.tokens,
-      caller.workspace_requests_per_minute, of_workspace.requests,
-      caller.workspace_tokens_per_minute, of_workspace.tokens
-    ])::json,
-    'at', now()
-  ) end);
-end
+  select ai.rate_limit_headers(coalesce((key_window).started_at, (workspace_window).started_at), array[
+    (caller).key_requests_per_minute, (key_window).requests,
+    (caller).key_tokens_per_minute, (key_window).tokens,
+    (caller).workspace_requests_per_minute, (workspace_window).requests,
+    (caller).workspace_tokens_per_minute, (workspace_window).tokens
+  ])
 $$;
-comment on function ai.release_and_refuse(text, ai.caller, ai.rate_window_use, ai.rate_window_use, text[], numeric) is
-  'Refuses a call after it was counted, and gives back what budgets hold for it.';
+comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
+  'Returns the limits of a caller and what is counted of them, as ai.rate_limit_headers does.';
+
+create or replace function ai.limit_refusal(code text, limits text) returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select ai.refusal(code, case when code = 'rate_limit_exceeded' then jsonb_build_object('limits', limits::json, 'at', now()) end)
+$$;
+comment on function ai.limit_refusal(text, text) is 'Returns a refusal by a limit, with the rate limits where one of them refused.';
+
+create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select case
+    when earlier.fingerprint <> fingerprint then ai.refusal('idempotency_key_reused')
+    when earlier.state = 'running' then ai.refusal('request_in_progress')
+    else ai.refusal('idempotency_key_used', (
+      select jsonb_build_object(
+        'run_id', r.id,
+        'usage_source', r.usage_source,
+        'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
+      ) || case when c.answer is null then '{}' else jsonb_build_object('answer', c.answer) end
+      from ai.runs r
+      left join ai.run_content c on c.run_created_at = r.created_at and c.run_id = r.id
+      where r.created_at = earlier.run_created_at and r.id = earlier.run_id
+    ))
+  end
+$$;
+comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
+  'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge. With the '
+  'answer, where that was kept.';
 
 create or replace function ai.exceeds_caller_timeout() returns boolean
   language sql

@@ -1,37 +1,75 @@
 -- Who is calling, by any kind of credential. Nothing here decides about a call, so nothing here is granted.
 
-create or replace function ai.find_caller(call jsonb) returns ai.caller
+create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql
   stable
   security invoker
 as $$
 declare
+  credential ai.credential := request.credential;
   caller ai.caller;
 begin
-  case call -> 'credential' ->> 'source'
+  case credential.source
     when 'key' then
-      caller := ai.key_caller(decode(call -> 'credential' ->> 'hash', 'hex'), (call ->> 'address')::inet);
+      caller := ai.key_caller(decode(credential.hash, 'hex'), request.address);
     when 'app_token', 'session' then
-      caller := ai.user_caller(call);
+      caller := ai.user_caller(credential, request.workspace);
     else
       return null;
   end case;
   if caller.refused is null then
-    -- Within each other: what is not come to is not made ready.
-    if call ->> 'workspace' is null then
+    if request.workspace is null then
       if caller.source = 'app_token' then
         caller.refused := 'workspace_header_required';
       end if;
-    elsif call ->> 'workspace' <> caller.workspace_id::text then
+    elsif request.workspace <> caller.workspace_id::text then
       caller.refused := 'workspace_mismatch';
     end if;
   end if;
   return caller;
 end
 $$;
-comment on function ai.find_caller(jsonb) is
-  'Who makes a call, and why they may not; nulls when the credential is unknown, revoked, expired or of a deleted '
-  'workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+comment on function ai.find_caller(ai.run_request) is
+  'Returns who makes a call and, in refused, why they may not; nulls when the credential is unknown, revoked, expired or of '
+  'a deleted workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+
+create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
+  language plpgsql
+  immutable
+  security invoker
+as $$
+begin
+  if caller.source is null then
+    return ai.refusal('invalid_api_key');
+  elsif caller.refused is not null then
+    return ai.refusal(caller.refused);
+  elsif kind is not null and (
+    caller.source = 'app_token' and kind = 'speech' and not 'tts:use' = any (caller.scopes)
+    or caller.payer = 'member' and not caller.actor_is_member
+  ) then
+    return ai.refusal('insufficient_scope');
+  end if;
+  return null;
+end
+$$;
+comment on function ai.call_refusal(ai.caller, text) is
+  'Returns why a caller may make no call, or none of a kind where that is given; null where they may.';
+
+create or replace function ai.payer_id(caller ai.caller) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select case
+    when (caller).app_id is not null then null
+    when (caller).payer = 'member' then (caller).actor_id
+    else (caller).workspace_id
+  end
+$$;
+comment on function ai.payer_id(ai.caller) is
+  'Returns whose credit account pays for a caller; null for calls of a registered app, by its tokens or by keys bound to '
+  'it, which pay no credits.';
 
 create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
   language plpgsql
@@ -95,7 +133,7 @@ comment on function ai.key_caller(bytea, inet) is
   'Whose key it is by the SHA-256 of its text, and what holds for it; nulls where it is unknown, revoked, expired or of a '
   'deleted workspace. It is what nearly every call asks.';
 
-create or replace function ai.user_caller(call jsonb) returns ai.caller
+create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql
   stable
   security invoker
@@ -103,21 +141,21 @@ as $$
 declare
   caller ai.caller;
 begin
-  if call -> 'credential' ->> 'source' = 'app_token' then
+  if credential.source = 'app_token' then
     select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
     into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
-    from ai.find_app_token(decode(call -> 'credential' ->> 'hash', 'hex')) t
+    from ai.find_app_token(decode(credential.hash, 'hex')) t
     where t.refused is distinct from 'invalid_api_key';
   else
-    caller.workspace_id := (call ->> 'workspace')::uuid;
+    caller.workspace_id := workspace::uuid;
     select s.user_id, s.refused into caller.actor_id, caller.refused
-    from ai.session_caller(call -> 'credential' -> 'claims', caller.workspace_id) s;
+    from ai.session_caller(credential.claims, caller.workspace_id) s;
   end if;
   if caller.actor_id is null then
     return null;
   end if;
 
-  caller.source := call -> 'credential' ->> 'source';
+  caller.source := credential.source;
   select
     p.id, p.payer, p.markup, p.initial_credits,
     least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
@@ -138,7 +176,7 @@ begin
   return caller;
 end
 $$;
-comment on function ai.user_caller(jsonb) is
+comment on function ai.user_caller(ai.credential, text) is
   'For whom an app''s token or a session''s claims speak, and what holds for them; nulls where they are good for nobody.';
 
 create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
@@ -188,6 +226,16 @@ as $$
   select case scope when 'key' then lineage when 'app' then app else workspace end
 $$;
 comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
+
+create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
+  language sql
+  stable
+  security invoker
+as $$
+  select (caller).key_id is not null and coalesce((caller).last_used_at < now() - interval '1 minute', true)
+$$;
+comment on function ai.is_key_use_due(ai.caller) is
+  'Whether keys.last_used_at of a caller''s key is written: once a minute.';
 
 create or replace function ai.record_key_use(caller ai.caller) returns void
   language sql

@@ -8,20 +8,11 @@ create or replace function ai.check_credential(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller ai.caller := ai.find_caller(call);
+  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  refusal jsonb := ai.call_refusal(caller, call ->> 'kind');
 begin
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
-  end if;
-  -- As ai.admit_call has it of a call.
-  if call ? 'kind' and (
-    caller.source = 'app_token' and call ->> 'kind' = 'speech' and not 'tts:use' = any (caller.scopes)
-    or caller.payer = 'member' and not caller.actor_is_member
-  ) then
-    return ai.refusal('insufficient_scope');
+  if refusal is not null then
+    return refusal;
   end if;
   return jsonb_build_object('workspace_id', caller.workspace_id);
 end
@@ -38,25 +29,23 @@ create or replace function ai.list_models(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller ai.caller;
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
+  caller ai.caller := ai.find_caller(request);
+  refusal jsonb := ai.call_refusal(caller);
   listed jsonb;
 begin
-  caller := ai.find_caller(call);
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
+  if refusal is not null then
+    return refusal;
   end if;
   select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by ai.model_order(m)), '[]') into listed
   from ai.usable_models(
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
   cross join lateral (
-    select ai.priced_routes(m.id, array(select jsonb_array_elements_text(call -> 'providers'))) as routes
+    select ai.priced_routes(m.id, request.providers) as routes
   ) p
-  where p.routes is not null and (call ->> 'model' is null or m.id = call ->> 'model');
-  if call ->> 'model' is null then
+  where p.routes is not null and (request.model is null or m.id = request.model);
+  if request.model is null then
     return jsonb_build_object('object', 'list', 'data', listed);
   end if;
   return coalesce(listed -> 0, ai.refusal('model_not_found'));

@@ -8,16 +8,13 @@ create or replace function ai.describe_credential(call jsonb) returns jsonb
   set search_path = ''
 as $$
 declare
-  caller ai.caller;
+  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  refusal jsonb := ai.call_refusal(caller);
   exempt boolean;
   cost_visible boolean;
 begin
-  caller := ai.find_caller(call);
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  end if;
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
+  if refusal is not null then
+    return refusal;
   end if;
   exempt := caller.app_id is not null;
   cost_visible := exempt or caller.cost_visible;
@@ -73,10 +70,7 @@ begin
         'remaining', trim_scale(coalesce(
           (
             select a.balance - a.reserved from ai.credit_accounts a
-            where case caller.payer
-              when 'workspace' then a.workspace_id = caller.workspace_id
-              else a.user_id = caller.actor_id
-            end
+            where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller)
           ),
           caller.initial_credits
         ))

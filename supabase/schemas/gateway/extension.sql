@@ -1,4 +1,4 @@
--- A run with several provider calls reserves for each of them before it is made.
+-- Extension: a run with several provider calls reserves each of them before it is made.
 
 -- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
@@ -10,16 +10,17 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
   set plan_cache_mode = force_generic_plan
 as $$
 declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  tokens bigint := input_tokens + request.output_limit;
   run ai.runs;
-  input_tokens bigint := ai.reserved_input_tokens(step);
-  output_tokens bigint := (step ->> 'output_limit')::bigint;
+  caller ai.caller;
+  key_is_over boolean;
   step_usd numeric(24, 12);
-  total_credits numeric(24, 8);
-  bounds record;
-  rate ai.rate_window_use;
-  scope text;
-  held text[] := '{}';
-  refused text;
+  total_credits numeric(24, 8) := 0;
+  key_window ai.rate_window_use;
+  held ai.reservation;
+  locks ai.lock_list;
 begin
   select * into run
   from ai.runs r
@@ -30,69 +31,42 @@ begin
   end if;
 
   select
-    k.revoked_at is not null or k.expires_at <= now() as key_is_over,
-    k.tokens_per_minute as key_tokens,
-    least(p.tokens_per_minute, w.tokens_per_minute) as workspace_tokens
-  into bounds
+    k.revoked_at is not null or k.expires_at <= now(), k.tokens_per_minute, least(p.tokens_per_minute, w.tokens_per_minute)
+  into key_is_over, caller.key_tokens_per_minute, caller.workspace_tokens_per_minute
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
   left join ai.keys k on k.id = run.key_id
   where s.id = run.workspace_id and s.deleted_at is null;
-  if not found or bounds.key_is_over then
+  if not found or key_is_over then
     return ai.refusal('invalid_api_key');
   end if;
+  caller.lineage_id := run.key_lineage_id;
+  caller.app_id := run.app_id;
+  caller.workspace_id := run.workspace_id;
+  caller.budgets := run.budget_scopes;
 
-  step_usd := ai.maximum_cost_usd(run.routes, input_tokens, output_tokens, coalesce((step ->> 'audio')::boolean, false));
+  step_usd := ai.maximum_cost_usd(run.routes, input_tokens, request.output_limit, coalesce(request.audio, false));
   if step_usd is null then
     return ai.refusal('service_unavailable');
   end if;
-  total_credits := case when run.exempt then 0 else ai.usd_to_credits(run.reserved_usd + step_usd, run.markup) end;
+  if not run.exempt then
+    total_credits := ai.usd_to_credits(run.reserved_usd + step_usd, run.markup);
+  end if;
 
-  rate := ai.consume_rate_limit('key', run.key_lineage_id, null, bounds.key_tokens, input_tokens + output_tokens, 0);
-  if not rate.admitted then
-    return ai.refusal('rate_limit_exceeded', jsonb_build_object(
-      'limits', ai.rate_limit_headers(
-        rate.started_at, array[null, null, bounds.key_tokens, rate.tokens, null, null, null, null]
-      )::json,
-      'at', now()
+  perform ai.lock_rows(ai.collect_locks(array[row(null, request, caller, null, run.account_id)::ai.priced_call]));
+  key_window := ai.consume_rate_limit('key', caller.lineage_id, null, caller.key_tokens_per_minute, tokens, 0);
+  if not key_window.admitted then
+    return ai.limit_refusal('rate_limit_exceeded', ai.rate_limit_headers(
+      key_window.started_at, array[null, null, caller.key_tokens_per_minute, key_window.tokens, null, null, null, null]
     ));
   end if;
-
-  -- key, app, workspace: the order of the locks, as in begin_run.
-  foreach scope in array array['key', 'app', 'workspace'] loop
-    if scope = 'workspace' then
-      rate := ai.consume_rate_limit('workspace', run.workspace_id, null, bounds.workspace_tokens, input_tokens + output_tokens, 0);
-      if not rate.admitted then
-        refused := 'rate_limit_exceeded';
-        exit;
-      end if;
-    end if;
-    continue when not scope = any (run.budget_scopes);
-    if not ai.reserve_budget(
-      scope, ai.budget_subject(scope, run.key_lineage_id, run.app_id, run.workspace_id), run.workspace_id, step_usd
-    ) then
-      refused := 'budget_exceeded';
-      exit;
-    end if;
-    held := held || scope;
-  end loop;
-  if refused is null and not run.exempt then
-    update ai.credit_accounts a set reserved = a.reserved + total_credits - run.reserved_credits
-    where a.id = run.account_id and a.balance - a.reserved >= total_credits - run.reserved_credits;
-    refused := case when not found then 'insufficient_credits' end;
-  end if;
-  if refused is not null then
-    perform ai.release_budgets(held, run.key_lineage_id, run.app_id, run.workspace_id, step_usd);
-    return ai.refusal(
-      refused,
-      case when refused = 'rate_limit_exceeded' then jsonb_build_object(
-        'limits', ai.rate_limit_headers(
-          rate.started_at, array[null, null, null, null, null, null, bounds.workspace_tokens, rate.tokens]
-        )::json,
-        'at', now()
-      ) end
-    );
+  held := ai.reserve_limits(caller, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
+  if held.refused is not null then
+    return ai.limit_refusal(held.refused, ai.rate_limit_headers(
+      (held.workspace_window).started_at,
+      array[null, null, null, null, null, null, caller.workspace_tokens_per_minute, (held.workspace_window).tokens]
+    ));
   end if;
 
   update ai.runs r

@@ -1,133 +1,53 @@
--- Which models a caller may use, at what price, and the maximum cost of a call. ai.model_offers holds it prepared, one row
--- a price period; the catalogue itself answers where that is not a plain yes.
+-- Which models a caller may use, at which routes and prices, and the maximum cost of a call.
 
-create or replace function ai.offer_for(call jsonb, caller ai.caller, input_tokens bigint, output_tokens bigint) returns ai.route_offer
+create or replace function ai.find_offer(request ai.run_request, caller ai.caller) returns ai.route_offer
   language plpgsql
   stable
   security invoker
 as $$
 declare
-  offer ai.model_offers;
-  offered ai.route_offer;
-begin
-  select o.* into offer
-  from ai.model_offers o
-  where o.model_id = call ->> 'model' and o.valid_from <= now() and o.valid_until > now();
-  -- Text in and text out, by lists that all say yes: as nearly all calls are.
-  if offer.kind = call ->> 'kind'
-    and offer.kind <> 'speech'
-    and caller.plan_id = any (offer.plans)
-    and call ->> 'voice' is null
-    and (call ->> 'audio')::boolean is not true
-    and (caller.workspace_models is null or offer.model_id = any (caller.workspace_models))
-    and (caller.denied_models is null or not offer.model_id = any (caller.denied_models))
-    and (caller.key_models is null or offer.model_id = any (caller.key_models))
-    and call -> 'providers' @> offer.providers
-  then
-    if cardinality(offer.input_usd) = 1 and offer.min_input_tokens[1] = 0 then
-      -- As ai.offer_maximum_cost_usd has it, of the one price that nearly all models have.
-      offered.maximum_cost_usd := (input_tokens * offer.input_usd[1] + output_tokens * offer.output_usd[1]) * 0.000001;
-    else
-      offered.maximum_cost_usd := ai.offer_maximum_cost_usd(offer, input_tokens, output_tokens);
-    end if;
-    if offered.maximum_cost_usd is not null then
-      offered.model_id := offer.model_id;
-      offered.routes := offer.routes;
-      return offered;
-    end if;
-  end if;
-  return ai.offer_from_catalogue(call, caller, input_tokens, output_tokens);
-end
-$$;
-comment on function ai.offer_for(jsonb, ai.caller, bigint, bigint) is
-  'What a caller gets the model of a call for: by what is prepared, and by the catalogue where that does not plainly '
-  'say yes.';
-
-create or replace function ai.offer_from_catalogue(call jsonb, caller ai.caller, input_tokens bigint, output_tokens bigint) returns ai.route_offer
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  wanted text := call ->> 'model';
-  audio boolean := coalesce((call ->> 'audio')::boolean, false);
   model ai.models;
-  offer record;
-  offered ai.route_offer;
+  offer ai.route_offer;
+  audio boolean := coalesce(request.audio, false);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  output_tokens bigint := request.output_limit * coalesce(request.choices, 1);
 begin
-  if wanted is null then
-    select m.id into wanted from ai.models m where m.kind = call ->> 'kind' and m.is_default;
+  if request.model is null then
+    select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
   end if;
   select m.* into model
   from ai.usable_models(
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
-  where m.id = wanted and m.kind = call ->> 'kind';
+  where m.id = request.model and m.kind = request.kind;
   if not found then
-    offered.refusal := ai.refusal('model_not_found');
-    return offered;
+    offer.refusal := ai.refusal('model_not_found');
+    return offer;
   end if;
-  if call ->> 'voice' is not null and not coalesce(call ->> 'voice' = any (model.voices), false) then
-    offered.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
-    return offered;
+  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
+    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
+    return offer;
   end if;
   if model.kind = 'speech' then
     output_tokens := least(output_tokens, model.output_limit);
   end if;
 
-  select o.* into offer
-  from ai.offers(wanted, call -> 'providers', input_tokens, output_tokens, audio, model.kind = 'speech') o;
-  offered.refusal := case
+  offer.model_id := model.id;
+  offer.voice := coalesce(request.voice, model.voices[1]);
+  offer.routes := ai.priced_routes(model.id, request.providers);
+  offer.reserved_tokens := input_tokens + output_tokens;
+  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, input_tokens, output_tokens, audio, model.kind = 'speech');
+  offer.refusal := case
     when offer.routes is null then ai.refusal('service_unavailable')
-    when audio and not offer.hears then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+    when audio and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+      then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
   end;
-  offered.model_id := model.id;
-  offered.voice := coalesce(call ->> 'voice', model.voices[1]);
-  offered.routes := offer.routes;
-  offered.output_tokens := output_tokens;
-  offered.maximum_cost_usd := offer.maximum_cost_usd;
-  return offered;
+  return offer;
 end
 $$;
-comment on function ai.offer_from_catalogue(jsonb, ai.caller, bigint, bigint) is
-  'What a caller gets a model for, of whatever kind, by the catalogue itself; and the one that says why they get none.';
-
-create or replace function ai.offers(
-  model text, providers jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean
-)
-  returns table (routes jsonb, maximum_cost_usd numeric, hears boolean)
-  language sql
-  stable
-  security invoker
-as $$
-  select
-    jsonb_agg(
-      jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
-      order by r.position
-    ),
-    max(p.maximum_cost_usd),
-    bool_and(p.hears)
-  from ai.model_routes r
-  cross join lateral (
-    select
-      jsonb_agg(t.as_offered order by t.min_input_tokens) as tiers,
-      max(
-        (
-          input_tokens * greatest(t.input_usd_per_million, case when audio then t.audio_input_usd_per_million end)
-          + output_tokens
-            * coalesce(case when speech then t.audio_output_usd_per_million end, t.output_usd_per_million)
-        ) * 0.000001
-      ) filter (where t.min_input_tokens <= input_tokens) as maximum_cost_usd,
-      bool_and(t.audio_input_usd_per_million is not null) as hears
-    from ai.model_prices t
-    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
-  ) as p
-  where r.model_id = model and r.enabled and p.tiers is not null and providers ? r.provider_id
-$$;
-comment on function ai.offers(text, jsonb, bigint, bigint, boolean, boolean) is
-  'One row: a model''s routes as ai.priced_routes has them, the maximum cost of a call there as '
-  'ai.maximum_cost_usd has it, and whether all of them take audio. Nulls where there is no route with a price.';
+comment on function ai.find_offer(ai.run_request, ai.caller) is
+  'Returns the model of a call with its routes, prices and maximum cost for a caller; or, in refusal, why there is none.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
@@ -153,7 +73,6 @@ create or replace function ai.priced_routes(model text, providers text[]) return
   language plpgsql
   stable
   security invoker
-  set search_path = ''
 as $$
 begin
   return (
@@ -175,16 +94,16 @@ comment on function ai.priced_routes(text, text[]) is
   'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null '
   'when none does.';
 
-create or replace function ai.reserved_input_tokens(call jsonb) returns bigint
+create or replace function ai.reserved_input_tokens(input_bytes bigint, images bigint) returns bigint
   language sql
   immutable
   security invoker
   parallel safe
 as $$
-  select ((call ->> 'input_bytes')::bigint + 2) / 3 + 1500 * coalesce((call ->> 'images')::bigint, 0)
+  select (input_bytes + 2) / 3 + 1500 * coalesce(images, 0)
 $$;
-comment on function ai.reserved_input_tokens(jsonb) is
-  'What a call''s input may count at most: a third of its bytes, and 1,500 an image.';
+comment on function ai.reserved_input_tokens(bigint, bigint) is
+  'Returns the most input tokens of a call: a third of its bytes, and 1,500 an image.';
 
 create or replace function ai.maximum_cost_usd(
   routes jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean default false
@@ -192,7 +111,6 @@ create or replace function ai.maximum_cost_usd(
   language plpgsql
   immutable
   security invoker
-  set search_path = ''
 as $$
 begin
   return (
@@ -212,23 +130,25 @@ comment on function ai.maximum_cost_usd is
   'The maximum cost of a provider call: the whole output, nothing cached, at any route, at any tier that the input may '
   'reach; with audio in the input, or with nothing but audio in the output.';
 
-create or replace function ai.offer_maximum_cost_usd(offer ai.model_offers, input_tokens bigint, output_tokens bigint) returns numeric
+create or replace function ai.reject_price_change() returns trigger
   language plpgsql
-  immutable
+  volatile
   security invoker
+  set search_path = ''
 as $$
-declare
-  maximum numeric;
 begin
-  for tier in 1..cardinality(offer.min_input_tokens) loop
-    if offer.min_input_tokens[tier] <= input_tokens then
-      maximum := greatest(
-        maximum, (input_tokens * offer.input_usd[tier] + output_tokens * offer.output_usd[tier]) * 0.000001
-      );
-    end if;
-  end loop;
-  return maximum;
+  if new.valid is distinct from old.valid
+    and (lower(new.valid) is distinct from lower(old.valid) or (upper(old.valid) is not null and upper(old.valid) <= now())) then
+    raise exception 'a price''s past cannot be rewritten' using errcode = 'restrict_violation';
+  end if;
+  -- What is generated is not there yet.
+  if (to_jsonb(new) - array['valid', 'as_offered']) is distinct from (to_jsonb(old) - array['valid', 'as_offered']) then
+    raise exception 'a price never changes: close its range and add a new one' using errcode = 'restrict_violation';
+  end if;
+  return new;
 end
 $$;
-comment on function ai.offer_maximum_cost_usd(ai.model_offers, bigint, bigint) is
-  'The maximum cost of a text call, as ai.maximum_cost_usd computes it.';
+comment on function ai.reject_price_change() is 'Keeps the price book true to what runs were charged at.';
+
+create or replace trigger reject_price_change before update on ai.model_prices
+  for each row execute function ai.reject_price_change();

@@ -1,5 +1,4 @@
--- Settlement: closing runs at true cost, once, however often it is reported. Runs are locked before budgets and balances,
--- by account and id, so that batches, the sweeper and new calls cannot deadlock.
+-- Settlement: books finished runs at their actual cost, once, however often they are reported.
 
 -- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
@@ -9,19 +8,19 @@ create or replace function ai.settle_runs(runs jsonb) returns jsonb
   set search_path = ''
 as $$
 begin
-  return ai.settle_batch_or_each(runs);
+  return ai.settle_outcomes(runs);
 end
 $$;
 comment on function ai.settle_runs(jsonb) is
-  'Settles a batch of runs at true cost. Saying it again changes nothing; saying the truth of a run that the sweeper '
-  'had to guess posts one adjusting entry.';
+  'Settles a batch of runs at their actual cost. Reporting a run again changes nothing, unless the sweep had estimated it: '
+  'then the actual cost posts one adjusting entry.';
 
-create or replace function ai.settle_batch_or_each(outcomes jsonb, idle_since timestamptz default null) returns jsonb
+create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timestamptz default null) returns jsonb
   language plpgsql
   volatile
   security invoker
   set search_path = ''
-  -- As in begin_run. Rows are found by key here, however few there were when the plan was made.
+  -- As in begin_run.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -29,178 +28,240 @@ create or replace function ai.settle_batch_or_each(outcomes jsonb, idle_since ti
   set jit = off
 as $$
 declare
-  outcome jsonb;
+  reports ai.run_report[] := ai.lock_outcomes(outcomes);
+  report ai.run_report;
   ended jsonb := '[]';
 begin
   begin
-    return ai.settle_batch(ai.parse_outcomes(outcomes), idle_since);
+    return ai.settle_batch(reports, idle_since);
   exception when data_exception or integrity_constraint_violation then
     null;
   end;
-  perform ai.lock_settlement_rows(outcomes);
-  for outcome in select o.value from jsonb_array_elements(outcomes) as o order by o.value ->> 'id' loop
+  foreach report in array reports loop
     begin
-      ended := ended || ai.settle_batch(ai.parse_outcomes(jsonb_build_array(outcome)), idle_since);
+      ended := ended || ai.settle_batch(array[report], idle_since);
     exception when data_exception or integrity_constraint_violation then
-      raise warning 'run % cannot be booked: %', outcome ->> 'id', sqlerrm using errcode = sqlstate;
+      raise warning 'run % cannot be booked: %', (report.run).id, sqlerrm using errcode = sqlstate;
     end;
   end loop;
   return ended;
 end
 $$;
-comment on function ai.settle_batch_or_each(jsonb, timestamptz) is
-  'Ends a batch; where it cannot be booked, each of its runs alone, so that one such run, of whatever tenant, holds up no '
-  'other. It stays open and is named in the log. What may pass by itself (locks, time limits) is raised, for the batch to be said again.';
+comment on function ai.settle_outcomes(jsonb, timestamptz) is
+  'Settles a batch, or each of its runs by itself where the batch cannot be booked: a bad run stays open, is logged and '
+  'does not block the others. Lock timeouts are raised, so that the batch is sent again. Returns the runs that changed.';
 
-create or replace function ai.settle_batch(outcomes ai.run_outcome[], idle_since timestamptz default null) returns jsonb
+create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  batch ai.closed_batch;
+  reports ai.run_report[] := ai.lock_runs(outcomes);
+  locks ai.lock_list;
 begin
-  if cardinality(outcomes) = 1 then
-    return ai.settle_run(outcomes[1], idle_since);
-  end if;
-  batch := ai.compute_settlements(outcomes, idle_since);
-  if batch.ended is null then
-    return '[]';
-  end if;
-  if batch.have_budgets then
-    perform ai.settle_budgets(batch.runs);
-  end if;
-  perform ai.write_settlements(batch, ai.settle_credits(batch), idle_since is not null);
-  if batch.have_keys then
-    perform ai.complete_idempotency_keys(batch.runs);
-  end if;
-  return to_jsonb(batch.ended);
+  select array_agg(row(t.scope, ai.budget_subject(t.scope, r.key_lineage_id, r.app_id, r.workspace_id), r.workspace_id)::ai.limit_subject)
+  into locks.budgets
+  from unnest(reports) as o
+  cross join lateral (select (o.run).*) as r
+  cross join unnest(r.budget_scopes) as t (scope);
+  select array_agg((o.run).account_id) into locks.accounts from unnest(reports) as o;
+  perform ai.lock_rows(locks);
+  return reports;
 end
 $$;
-comment on function ai.settle_batch(ai.run_outcome[], timestamptz) is
-  'Locks, closes and books a batch. Returns the runs that it changed, and not those that had ended before.';
+comment on function ai.lock_outcomes(jsonb) is 'Locks the runs of outcomes, then their budgets and balances.';
 
-create or replace function ai.settle_run(outcome ai.run_outcome, idle_since timestamptz) returns jsonb
+create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
   language plpgsql
   volatile
   security invoker
 as $$
 declare
-  run ai.settlement;
-  closed ai.closed_run;
-  balance numeric;
+  moments timestamptz[];
+  ids uuid[];
+  told jsonb[];
+  first_begun timestamptz;
+  last_begun timestamptz;
+  locked ai.run_report[];
 begin
-  select
-    r.created_at, r.id, r.workspace_id, r.app_id, r.key_lineage_id, r.idempotency_key is not null, r.routes, r.route,
-    r.markup, r.status, r.cost_usd, r.billed_credits, r.exempt, r.account_id, r.reserved_usd, r.reserved_credits,
-    r.budget_scopes, r.first_byte_ms, r.touched_at, r.swept
-  into run
-  from ai.runs r
-  where r.created_at = outcome.created_at and r.id = outcome.id
-  for update;
-  if not found then
-    return '[]';
-  end if;
-  closed := ai.compute_settlement(outcome, run, idle_since);
-  if closed.id is null then
-    return '[]';
-  end if;
-  if closed.budget_scopes <> '{}' then
-    perform ai.settle_budgets(array[closed]);
-  end if;
-  update ai.credit_accounts a
-  set balance = a.balance - closed.credits_due, reserved = a.reserved - closed.credits_released
-  where a.id = closed.account_id
-  returning a.balance into balance;
-  update ai.runs r
-  set
-    status = closed.status,
-    http_status = closed.http_status,
-    error_code = closed.error_code,
-    usage_source = closed.usage_source,
-    route = closed.route,
-    input_tokens = closed.input_tokens,
-    cached_input_tokens = closed.cached_input_tokens,
-    audio_input_tokens = closed.audio_input_tokens,
-    output_tokens = closed.output_tokens,
-    reasoning_tokens = closed.reasoning_tokens,
-    audio_output_tokens = closed.audio_output_tokens,
-    cost_usd = closed.cost_usd,
-    billed_credits = closed.billed_credits,
-    unmetered_credits = closed.unmetered_credits,
-    first_byte_ms = closed.first_byte_ms,
-    latency_ms = closed.latency_ms,
-    steps = closed.steps,
-    touched_at = now(),
-    settled_at = now(),
-    swept = idle_since is not null
-  where r.created_at = closed.created_at and r.id = closed.id;
-  if closed.credits_due <> 0 then
-    insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
-    values (closed.account_id, closed.kind, -closed.credits_due, balance, closed.created_at, closed.id);
-  end if;
-  if closed.has_key then
-    perform ai.complete_idempotency_keys(array[closed]);
-  end if;
-  return jsonb_build_array(ai.settlement_summary(closed));
-end
-$$;
-comment on function ai.settle_run(ai.run_outcome, timestamptz) is
-  'As ai.settle_batch, for one that comes alone, as most do that are not under load: by rows of one table each, since the '
-  'statements of a batch take longer to start.';
-
-create or replace function ai.parse_outcomes(outcomes jsonb) returns ai.run_outcome[]
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  parsed ai.run_outcome[];
-begin
-  if jsonb_array_length(outcomes) = 1 then
-    return array[jsonb_populate_record(null::ai.run_outcome, outcomes -> 0)];
-  end if;
-  select array_agg(o) into parsed from jsonb_populate_recordset(null::ai.run_outcome, outcomes) as o;
-  return parsed;
-end
-$$;
-comment on function ai.parse_outcomes(jsonb) is 'Outcomes as they are told.';
-
-create or replace function ai.lock_settlement_rows(outcomes jsonb) returns void
-  language plpgsql
-  volatile
-  security invoker
-as $$
-declare
-  runs ai.runs[];
-begin
-  select array_agg(l.run) into runs
+  select array_agg(n.created_at), array_agg(n.id), array_agg(n.report), min(n.created_at), max(n.created_at)
+  into moments, ids, told, first_begun, last_begun
   from (
-    select r as run
-    from jsonb_array_elements(outcomes) as o
-    -- One of them may be why the batch cannot be booked.
+    select
+      e.value as report,
+      case when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') then (e.value ->> 'created_at')::timestamptz end
+        as created_at,
+      case when pg_input_is_valid(e.value ->> 'id', 'uuid') then (e.value ->> 'id')::uuid end as id
+    from jsonb_array_elements(reports) as e
+  ) as n;
+  select array_agg(row(l.run, l.report)::ai.run_report) into locked
+  from (
+    select r as run, n.report
+    from unnest(moments, ids, told) as n (created_at, id, report)
+    -- The range keeps partitions of other months closed.
     join ai.runs r
-      on r.created_at = case
-        when pg_input_is_valid(o ->> 'created_at', 'timestamptz') then (o ->> 'created_at')::timestamptz
-      end
-      and r.id = case when pg_input_is_valid(o ->> 'id', 'uuid') then (o ->> 'id')::uuid end
+      on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
     order by r.account_id, r.id
     for update of r
   ) as l;
-  perform from ai.budgets b
-  where (b.scope, b.subject_id, b.workspace_id) in (
-    select t.scope, ai.budget_subject(t.scope, r.key_lineage_id, r.app_id, r.workspace_id), r.workspace_id
-    from unnest(runs) r
-    cross join unnest(r.budget_scopes) as t (scope)
-  )
-  order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end, b.subject_id, b.workspace_id
-  for update;
-  perform from ai.credit_accounts a
-  where a.id in (select r.account_id from unnest(runs) as r)
-  order by a.id
-  for no key update;
+  return coalesce(locked, '{}');
 end
 $$;
-comment on function ai.lock_settlement_rows(jsonb) is
-  'Takes all locks of a batch that is to be ended run by run, in the order in which a batch takes them: one by one, each '
-  'run would be locked by whoever has balances of runs before it.';
+comment on function ai.lock_runs(jsonb) is
+  'Locks the runs of some reports by account and id, and returns each report with its run. Skips unknown runs.';
+
+create or replace function ai.settle_batch(reports ai.run_report[], idle_since timestamptz) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+as $$
+declare
+  report ai.run_report;
+  closed_run ai.closed_run;
+  closed ai.closed_run[] := '{}';
+  last_id uuid;
+  first_begun timestamptz;
+  last_begun timestamptz;
+  have_keys boolean := false;
+  have_budgets boolean := false;
+  ended jsonb := '[]';
+begin
+  foreach report in array reports loop
+    closed_run := ai.compute_settlement(jsonb_populate_record(null::ai.run_outcome, report.outcome), report.run, idle_since);
+    -- A run may be reported twice in one batch.
+    continue when closed_run.kind is null or (report.run).id = last_id;
+    last_id := (report.run).id;
+    closed := closed || closed_run;
+    first_begun := least(first_begun, (report.run).created_at);
+    last_begun := greatest(last_begun, (report.run).created_at);
+    have_keys := have_keys or (report.run).idempotency_key is not null;
+    have_budgets := have_budgets or (report.run).budget_scopes <> '{}';
+    ended := ended || jsonb_build_object(
+      'id', last_id, 'kind', closed_run.kind, 'billed_credits', (closed_run.run).billed_credits::text
+    );
+  end loop;
+  if last_id is null then
+    return ended;
+  end if;
+
+  if have_budgets then
+    perform ai.settle_budgets(closed);
+  end if;
+  perform ai.settle_credits(closed);
+  update ai.runs r
+  set
+    status = (c.run).status,
+    http_status = (c.run).http_status,
+    error_code = (c.run).error_code,
+    usage_source = (c.run).usage_source,
+    route = (c.run).route,
+    input_tokens = (c.run).input_tokens,
+    cached_input_tokens = (c.run).cached_input_tokens,
+    audio_input_tokens = (c.run).audio_input_tokens,
+    output_tokens = (c.run).output_tokens,
+    reasoning_tokens = (c.run).reasoning_tokens,
+    audio_output_tokens = (c.run).audio_output_tokens,
+    cost_usd = (c.run).cost_usd,
+    billed_credits = (c.run).billed_credits,
+    unmetered_credits = (c.run).unmetered_credits,
+    first_byte_ms = (c.run).first_byte_ms,
+    latency_ms = (c.run).latency_ms,
+    steps = (c.run).steps,
+    touched_at = now(),
+    settled_at = now(),
+    swept = idle_since is not null
+  from unnest(closed) as c
+  where r.created_at = (c.run).created_at and r.id = (c.run).id
+    and r.created_at >= first_begun and r.created_at <= last_begun;
+  if have_keys then
+    perform ai.complete_idempotency_keys(closed);
+  end if;
+  return ended;
+end
+$$;
+comment on function ai.settle_batch(ai.run_report[], timestamptz) is
+  'Closes and books runs that are locked. Returns those that it changed.';
+
+create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  update ai.budgets b
+  set
+    -- A budget that was deleted and set again holds no reservation of earlier runs.
+    reserved_usd = greatest(b.reserved_usd - due.released, 0),
+    spent_usd = b.spent_usd + due.spent
+  from (
+    select
+      x.scope, x.subject_id, x.workspace_id, sum(c.usd_released) as released,
+      -- A run counts in the month in which it began.
+      coalesce(sum(c.cost_due_usd) filter (where (c.run).created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
+    from unnest(closed) c
+    cross join unnest((c.run).budget_scopes) as t (scope)
+    join ai.budgets x
+      on x.scope = t.scope
+      and x.workspace_id = (c.run).workspace_id
+      and x.subject_id = ai.budget_subject(t.scope, (c.run).key_lineage_id, (c.run).app_id, (c.run).workspace_id)
+    group by x.scope, x.subject_id, x.workspace_id
+  ) as due
+  where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
+end
+$$;
+comment on function ai.settle_budgets(ai.closed_run[]) is
+  'Adds the cost of closed runs to their budgets and releases their reservations. The budgets are locked.';
+
+create or replace function ai.settle_credits(closed ai.closed_run[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  with due as (
+    select (c.run).account_id as id, sum(c.credits_due) as credits, sum(c.credits_released) as released
+    from unnest(closed) as c
+    group by 1
+  ), paid as (
+    update ai.credit_accounts a
+    set balance = a.balance - due.credits, reserved = a.reserved - due.released
+    from due
+    where a.id = due.id
+    returning a.id, a.balance
+  )
+  insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
+  select
+    (c.run).account_id, c.kind, -c.credits_due,
+    p.balance + coalesce(sum(c.credits_due) over later, 0),
+    (c.run).created_at, (c.run).id
+  from unnest(closed) as c
+  left join paid p on p.id = (c.run).account_id
+  where c.credits_due <> 0
+  window later as (
+    partition by (c.run).account_id order by (c.run).id desc rows between unbounded preceding and 1 preceding
+  )
+  order by (c.run).account_id, (c.run).id;
+end
+$$;
+comment on function ai.settle_credits(ai.closed_run[]) is
+  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry a run. The accounts are '
+  'locked.';
+
+create or replace function ai.complete_idempotency_keys(closed ai.closed_run[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  perform from ai.idempotency_keys i
+  where i.run_id in (select (c.run).id from unnest(closed) as c where (c.run).idempotency_key is not null)
+  order by i.run_id
+  for update;
+  -- Released only where no provider was called.
+  delete from ai.idempotency_keys i using unnest(closed) as c where c.key_unused and i.run_id = (c.run).id;
+  update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = (c.run).id;
+end
+$$;
+comment on function ai.complete_idempotency_keys(ai.closed_run[]) is
+  'Finishes the idempotency keys of closed runs. Their rows are locked last, as in ai.admit_call.';

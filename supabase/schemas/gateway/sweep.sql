@@ -8,11 +8,7 @@ create or replace function ai.heartbeat_runs(runs jsonb) returns void
   set search_path = ''
 as $$
 begin
-  perform from ai.runs r
-  join jsonb_to_recordset(runs) as o (created_at timestamptz, id uuid) on r.created_at = o.created_at and r.id = o.id
-  -- As settlements lock several.
-  order by r.account_id, r.id
-  for update of r;
+  perform ai.lock_runs(runs);
   update ai.runs r
   set
     touched_at = now(),
@@ -79,7 +75,7 @@ begin
     limit 500
   ) as r;
   if abandoned is not null then
-    ended := jsonb_array_length(ai.settle_batch_or_each(abandoned, cutoff));
+    ended := jsonb_array_length(ai.settle_outcomes(abandoned, cutoff));
   end if;
   -- Last, since it keeps calls waiting until it is committed.
   if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
@@ -171,6 +167,59 @@ $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
   'Notes the open ones of the runs that began between two moments, or in the first minute of these in which there are any. '
   'Returns the moment that it came to.';
+
+-- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
+create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- Runs are found by when they began, however few there were when the plan was made.
+  set enable_seqscan = off
+as $$
+declare
+  tail text;
+  decided text[] := '{}';
+  under_way text[] := '{}';
+  outcomes jsonb;
+begin
+  if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
+    raise exception 'lost begins are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
+  end if;
+  for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
+    if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
+      decided := array_append(decided, tail);
+    else
+      under_way := array_append(under_way, tail);
+    end if;
+  end loop;
+  select jsonb_agg(jsonb_build_object(
+    'created_at', r.created_at,
+    'id', r.id,
+    'status', 'failed',
+    'http_status', 503,
+    'error_code', 'service_unavailable',
+    'usage_source', 'unavailable',
+    'calls', '[]'::jsonb,
+    'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
+    'steps', '[]'::jsonb,
+    'key_unused', true
+  )) into outcomes
+  from ai.runs r
+  where r.status = 'running'
+    -- And more, for as long as this call may have been on its way.
+    and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
+    and right(r.id::text, 17) = any (decided);
+  if outcomes is not null then
+    perform ai.settle_outcomes(outcomes);
+  end if;
+  return to_jsonb(under_way);
+end
+$$;
+comment on function ai.release_orphaned_runs(jsonb) is
+  'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
+  'begin ends at nothing, and its idempotency key is free. {"tails": [text], "asked_ms_ago": integer}, by the one that was '
+  'asked first: all runs since then are looked through. Returns those about which nothing is decided yet.';
 
 -- Definer: the server's service role holds no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 10000) returns integer

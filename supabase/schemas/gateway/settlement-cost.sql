@@ -1,18 +1,19 @@
--- What closing a run comes to, from what the gateway reports and the row itself.
+-- What a finished run costs, from what the gateway reports and the prices in its row.
 
-create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.settlement, idle_since timestamptz) returns ai.closed_run
+create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
   language plpgsql
   stable
   security invoker
 as $$
 declare
   open boolean := run.status = 'running';
+  before ai.runs := run;
   used record;
   cost_usd numeric;
   credits numeric(24, 8);
-  credits_due numeric(24, 8);
+  billed_credits numeric(24, 8);
 begin
-  -- Open runs; and those the sweeper closed, if this is the provider's own word come late.
+  -- Open runs; and those that the sweep closed, when the provider's own counts arrive later.
   if open then
     if run.touched_at >= idle_since then
       return null;
@@ -34,26 +35,16 @@ begin
     outcome.audio_output_tokens := used.audio_output_tokens;
     outcome.estimated := used.guessed;
     cost_usd := used.known_usd;
-    -- The truth is charged whole; a guess within what is left of the reservation.
+    -- Actual usage is charged in full; an estimate at most what is left of the reservation.
     if used.guessed then
       cost_usd := cost_usd + least(used.guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
     end if;
   else
-    if coalesce(outcome.cached_input_tokens, outcome.audio_input_tokens, outcome.audio_output_tokens) is null
-      and jsonb_array_length(run.routes) = 1 and jsonb_array_length(run.routes #> '{0,prices}') = 1
-    then
-      -- As ai.usage_cost_usd has it.
-      cost_usd := (
-        coalesce(outcome.input_tokens, 0) * (run.routes #>> '{0,prices,0,input}')::numeric
-          + coalesce(outcome.output_tokens, 0) * (run.routes #>> '{0,prices,0,output}')::numeric
-      ) * 0.000001;
-    else
-      cost_usd := ai.tokens_cost_usd(
-        ai.route_prices(run.routes, coalesce(outcome.route, run.route)), coalesce(outcome.input_tokens, 0),
-        coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0), coalesce(outcome.output_tokens, 0),
-        coalesce(outcome.audio_output_tokens, 0)
-      );
-    end if;
+    cost_usd := ai.tokens_cost_usd(
+      ai.route_prices(run.routes, coalesce(outcome.route, run.route)), coalesce(outcome.input_tokens, 0),
+      coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0), coalesce(outcome.output_tokens, 0),
+      coalesce(outcome.audio_output_tokens, 0)
+    );
     if outcome.estimated then
       cost_usd := least(cost_usd, run.reserved_usd);
     end if;
@@ -65,34 +56,46 @@ begin
     outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
     outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
   ) < 0 then
-    raise exception 'a run ends with a status, and with counts from somewhere' using errcode = 'check_violation';
+    raise exception 'a run ends with a status, a usage source and counts of at least 0' using errcode = 'check_violation';
   end if;
+
   credits := ai.usd_to_credits(cost_usd, run.markup);
-  credits_due := case when run.exempt then 0 else credits end - case when open then 0 else run.billed_credits end;
+  billed_credits := case when run.exempt then 0 else credits end;
+  run.status := outcome.status;
+  run.http_status := outcome.http_status;
+  run.error_code := outcome.error_code;
+  run.usage_source := outcome.usage_source;
+  run.route := coalesce(outcome.route, run.route);
+  run.input_tokens := coalesce(outcome.input_tokens, 0);
+  run.cached_input_tokens := coalesce(outcome.cached_input_tokens, 0);
+  run.audio_input_tokens := coalesce(outcome.audio_input_tokens, 0);
+  run.output_tokens := coalesce(outcome.output_tokens, 0);
+  run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
+  run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
+  run.cost_usd := cost_usd;
+  run.billed_credits := billed_credits;
+  run.unmetered_credits := case
+    -- Closed without any count: the reservation is shown, not charged.
+    when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
+    when run.exempt then credits
+    else 0
+  end;
+  run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
+  run.latency_ms := outcome.latency_ms;
+  run.steps := outcome.steps;
+  if open then
+    return row(
+      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
+    )::ai.closed_run;
+  end if;
   return row(
-    run.created_at, run.id, run.workspace_id, run.app_id, run.key_lineage_id, run.account_id, 1,
-    run.budget_scopes, case when open then 'usage' else 'adjustment' end,
-    credits_due, credits_due, case when open then run.reserved_credits else 0 end,
-    cost_usd - case when open then 0 else run.cost_usd end, case when open then run.reserved_usd else 0 end,
-    run.has_key, coalesce(outcome.key_unused, false),
-    outcome.status, outcome.http_status, outcome.error_code, outcome.usage_source, coalesce(outcome.route, run.route),
-    coalesce(outcome.input_tokens, 0), coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0),
-    coalesce(outcome.output_tokens, 0), coalesce(outcome.reasoning_tokens, 0), coalesce(outcome.audio_output_tokens, 0),
-    cost_usd, case when run.exempt then 0 else credits end,
-    case
-      -- Closed without any count: what it may have cost is shown, not charged.
-      when idle_since is not null and outcome.usage_source = 'unavailable'
-        then ai.usd_to_credits(run.reserved_usd, run.markup)
-      when run.exempt then credits
-      else 0
-    end,
-    coalesce(outcome.first_byte_ms, run.first_byte_ms), outcome.latency_ms, outcome.steps
+    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(outcome.key_unused, false)
   )::ai.closed_run;
 end
 $$;
-comment on function ai.compute_settlement(ai.run_outcome, ai.settlement, timestamptz) is
-  'What closing a run, which is locked, comes to; null where it stays as it is. With idle_since it is the sweeper, '
-  'and closes only what nobody has touched since then.';
+comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
+  'Returns a run, which is locked, as its outcome closes it, and what becomes due; null where it stays as it is. With '
+  'idle_since, only an open run that nobody has touched since then is closed.';
 
 create or replace function ai.sum_calls(
   calls jsonb,
@@ -126,7 +129,6 @@ begin
   output_tokens := 0;
   reasoning_tokens := 0;
   audio_output_tokens := 0;
-  -- No statement in here: each would cost more than all the rest of it.
   for at in 0..jsonb_array_length(calls) - 1 loop
     one_call := calls -> at;
     usage := coalesce(one_call -> 'usage', '{}');
@@ -148,7 +150,8 @@ begin
 end
 $$;
 comment on function ai.sum_calls(jsonb, jsonb) is
-  'What the provider calls of a run used and cost together, at the prices of its routes: what is known, and what is guessed.';
+  'Adds up the usage and cost of a run''s provider calls, each at its route''s prices: known_usd from the provider''s own '
+  'counts, guessed_usd from estimates.';
 
 create or replace function ai.route_prices(routes jsonb, route smallint) returns jsonb
   language plpgsql
@@ -167,13 +170,4 @@ begin
 end
 $$;
 comment on function ai.route_prices(jsonb, smallint) is
-  'The prices of a route: each call is charged by its own tier, one whose route is not known by that of the first.';
-
-create or replace function ai.settlement_summary(run ai.closed_run) returns jsonb
-  language sql
-  stable
-  security invoker
-as $$
-  select jsonb_build_object('id', (run).id, 'kind', (run).kind, 'billed_credits', (run).billed_credits::text)
-$$;
-comment on function ai.settlement_summary(ai.closed_run) is 'What is told of a run that was closed.';
+  'Returns the prices of a route, or of the first route where it is unknown.';

@@ -1,90 +1,78 @@
 -- Renames what a database from before release 0.1.0 holds, and drops the functions that `create or replace` cannot change.
--- docs/operating.md says how to use it. Safe for data: no table or column is dropped.
+-- docs/operating.md says how to use it. Safe for data: of the tables only ai.model_offers
+-- is dropped, which was derived from the catalogue.
 set local check_function_bodies = off;
+
+-- Functions of admission and settlement are created again, and hold no data.
+do $$
+declare
+  gone regprocedure;
+begin
+  for gone in
+    select p.oid from pg_catalog.pg_proc p
+    where p.pronamespace = 'ai'::regnamespace and p.proname in (
+      'add_locks', 'admit', 'admit_plain_calls', 'admit_together', 'catalogued_offer', 'close_runs',
+      'credential_of', 'dearest_offered_usd', 'end_bookable_runs', 'end_run', 'end_runs', 'find_plain_calls',
+      'finish_keys', 'full_minute', 'hold_budgets', 'hold_credits', 'hold_minutes_and_credits', 'lock_and_sum',
+      'lock_ending', 'lock_minutes', 'may_pay_in', 'note_use', 'offer_for', 'offers',
+      'open_payers', 'open_plain_runs', 'person_caller', 'plain_calls_over_budget', 'prepare_changed_offers', 'prepare_offers',
+      'read_outcomes', 'refuse', 'release_budgets', 'reserve_credits', 'reserved_input_tokens', 'spend_budgets',
+      'spend_credits', 'sum_run', 'tell_closed'
+    )
+  loop
+    execute format('drop function %s cascade', gone);
+  end loop;
+end
+$$;
+drop table ai.model_offers;
+drop type ai.offered, ai.plain_calls, ai.plain_call, ai.held_calls, ai.settling_run, ai.closed_batch, ai.closed_run,
+  ai.lock_list, ai.locked_rows;
 
 alter table ai.lasting_runs rename to long_running_runs;
 alter type ai.minute rename to rate_window_use;
-alter type ai.offered rename to route_offer;
 alter type ai.outcome rename to run_outcome;
-alter type ai.plain_call rename to batch_call;
-alter type ai.plain_calls rename to batch_calls;
-alter type ai.held_calls rename to reserved_calls;
-alter type ai.settling_run rename to settlement;
 alter table ai.usage_sealed rename to usage_sealed_days;
 alter table ai.usage_changes rename to usage_changed_days;
 alter table private.proven_addresses rename to verified_addresses;
 alter table private.attempt_secret rename to attempt_secrets;
-alter function ai.add_locks(ai.lock_list,ai.caller[]) rename to collect_locks;
-alter function ai.admit(jsonb,ai.caller) rename to admit_call;
-alter function ai.admit_together(jsonb) rename to admit_batch;
-alter function ai.admit_plain_calls(ai.batch_call[],ai.locked_rows,boolean) rename to admit_batch_calls;
 alter function ai.app_may_act_in(uuid,uuid) rename to app_can_act_in_workspace;
 alter function ai.app_token_of(bytea) rename to find_app_token;
 alter function ai.budgets_left(ai.caller,boolean) rename to remaining_budgets;
 alter function ai.budgets_of(uuid,uuid,uuid) rename to budget_scopes;
-alter function ai.catalogued_offer(jsonb,ai.caller,bigint,bigint) rename to offer_from_catalogue;
 alter function ai.counted_costs(uuid,timestamp with time zone,timestamp with time zone) rename to provider_costs_in_totals;
-alter function ai.credential_of(jsonb) rename to find_caller;
-alter function ai.dearest_offered_usd(ai.model_offers,bigint,bigint) rename to offer_maximum_cost_usd;
 alter function ai.dearest_usd(jsonb,bigint,bigint,boolean,boolean) rename to maximum_cost_usd;
-alter function ai.end_bookable_runs(jsonb,timestamp with time zone) rename to settle_batch_or_each;
-alter function ai.end_run(ai.run_outcome,timestamp with time zone) rename to settle_run;
-alter function ai.end_runs(ai.run_outcome[],timestamp with time zone) rename to settle_batch;
 alter function ai.exact_text(timestamp with time zone) rename to utc_text_microseconds;
-alter function ai.find_plain_calls(jsonb) rename to find_batch_calls;
-alter function ai.finish_keys(ai.closed_run[]) rename to complete_idempotency_keys;
 alter function ai.forget_expired(integer) rename to delete_expired;
-alter function ai.full_minute(text,uuid) rename to exhausted_rate_window;
 alter function ai.give_back_runs(jsonb) rename to release_orphaned_runs;
-alter function ai.hold_budgets(ai.batch_call[],integer[]) rename to reserve_budgets;
-alter function ai.hold_minutes_and_credits(ai.batch_call[],integer[],ai.locked_rows) rename to reserve_rates_and_credits;
 alter function ai.is_late() rename to exceeds_caller_timeout;
 alter function ai.keep_content(jsonb) rename to store_run_content;
 alter function ai.key_spent_since(ai.caller,timestamp with time zone) rename to key_cost_since;
 alter function ai.listed_provider(jsonb,smallint) rename to route_provider;
-alter function ai.lock_and_sum(ai.run_outcome[],timestamp with time zone) rename to compute_settlements;
-alter function ai.sum_run(ai.run_outcome,ai.settlement,timestamp with time zone) rename to compute_settlement;
-alter function ai.lock_ending(jsonb) rename to lock_settlement_rows;
-alter function ai.lock_minutes(text,uuid[]) rename to lock_rate_windows;
 alter function ai.log_provider_invoice(uuid,uuid,uuid,jsonb) rename to record_invoice_activity;
 alter function ai.look_for_open_runs(timestamp with time zone) rename to find_long_running_runs;
 alter function ai.note_open_runs(timestamp with time zone,timestamp with time zone) rename to record_long_running_runs;
 alter function ai.mark_usage_change() rename to record_usage_change;
 alter function ai.may_issue_key(uuid,uuid) rename to key_issue_permission;
-alter function ai.may_pay_in(uuid,uuid) rename to is_paying_member;
 alter function ai.minute_left(text,uuid,integer,bigint) rename to remaining_rate;
 alter function ai.note_budget_alerts() rename to record_budget_alerts;
 alter function ai.note_key_use(ai.caller) rename to record_key_use;
-alter function ai.note_use(uuid[]) rename to record_keys_use;
-alter function ai.open_payers(ai.caller[]) rename to open_credit_accounts;
-alter function ai.open_plain_runs(ai.batch_call[],ai.reserved_calls) rename to open_batch_runs;
 alter function ai.open_run_content(uuid,uuid,uuid) rename to read_run_content;
-alter function ai.person_caller(jsonb) rename to user_caller;
 alter function ai.person_spent_since(ai.caller,timestamp with time zone) rename to user_cost_since;
-alter function ai.plain_calls_over_budget(ai.batch_call[]) rename to batch_calls_over_budget;
 alter function ai.post_budget_alert(jsonb,text,text) rename to queue_budget_alert_mails;
-alter function ai.prepare_changed_offers() rename to refresh_changed_offers;
-alter function ai.prepare_offers(text) rename to refresh_offers;
 alter function ai.prices_of(jsonb,smallint) rename to route_prices;
 alter function ai.provider_of(jsonb,smallint) rename to run_provider;
 alter function ai.readable_content(uuid,uuid) rename to retained_content;
-alter function ai.read_outcomes(jsonb) rename to parse_outcomes;
 alter function ai.read_policy_frame(uuid,uuid) rename to read_policy_options;
 alter function ai.rearm_budget_alert(text,uuid,uuid) rename to reset_budget_alert;
-alter function ai.refuse(text,ai.caller,ai.rate_window_use,ai.rate_window_use,text[],numeric) rename to release_and_refuse;
 alter function ai.reject_half_ended_run() rename to reject_incomplete_settlement;
 alter function ai.reject_account() rename to reject_credit_account_change;
 alter function ai.reject_ledger_entry() rename to reject_incomplete_ledger_entry;
 alter function ai.seal_usage_days(integer) rename to seal_completed_usage_days;
-alter function ai.spend_budgets(ai.closed_run[]) rename to settle_budgets;
-alter function ai.spend_credits(ai.closed_batch) rename to settle_credits;
-alter function ai.close_runs(ai.closed_batch,numeric[],boolean) rename to write_settlements;
 alter function ai.spent_this_month(ai.caller,boolean) rename to cost_this_month;
 alter function ai.sum_changed_days(integer) rename to rebuild_changed_usage_days;
 alter function ai.sum_usage_day(date,uuid[]) rename to rebuild_usage_day;
 alter function ai.sweep_content(integer) rename to delete_expired_content;
 alter function ai.take_rate(text,uuid,integer,bigint,bigint,integer) rename to consume_rate_limit;
-alter function ai.tell_closed(ai.closed_run) rename to settlement_summary;
 alter function ai.tell_limits(timestamp with time zone,bigint[]) rename to rate_limit_headers;
 alter function ai.touch_runs(jsonb) rename to heartbeat_runs;
 alter function private.my_fellow_ids() rename to my_coworker_ids;
@@ -150,16 +138,8 @@ alter function private.account_deletion_blockers(uuid) rename to list_account_de
 alter function private.mark_unconfirmed_identity() rename to record_unconfirmed_identity;
 alter function private.address_block(inet) rename to truncate_address;
 alter function private.event_network(jsonb) rename to hook_network;
-alter type ai.route_offer rename attribute dearest_usd to maximum_cost_usd;
-alter type ai.batch_call rename attribute dearest_usd to maximum_cost_usd;
-alter table ai.model_offers rename column holds_from to valid_from;
-alter table ai.model_offers rename column holds_until to valid_until;
 alter table private.verified_addresses rename column proven_until to verified_until;
 alter trigger mark_usage_change on ai.runs rename to record_usage_change;
-alter trigger prepare_offers on ai.models rename to refresh_offers;
-alter trigger prepare_offers on ai.model_routes rename to refresh_offers;
-alter trigger prepare_offers on ai.model_prices rename to refresh_offers;
-alter trigger prepare_offers on ai.model_grants rename to refresh_offers;
 alter trigger found_workspace on workspaces rename to create_workspace_defaults;
 alter trigger keep_an_owner on workspace_members rename to require_workspace_owner;
 alter trigger mark_usage_addition on ai.runs rename to record_usage_addition;
@@ -183,17 +163,92 @@ alter index ai.usage_changes_workspace_id_day_idx rename to usage_changed_days_w
 alter sequence ai.usage_changes_id_seq rename to usage_changed_days_id_seq;
 
 drop function public.has_workspace_permission(uuid, public.workspace_permission);
-drop function ai.compute_settlements(ai.run_outcome[], timestamp with time zone);
-drop function ai.compute_settlement(ai.run_outcome, ai.settlement, timestamp with time zone);
-drop function ai.offers(text, jsonb, bigint, bigint, boolean, boolean);
 drop function ai.new_run_id(text);
-drop function ai.settle_batch_or_each(jsonb, timestamp with time zone);
-drop function ai.settle_batch(ai.run_outcome[], timestamp with time zone);
-drop function ai.settle_run(ai.run_outcome, timestamp with time zone);
 drop function private.serialize_account_deletions() cascade;
 drop function private.preserve_required_mfa_policy() cascade;
 drop function private.record_unconfirmed_identity() cascade;
 drop function private.create_profile_and_workspace() cascade;
+
+create type ai.credential as (source text, hash text, claims jsonb);
+comment on type ai.credential is
+  'What a caller shows: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
+
+create type ai.run_request as (
+  credential ai.credential,
+  workspace text,
+  address inet,
+  request_id text,
+  feature text,
+  entity_id text,
+  run_id_suffix text,
+  idempotency_key text,
+  fingerprint text,
+  kind text,
+  streamed boolean,
+  model text,
+  voice text,
+  providers text[],
+  input_bytes bigint,
+  images bigint,
+  audio boolean,
+  output_limit bigint,
+  choices bigint
+);
+comment on type ai.run_request is 'A call as the gateway describes it to ai.begin_run. Other reads of a credential send parts of it.';
+
+create type ai.route_offer as (
+  refusal jsonb,
+  model_id text,
+  voice text,
+  routes jsonb,
+  reserved_tokens bigint,
+  maximum_cost_usd numeric(24, 12)
+);
+comment on type ai.route_offer is 'A model with its routes and prices, and the maximum tokens and cost of a call; or why there is none.';
+
+create type ai.priced_call as (
+  refusal jsonb,
+  request ai.run_request,
+  caller ai.caller,
+  offer ai.route_offer,
+  account_id uuid
+);
+comment on type ai.priced_call is 'A call with its caller, offer and paying account, before anything is locked; or why it is refused.';
+
+create type ai.limit_subject as (scope text, subject_id uuid, workspace_id uuid);
+comment on type ai.limit_subject is 'A rate window or a budget.';
+
+create type ai.lock_list as (
+  idempotency_keys bigint[],
+  workspaces uuid[],
+  keys uuid[],
+  rate_windows ai.limit_subject[],
+  budgets ai.limit_subject[],
+  accounts uuid[]
+);
+comment on type ai.lock_list is
+  'What ai.lock_rows locks. Idempotency keys are advisory locks; workspaces are those of idempotency keys; keys are those '
+  'whose last use is written.';
+
+create type ai.reservation as (refused text, workspace_window ai.rate_window_use, budget_scopes text[]);
+comment on type ai.reservation is
+  'What a provider call has reserved, or which limit refused it.';
+
+create type ai.run_report as (run ai.runs, outcome jsonb);
+comment on type ai.run_report is 'A locked run, and what the gateway reported of it.';
+
+create type ai.closed_run as (
+  run ai.runs,
+  kind text,
+  credits_due numeric(24, 8),
+  credits_released numeric(24, 8),
+  cost_due_usd numeric(24, 12),
+  usd_released numeric(24, 12),
+  key_unused boolean
+);
+comment on type ai.closed_run is
+  'A run as it is when it is closed, and what that changes elsewhere: credits and cost that become due, what its '
+  'reservation returns to account and budgets, and whether its idempotency key is free again.';
 
 -- Triggers on Supabase Auth's tables cannot be renamed by us: they are created again, and their functions must exist.
 create function private.serialize_account_deletions() returns trigger language plpgsql as 'begin return new; end';

@@ -1050,11 +1050,14 @@ declare
 begin
   foreach call in array calls loop
     if call.refusal is null and call.account_id is null then
-      owners := owners || ai.payer_id(call.caller);
+      owners := array_remove(owners || ai.payer_id(call.caller), null);
     end if;
   end loop;
+  if owners = '{}' then
+    return calls;
+  end if;
   -- In order, so that two batches cannot wait for each other.
-  foreach owner_id in array array(select distinct o from unnest(array_remove(owners, null)) as o order by o) loop
+  foreach owner_id in array array(select distinct o from unnest(owners) as o order by o) loop
     for place in 1..cardinality(calls) loop
       call := calls[place];
       continue when call.refusal is not null or ai.payer_id(call.caller) is distinct from owner_id;
@@ -1598,14 +1601,22 @@ create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_repor
 as $$
 declare
   reports ai.run_report[] := ai.lock_runs(outcomes);
+  report ai.run_report;
+  run ai.runs;
+  scope text;
   locks ai.lock_list;
 begin
-  select array_agg(row(t.scope, ai.budget_subject(t.scope, r.key_lineage_id, r.app_id, r.workspace_id), r.workspace_id)::ai.limit_subject)
-  into locks.budgets
-  from unnest(reports) as o
-  cross join lateral (select (o.run).*) as r
-  cross join unnest(r.budget_scopes) as t (scope);
-  select array_agg((o.run).account_id) into locks.accounts from unnest(reports) as o;
+  foreach report in array reports loop
+    run := report.run;
+    foreach scope in array run.budget_scopes loop
+      locks.budgets := locks.budgets || row(
+        scope, ai.budget_subject(scope, run.key_lineage_id, run.app_id, run.workspace_id), run.workspace_id
+      )::ai.limit_subject;
+    end loop;
+    if run.account_id is not null then
+      locks.accounts := locks.accounts || run.account_id;
+    end if;
+  end loop;
   perform ai.lock_rows(locks);
   return reports;
 end

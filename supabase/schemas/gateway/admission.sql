@@ -135,11 +135,14 @@ declare
 begin
   foreach call in array calls loop
     if call.refusal is null and call.account_id is null then
-      owners := owners || ai.payer_id(call.caller);
+      owners := array_remove(owners || ai.payer_id(call.caller), null);
     end if;
   end loop;
+  if owners = '{}' then
+    return calls;
+  end if;
   -- In order, so that two batches cannot wait for each other.
-  foreach owner_id in array array(select distinct o from unnest(array_remove(owners, null)) as o order by o) loop
+  foreach owner_id in array array(select distinct o from unnest(owners) as o order by o) loop
     for place in 1..cardinality(calls) loop
       call := calls[place];
       continue when call.refusal is not null or ai.payer_id(call.caller) is distinct from owner_id;

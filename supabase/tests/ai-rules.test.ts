@@ -1,0 +1,47 @@
+import { describe, expect } from "vitest";
+import { type Database, test } from "./database.ts";
+
+/** Names of the functions of schema `ai` whose body matches, in order. */
+async function functionsWith(db: Database, pattern: string): Promise<string[]> {
+  const rows = await db.query<{ name: string }>(
+    `select p.proname as name from pg_catalog.pg_proc p
+     where p.pronamespace = 'ai'::regnamespace and p.prosrc ~ $1 order by 1`,
+    [pattern],
+  );
+  return rows.map(({ name }) => name);
+}
+
+describe("each rule of the gateway has one definition, which others call", () => {
+  test.for([
+    ["caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models", "price_call"]],
+    ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_call"]],
+    ["model access", "usable_models", ["find_offer", "list_models"]],
+    ["routes and prices", "priced_routes", ["find_offer", "list_models"]],
+    ["maximum cost", "maximum_cost_usd", ["extend_run", "find_offer"]],
+    ["token cost", "tokens_cost_usd", ["compute_settlement", "usage_cost_usd"]],
+    ["credits", "usd_to_credits", ["admit_call", "compute_settlement", "extend_run"]],
+    ["rate window", "consume_rate_limit", ["admit_call", "extend_run", "reserve_limits"]],
+    ["budget", "reserve_budget", ["reserve_limits"]],
+    ["reservation", "reserve_limits", ["admit_call", "extend_run"]],
+    ["lock order", "lock_rows", ["admit_calls", "extend_run", "lock_outcomes"]],
+    ["closing a run", "settle_batch", ["settle_outcomes"]],
+    ["settlement", "settle_outcomes", ["release_orphaned_runs", "settle_runs", "sweep_runs"]],
+  ] as const)("%s: ai.%s", async ([, name, callers], { db }) => {
+    const defined = await db.query("select from pg_catalog.pg_proc where oid::regproc::text = $1", [`ai.${name}`]);
+    expect(defined).toHaveLength(1);
+    expect(await functionsWith(db, `\\mai\\.${name}\\(`)).toEqual(callers);
+  });
+
+  test.for([
+    ["changes rate windows", "(update|insert into) ai\\.rate_windows", ["consume_rate_limit", "lock_rows"]],
+    [
+      "reserves and charges credits",
+      "update ai\\.credit_accounts",
+      ["grant_credits", "reserve_limits", "settle_credits"],
+    ],
+    ["opens runs", "insert into ai\\.runs", ["admit_call"]],
+    ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["settle_batch"]],
+  ] as const)("only one place %s", async ([, pattern, names], { db }) => {
+    expect(await functionsWith(db, pattern)).toEqual(names);
+  });
+});

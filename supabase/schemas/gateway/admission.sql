@@ -156,51 +156,6 @@ $$;
 comment on function ai.open_missing_accounts(ai.priced_call[]) is
   'Opens the account of each payer that has none, with the plan''s initial credits.';
 
-create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  call ai.priced_call;
-  caller ai.caller;
-  scope text;
-  locks ai.lock_list;
-begin
-  foreach call in array calls loop
-    continue when call.refusal is not null;
-    caller := call.caller;
-    if (call.request).idempotency_key is not null then
-      locks.idempotency_keys := locks.idempotency_keys || hashtextextended(
-        concat_ws(' ', caller.workspace_id, ai.principal_id(caller), (call.request).idempotency_key), 0
-      );
-      locks.workspaces := locks.workspaces || caller.workspace_id;
-    end if;
-    if ai.is_key_use_due(caller) then
-      locks.keys := locks.keys || caller.key_id;
-    end if;
-    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0 then
-      locks.rate_windows := locks.rate_windows || row('key', caller.lineage_id, null)::ai.limit_subject;
-    end if;
-    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
-      locks.rate_windows := locks.rate_windows || row('workspace', caller.workspace_id, null)::ai.limit_subject;
-    end if;
-    if caller.budgets is not null then
-      foreach scope in array caller.budgets loop
-        locks.budgets := locks.budgets || row(
-          scope, ai.budget_subject(scope, caller.lineage_id, caller.app_id, caller.workspace_id), caller.workspace_id
-        )::ai.limit_subject;
-      end loop;
-    end if;
-    if call.account_id is not null then
-      locks.accounts := locks.accounts || call.account_id;
-    end if;
-  end loop;
-  return locks;
-end
-$$;
-comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that calls need, as far as they are not refused.';
-
 create or replace function ai.admit_call(priced ai.priced_call) returns text
   language plpgsql
   volatile
@@ -297,41 +252,6 @@ $$;
 comment on function ai.admit_call(ai.priced_call) is
   'Admits one call, whose rows are locked: reserves its maximum cost, opens its run and answers as ai.begin_run does. '
   'Trusts the caller: granted to nobody.';
-
-create or replace function ai.principal_id(caller ai.caller) returns uuid
-  language sql
-  immutable
-  security invoker
-  parallel safe
-as $$
-  select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
-$$;
-comment on function ai.principal_id(ai.caller) is 'Returns whose idempotency keys a call uses: a key''s lineage, an app or a person.';
-
-create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
-  returns text
-  language sql
-  stable
-  security invoker
-as $$
-  select ai.rate_limit_headers(coalesce((key_window).started_at, (workspace_window).started_at), array[
-    (caller).key_requests_per_minute, (key_window).requests,
-    (caller).key_tokens_per_minute, (key_window).tokens,
-    (caller).workspace_requests_per_minute, (workspace_window).requests,
-    (caller).workspace_tokens_per_minute, (workspace_window).tokens
-  ])
-$$;
-comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
-  'Returns the limits of a caller and what is counted of them, as ai.rate_limit_headers does.';
-
-create or replace function ai.limit_refusal(code text, limits text) returns jsonb
-  language sql
-  stable
-  security invoker
-as $$
-  select ai.refusal(code, case when code = 'rate_limit_exceeded' then jsonb_build_object('limits', limits::json, 'at', now()) end)
-$$;
-comment on function ai.limit_refusal(text, text) is 'Returns a refusal by a limit, with the rate limits where one of them refused.';
 
 create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
   language sql

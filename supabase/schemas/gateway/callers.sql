@@ -55,6 +55,16 @@ $$;
 comment on function ai.call_refusal(ai.caller, text) is
   'Returns why a caller may make no call, or none of a kind where that is given; null where they may.';
 
+create or replace function ai.principal_id(caller ai.caller) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
+$$;
+comment on function ai.principal_id(ai.caller) is 'Returns whose idempotency keys a call uses: a key''s lineage, an app or a person.';
+
 create or replace function ai.payer_id(caller ai.caller) returns uuid
   language sql
   immutable

@@ -73,7 +73,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
-  test("is asked once more where a pooler's next connection knows no name of ours, and then without names", async () => {
+  test("retries a statement whose name a pooler's next connection does not know, and then uses no names", async () => {
     await beginRun();
     const flights = line.flights();
     for (const expected of [2, 3]) {
@@ -84,7 +84,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("is asked once more where a pooler's next connection has one of our names from somebody else", async () => {
+  test("retries a statement whose name a pooler's next connection already has, and then uses no names", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -174,11 +174,11 @@ describe("the gateway's database", () => {
   });
 });
 
-describe("a batch of calls behind another", () => {
+describe("batches of calls", () => {
   let other: Tenant;
   let holder: Awaited<ReturnType<typeof openHolder>>;
 
-  /** Holds a tenant's balance, for which a batch waits for a tenth of a second. */
+  /** Locks a tenant's balance, which a batch waits a tenth of a second for. */
   async function openHolder() {
     const { client, pid } = await openRaceLine("postgres");
     return {
@@ -192,83 +192,22 @@ describe("a batch of calls behind another", () => {
     };
   }
 
-  /** So many calls of one turn, sent when it is over. */
+  /** Calls of one turn of the event loop, which make one batch. */
   async function beginTogether(of: Tenant, calls: number) {
     const begun = Promise.allSettled(Array.from({ length: calls }, () => database.beginRun(request(of))));
     await setImmediate();
     return begun.then((answers) => answers.map(({ status }) => status));
   }
 
-  /** A batch that waits, and one of another tenant that comes meanwhile. */
+  /** Two batches under way: one that waits for the lock, and one of another tenant behind it. */
   async function beginBoth() {
-    // The connection has prepared it by then.
-    await beginTogether(other, 4);
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
-    await setImmediate();
-    const behind = beginTogether(other, 4);
-    await setImmediate();
-    return { waiting, behind };
+    await expect.poll(waitingProcess, { interval: 5 }).not.toBe(0);
+    return { waiting, behind: beginTogether(other, 4) };
   }
-  const batches = () => line.calls().filter((name) => name === "begin_runs").length;
-  /** What is said now has arrived. */
-  const arrived = () => new Promise((resolve) => setTimeout(resolve, 30));
 
-  beforeEach(async () => {
-    other = await createTenant(owner.db, { credits: "100" });
-    holder = await openHolder();
-  });
-  afterEach(() => holder.close());
-
-  test("is on its way before that is answered, over the same connection", async () => {
-    const { waiting, behind } = await beginBoth();
-    await arrived();
-    expect(batches()).toBe(3);
-    await holder.letGo();
-    expect(await waiting).toEqual(["fulfilled", "fulfilled"]);
-    expect(await behind).toEqual(Array.from({ length: 4 }, () => "fulfilled"));
-    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
-  });
-
-  test.each([
-    { what: "somebody else than the server greets", pooler: { greetsAs: 1 } },
-    { what: "somebody else asks the server", pooler: { asks: "Supavisor" } },
-  ])("waits for that one's answer where $what: a pooler may lose answers", async ({ pooler }) => {
-    await database.close();
-    line.close();
-    line = await openLine(pooler);
-    database = createDatabase({ url: line.url, connections: 1 });
-    const { waiting, behind } = await beginBoth();
-    await arrived();
-    expect(batches()).toBe(2);
-    await holder.letGo();
-    expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "fulfilled"));
-    expect(batches()).toBe(3);
-  });
-
-  test("begins where that one is undone, whose calls are asked about again", async () => {
-    const { waiting, behind } = await beginBoth();
-    expect(await behind).toEqual(Array.from({ length: 4 }, () => "fulfilled"));
-    await holder.letGo();
-    expect(await waiting).toEqual(["fulfilled", "fulfilled"]);
-    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
-  });
-
-  test("holds nothing for calls that were turned away, where the line breaks before either is answered", async () => {
-    const kept: Promise<unknown>[] = [];
-    database = { ...database, beginRun: createBegin({ database, waitUntil: (work) => kept.push(work) }) };
-    const { waiting, behind } = await beginBoth();
-    await arrived();
-    line.cut();
-    expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "rejected"));
-    await holder.letGo();
-    line.mend();
-    await Promise.all(kept);
-    // The four that made the connection know the statement.
-    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 0 }, { open: 4 }]);
-  });
-
-  /** The server process that the first batch waits in. */
+  /** The server process that waits for the lock, or 0. */
   async function waitingProcess(): Promise<number> {
     const sql = `select a.pid from pg_stat_activity a
        where a.usename = 'gateway' and a.wait_event_type = 'Lock' and $1::integer = any (pg_blocking_pids(a.pid))`;
@@ -276,31 +215,99 @@ describe("a batch of calls behind another", () => {
     return process?.pid ?? 0;
   }
 
-  test("is asked about again with it where the server ends their connection", async () => {
-    const { waiting, behind } = await beginBoth();
-    await arrived();
-    await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
-    await holder.letGo();
-    expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "fulfilled"));
-    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 2 }, { open: 8 }]);
-  });
-
-  test("holds nothing for calls that were turned away, where the server stood still and then went on", async () => {
+  function releaseOrphans(): Promise<unknown>[] {
     const kept: Promise<unknown>[] = [];
     database = { ...database, beginRun: createBegin({ database, waitUntil: (work) => kept.push(work) }) };
+    return kept;
+  }
+  const open = async () => [(await books(owner.db, tenant)).open, (await books(owner.db, other)).open];
+  const all = (count: number, status: string) => Array.from({ length: count }, () => status);
+
+  beforeEach(async () => {
+    await database.close();
+    database = createDatabase({ url: line.url, connections: 4 });
+    other = await createTenant(owner.db, { credits: "100" });
+    holder = await openHolder();
+    // Both connections are open and have prepared their statements.
+    await Promise.all([beginTogether(other, 1), beginTogether(other, 1)]);
+  });
+  afterEach(() => holder.close());
+
+  test("do not wait for one that waits for another tenant's lock, whose calls are then asked one by one", async () => {
     const { waiting, behind } = await beginBoth();
-    await arrived();
+    expect(await behind).toEqual(all(4, "fulfilled"));
+    expect(await open()).toEqual([0, 6]);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await holder.letGo();
+    expect(await waiting).toEqual(all(2, "fulfilled"));
+    expect(await open()).toEqual([2, 6]);
+  });
+
+  test("hold nothing for calls that were rejected because the connection broke before the answer", async () => {
+    const kept = releaseOrphans();
+    await holder.hold(tenant);
+    const waiting = beginTogether(tenant, 2);
+    await expect.poll(waitingProcess, { interval: 5 }).not.toBe(0);
+    line.cut();
+    expect(await waiting).toEqual(all(2, "rejected"));
+    await holder.letGo();
+    line.mend();
+    await Promise.all(kept);
+    expect(await open()).toEqual([0, 2]);
+    expect(await beginTogether(tenant, 2)).toEqual(all(2, "fulfilled"));
+  });
+
+  test("are asked again call by call when the server ends their connection", async () => {
+    const { waiting, behind } = await beginBoth();
+    await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
+    await holder.letGo();
+    expect([...(await waiting), ...(await behind)]).toEqual(all(6, "fulfilled"));
+    expect(await open()).toEqual([2, 6]);
+  });
+
+  test("hold nothing for calls that were rejected while the server stood still", async () => {
+    const kept = releaseOrphans();
+    await holder.hold(tenant);
+    const waiting = beginTogether(tenant, 2);
+    await expect.poll(waitingProcess, { interval: 5 }).not.toBe(0);
     const server = await waitingProcess();
     process.kill(server, "SIGSTOP");
     try {
       await holder.letGo();
-      expect([...(await waiting), ...(await behind)]).toEqual(Array.from({ length: 6 }, () => "rejected"));
+      const startedAt = performance.now();
+      expect(await waiting).toEqual(all(2, "rejected"));
+      expect(performance.now() - startedAt).toBeLessThan(2_000);
       // The first look has found nothing by then.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");
     }
     await Promise.all(kept);
-    expect([await books(owner.db, tenant), await books(owner.db, other)]).toMatchObject([{ open: 0 }, { open: 4 }]);
+    expect(await open()).toEqual([0, 2]);
+  });
+
+  test("lose no call when all connections lose their prepared statements at once", async () => {
+    await Promise.all([1, 2, 3].map((calls) => beginTogether(other, calls)));
+    const before = (await books(owner.db, other)).open;
+    await line.say("deallocate all");
+    const answers = await Promise.all([4, 5, 6].map((calls) => beginTogether(other, calls)));
+    expect(answers.flat()).toEqual(all(15, "fulfilled"));
+    expect((await books(owner.db, other)).open).toBe(before + 15);
+  });
+
+  test("of settlements are written except for an outcome that Postgres cannot read, which is reported", async () => {
+    const answers = await Promise.all([1, 2, 3].map(() => beginRun()));
+    const reported: unknown[] = [];
+    const settlements = createSettlements({
+      settle: database.settleRuns,
+      waitUntil: () => {},
+      report: (error) => reported.push(error),
+    });
+    for (const [place, run] of answers.entries()) {
+      settlements.add({ ...outcome(run), ...(place === 1 ? { error_code: "\u0000" } : {}) });
+    }
+    await settlements.flush();
+    expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.87700000", open: 1 });
+    expect(reported).toHaveLength(1);
   });
 });

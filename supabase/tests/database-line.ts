@@ -18,12 +18,8 @@ export type DatabaseLine = {
   close: () => void;
 };
 
-/**
- * Opens a line to the database of the stack under test.
- * @param options.greetsAs the process that connections are told they speak to, as a pooler makes one up
- * @param options.asks the application that Postgres is told of in place of the gateway, as a pooler tells of itself
- */
-export async function openLine({ greetsAs, asks }: { greetsAs?: number; asks?: string } = {}): Promise<DatabaseLine> {
+/** Opens a line to the database of the stack under test. */
+export async function openLine(): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
   /** Those to the database, and who waits for the answer to what we said ourselves. */
@@ -62,7 +58,7 @@ export async function openLine({ greetsAs, asks }: { greetsAs?: number; asks?: s
       const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
       if (name) calls.push(name);
       asked = name ?? asked;
-      theirs.write(asks === undefined ? bytes : renamed(bytes, asks));
+      theirs.write(bytes);
     });
     theirs.on("data", (bytes) => {
       const heard = toDatabase.get(theirs);
@@ -73,7 +69,7 @@ export async function openLine({ greetsAs, asks }: { greetsAs?: number; asks?: s
       weSpoke = false;
       const isCutting = asked !== undefined && asked === cutting?.name;
       if (isCutting && cutting?.moment === "before its answer") return cut();
-      ours.write(greetsAs === undefined ? bytes : greeting(bytes, greetsAs));
+      ours.write(bytes);
       if (!isReady(bytes)) return;
       asked = undefined;
       if (!isCutting) return;
@@ -123,18 +119,6 @@ function queryOf(sql: string): Buffer {
   head.write("Q");
   head.writeInt32BE(4 + text.length, 1);
   return Buffer.concat([head, text]);
-}
-
-/** What we say, with another application of as many characters. */
-function renamed(bytes: Buffer, application: string): Buffer {
-  return Buffer.from(bytes.toString("latin1").replace("gatehouse-gateway", application.padEnd(17)), "latin1");
-}
-
-/** What the server says, with another process in its BackendKeyData where that is there (PostgreSQL, Message Formats). */
-function greeting(bytes: Buffer, process: number): Buffer {
-  const at = bytes.indexOf(Buffer.from([0x4b, 0, 0, 0, 12]));
-  if (at >= 0) bytes.writeInt32BE(process, at + 5);
-  return bytes;
 }
 
 /** Whether an answer is whole: it ends with ReadyForQuery (PostgreSQL, Message Formats). */

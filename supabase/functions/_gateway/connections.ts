@@ -1,87 +1,101 @@
 import pg from "pg";
-import { createFunctionCaller } from "./function-call.ts";
-import { HeldConnection, learnWhoAnswers } from "./held-connection.ts";
 import { GatewayError } from "./http/errors.ts";
-import { keepConnection, takeFrom } from "./kept-connection.ts";
+import { startTimeLimit } from "./time-limit.ts";
 
-/** Statements that may wait for a connection before further ones are turned away. */
+/** Statements that may wait for a connection before further ones are rejected. */
 const maxWaiting = 500;
 const connectTimeoutMs = 1_000;
-/** A server process that is new takes some 60 ms to plan an admission, a batch and a settlement, each for the first time. */
+/** A new server process plans each statement again, so connections are kept for a while. */
 const idleConnectionMs = 60_000;
-const applicationName = "gatehouse-gateway";
-/** Beyond what the role's own limits let a statement take. */
+/** Longer than the role's own limits let a statement run. */
 const answerTimeoutMs = 12_000;
+/** invalid_sql_statement_name and duplicate_prepared_statement: nothing was executed (PostgreSQL, Appendix A). */
+const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 
-/** How the gateway's database is asked. */
+/** How the gateway calls its database. */
 export type Connections = {
   /**
-   * Calls a function with JSON, in one flight.
-   * @param options.limitMs how long its answer may take
-   * @param options.isAlone whether it comes by itself, one after another, so that one connection does for all of them
-   * @param options.onTaken is told the connection as the statement is about to be sent
-   * @throws GatewayError `service_unavailable` while the database cannot be had
+   * Calls a function that takes JSON, in one round trip.
+   * @param limitMs how long its answer may take once it has a connection
+   * @throws GatewayError `service_unavailable`, with its cause, for whatever fails
    */
-  call: (
-    name: string,
-    argument: object,
-    options?: { limitMs?: number; isAlone?: boolean; onTaken?: (connection: HeldConnection) => void },
-  ) => Promise<string>;
+  call: (name: string, argument: object, limitMs?: number) => Promise<string>;
   close: () => Promise<void>;
 };
 
-/** Connects when first asked something. Any pooler can be in between; what a statement takes travels together. */
+/** Connects on the first call. Each statement is a transaction of its own, so any pooler can be in between. */
 export function createConnections({ url, connections = 8 }: { url: string; connections?: number }): Connections {
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
     idleTimeoutMillis: idleConnectionMs,
-    application_name: applicationName,
+    application_name: "gatehouse-gateway",
   });
-  // A connection that breaks is replaced when next needed; the statement that is under way on it fails by itself.
+  // A broken connection is replaced when one is needed; a statement that is under way on it fails by itself.
   pool.on("error", () => {});
-  pool.on("connect", (client) => {
-    client.on("error", () => {});
-    // One that ends meanwhile fails what it was connected for.
-    learnWhoAnswers(client, applicationName).catch(() => {});
-  });
-  const functions = createFunctionCaller();
-  const kept = keepConnection(pool);
+  pool.on("connect", (client) => void client.on("error", () => {}));
+  let usesNames = true;
+
+  /** Once a prepared statement is missing or taken, a transaction pooler is in between: this process stops naming them. */
+  async function query(client: pg.PoolClient, text: string, argument: string): Promise<string> {
+    const isNamed = usesNames;
+    try {
+      // The text is the name, so a name cannot stand for another statement.
+      const name = isNamed ? text : undefined;
+      const { rows } = await client.query<[string | null]>({ name, text, values: [argument], rowMode: "array" });
+      return rows[0]?.[0] ?? "";
+    } catch (error) {
+      if (!isNamed || !preparedNameErrors.has((error as { code?: unknown }).code)) throw error;
+      usesNames = false;
+      return query(client, text, argument);
+    }
+  }
+
+  /** A connection on which a statement failed or timed out is closed. */
+  async function ask(text: string, argument: string, limitMs: number): Promise<string> {
+    const client = await pool.connect();
+    let isReleased = false;
+    function release(isClosed: boolean): void {
+      if (!isReleased) client.release(isClosed);
+      isReleased = true;
+    }
+    const limit = startTimeLimit(limitMs, () => release(true));
+    try {
+      const answer = await query(client, text, argument);
+      release(false);
+      return answer;
+    } finally {
+      limit.end();
+      release(true);
+    }
+  }
 
   return {
-    async call(name, argument, { limitMs = answerTimeoutMs, isAlone = false, onTaken } = {}) {
+    async call(name, argument, limitMs = answerTimeoutMs) {
       if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
-      const json = JSON.stringify(argument);
-      if (!isAlone) kept.lend();
-      return orUnavailable(async () => {
-        const connection = new HeldConnection(await (isAlone ? kept.take() : takeFrom(pool)), functions);
-        onTaken?.(connection);
-        return connection.ask(name, json, limitMs);
-      });
+      try {
+        return await ask(`select ${name}($1)::text`, JSON.stringify(argument), limitMs);
+      } catch (cause) {
+        throw new GatewayError("service_unavailable", { cause });
+      }
     },
-    close() {
-      kept.close();
-      return pool.end();
-    },
+    close: () => pool.end(),
   };
 }
 
-/** @throws GatewayError `service_unavailable`, with its cause, for whatever fails */
-export async function orUnavailable(work: () => Promise<string>): Promise<string> {
-  try {
-    return await work();
-  } catch (cause) {
-    throw new GatewayError("service_unavailable", { cause });
-  }
-}
-
-/** Whether a statement surely did nothing: what Postgres says about one, it says of one that it has rolled back. */
+/** Whether Postgres reported the error: it has rolled back the statement. */
 export function wasUndone(error: unknown): boolean {
-  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError;
+  return sqlState(error) !== undefined;
 }
 
-/** Whether nobody knows what became of a statement that was sent: no answer came. */
+/** Whether no answer came, so a statement may or may not have been executed. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
+}
+
+/** The SQLSTATE that Postgres reported, or undefined for any other error. */
+export function sqlState(error: unknown): string | undefined {
+  if (!(error instanceof GatewayError && error.cause instanceof pg.DatabaseError)) return undefined;
+  return error.cause.code ?? "";
 }

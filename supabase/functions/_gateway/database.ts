@@ -1,11 +1,11 @@
+import { setImmediate } from "node:timers";
 import { z } from "zod";
 import type { PriceTier } from "../_shared/money.ts";
-import { createAdmissions } from "./admission/admissions.ts";
 import type { Credential } from "./admission/credentials.ts";
 import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
-import { createConnections, orUnavailable, wasUndone } from "./connections.ts";
-import type { HeldConnection } from "./held-connection.ts";
+import { createBatchQueue } from "./batch-queue.ts";
+import { createConnections } from "./connections.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
@@ -136,12 +136,10 @@ export type GatewayDatabase = {
   close: () => Promise<void>;
 };
 
-/**
- * Whether a call may begin is known by then, or it may not: nobody waits for a database that hangs. `ai.exceeds_caller_timeout`
- * undoes a little earlier what took so long.
- */
+/** For admission to answer, and for a call to wait before it is asked. `ai.exceeds_caller_timeout` undoes earlier what took so long. */
 const beginTimeoutMs = 1_500;
-const beginBatch = "ai.begin_runs";
+const maxBeginBatch = 32;
+const maxWaitingBegins = 500;
 /** Characters. */
 const longestRefusal = 4_096;
 
@@ -152,32 +150,21 @@ const longestRefusal = 4_096;
 export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
   const { call, close } = createConnections(options);
 
-  /** Where the last batch was sent, and another may be behind it. */
-  let line: HeldConnection | undefined;
-  const toBegin = { limitMs: beginTimeoutMs, isAlone: true };
-  const toBeginBatch = {
-    limitMs: beginTimeoutMs,
-    onTaken: (connection: HeldConnection) => {
-      line = connection;
-    },
-  };
-  const admit = createAdmissions<RunRequest, unknown>({
-    askAlone: async (request) => JSON.parse(await call("ai.begin_run", request, toBegin)),
-    askTogether: async (requests) => JSON.parse(await call(beginBatch, requests, toBeginBatch)),
-    mayFollow: () => line?.mayFollow(beginBatch) === true,
-    async askBehind(requests) {
-      const connection = line;
-      if (!connection) throw new Error("There is no batch to follow.");
-      const json = JSON.stringify(requests);
-      return JSON.parse(await orUnavailable(() => connection.ask(beginBatch, json, beginTimeoutMs)));
-    },
-    wasUndone,
-    isApart: ({ idempotency_key }) => idempotency_key !== undefined,
+  const begins = createBatchQueue<RunRequest, unknown>({
+    askMany: async (requests) => JSON.parse(await call("ai.begin_runs", requests, beginTimeoutMs)),
+    askOne: async (request) => JSON.parse(await call("ai.begin_run", request, beginTimeoutMs)),
+    // It waits for other calls with the same key.
+    isSingle: ({ idempotency_key }) => idempotency_key !== undefined,
+    maxBatch: maxBeginBatch,
+    // Requests that have arrived in this turn of the event loop join the batch.
+    gather: setImmediate,
+    maxWaiting: maxWaitingBegins,
+    maxWaitMs: beginTimeoutMs,
   });
 
   return {
     async beginRun(request) {
-      const answer = await admit(request);
+      const answer = await begins.ask(request);
       if (!isRefusal(answer)) return begunRun.parse(answer);
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };

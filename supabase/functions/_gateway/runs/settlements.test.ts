@@ -1,5 +1,7 @@
-import { describe, expect, test } from "vitest";
-import { batchSize, createSettlements, maxUnderWay, type Outcome } from "./settlements.ts";
+import pg from "pg";
+import { describe, expect, test, vi } from "vitest";
+import { GatewayError } from "../http/errors.ts";
+import { batchSize, createSettlements, type Outcome } from "./settlements.ts";
 
 function outcome(id: string): Outcome {
   return {
@@ -51,7 +53,7 @@ describe("settlements", () => {
     const { settlements, batches, kept } = collect();
     for (const id of ["c", "a", "b"]) settlements.add(outcome(id));
     expect(batches).toEqual([]);
-    expect(kept).toHaveLength(1);
+    expect(kept).toHaveLength(3);
     await Promise.all(kept);
     expect(batches).toEqual([["a", "b", "c"]]);
   });
@@ -67,44 +69,39 @@ describe("settlements", () => {
     await Promise.all(kept);
   });
 
-  test(`are written by ${maxUnderWay} statements at once; what comes meanwhile waits, and goes together`, async () => {
+  test("go together when they come while two batches are under way", async () => {
     const batches: string[][] = [];
     const answers: (() => void)[] = [];
-    const kept: Promise<unknown>[] = [];
     const settlements = createSettlements({
       settle(outcomes) {
         batches.push(outcomes.map(({ id }) => id));
         return new Promise<void>((resolve) => answers.push(resolve));
       },
-      waitUntil: (work) => kept.push(work),
+      waitUntil: () => {},
       report: (error) => {
         throw error;
       },
     });
-    const addFull = () => {
-      for (let n = 0; n < batchSize; n++) settlements.add(outcome(`${batches.length}-${n}`));
-    };
-    for (let n = 0; n < maxUnderWay; n++) addFull();
+    for (let n = 0; n < 2 * batchSize; n++) settlements.add(outcome(`${n}`));
     settlements.add(outcome("due"));
     await new Promise((resolve) => setTimeout(resolve, 120));
     settlements.add(outcome("later"));
-    expect(batches).toHaveLength(maxUnderWay);
+    expect(batches).toHaveLength(2);
     const flushed = settlements.flush();
-    answers.shift()?.();
-    await expect.poll(() => batches.at(maxUnderWay)).toEqual(["due", "later"]);
+    for (const answer of answers.splice(0)) answer();
+    await expect.poll(() => batches.at(2)).toEqual(["due", "later"]);
     for (const answer of answers) answer();
     await flushed;
-    await Promise.all(kept);
-    expect(batches).toHaveLength(maxUnderWay + 1);
+    expect(batches).toHaveLength(3);
   });
 
-  test("a batch that waits to be tried again holds up no other", async () => {
+  test("that wait to be retried do not hold up others", async () => {
     const batches: string[][] = [];
     const kept: Promise<unknown>[] = [];
-    let refused = 0;
+    let failures = 0;
     const settlements = createSettlements({
       async settle(outcomes) {
-        if (outcomes.some(({ id }) => id.startsWith("refused")) && refused++ < 2 * maxUnderWay) throw new Error("down");
+        if (outcomes.some(({ id }) => id.startsWith("retried")) && failures++ < 4) throw new Error("down");
         batches.push(outcomes.map(({ id }) => id));
       },
       waitUntil: (work) => kept.push(work),
@@ -112,43 +109,57 @@ describe("settlements", () => {
         throw error;
       },
     });
-    for (let n = 0; n < maxUnderWay * batchSize; n++) settlements.add(outcome(`refused-${n}`));
+    for (let n = 0; n < 2 * batchSize; n++) settlements.add(outcome(`retried-${n}`));
     settlements.add(outcome("sound"));
     await Promise.all(kept);
-    expect(batches.map(([first]) => first)).toEqual(["sound", expect.any(String), expect.any(String)]);
-    expect(refused).toBe(3 * maxUnderWay);
+    expect(batches[0]).toEqual(["sound"]);
+    expect(batches.flat()).toHaveLength(2 * batchSize + 1);
   });
 
-  test(`those that are tried again are written by ${maxUnderWay} statements at once, too, and by themselves`, async () => {
-    const batches: string[][] = [];
-    const kept: Promise<unknown>[] = [];
-    let down = true;
-    let underWay = 0;
-    let most = 0;
+  test("are retried until the database is back, every ten seconds in the end, and the outage is reported once", async () => {
+    vi.useFakeTimers();
+    try {
+      const times: number[] = [];
+      const reported: unknown[] = [];
+      const startedAt = Date.now();
+      const settlements = createSettlements({
+        async settle() {
+          times.push(Date.now() - startedAt);
+          if (times.length < 9) throw new GatewayError("service_unavailable", { cause: new Error("gone") });
+        },
+        waitUntil: () => {},
+        report: (error) => reported.push(error),
+      });
+      settlements.add(outcome("a"));
+      const flushed = settlements.flush();
+      await vi.advanceTimersByTimeAsync(120_000);
+      await flushed;
+      const retries = times.slice(1).map((time, place) => Math.floor((time - (times[place] ?? 0)) / 100) * 100);
+      expect(retries).toEqual([100, 300, 1_000, 3_000, 10_000, 10_000, 10_000, 10_000]);
+      expect(reported).toHaveLength(1);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test("that Postgres cannot read are reported and given up, and the others of their batch are written", async () => {
+    const written: string[] = [];
+    const reported: unknown[] = [];
     const settlements = createSettlements({
       async settle(outcomes) {
-        if (down) throw new Error("down");
-        most = Math.max(most, ++underWay);
-        await new Promise((resolve) => setTimeout(resolve, 200));
-        underWay -= 1;
-        batches.push(outcomes.map(({ id }) => id));
+        const cause = Object.assign(new pg.DatabaseError("unsupported Unicode escape sequence", 1, "error"), {
+          code: "22P05",
+        });
+        if (outcomes.some(({ id }) => id === "bad")) throw new GatewayError("service_unavailable", { cause });
+        written.push(...outcomes.map(({ id }) => id));
       },
-      waitUntil: (work) => kept.push(work),
-      report: (error) => {
-        throw error;
-      },
+      waitUntil: () => {},
+      report: (error) => reported.push(error),
     });
-    for (let n = 0; n < 3 * maxUnderWay * batchSize; n++) settlements.add(outcome(`tried-${n}`));
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    down = false;
-    // By then those that were tried wait for their turn.
-    await new Promise((resolve) => setTimeout(resolve, 150));
-    settlements.add(outcome("new"));
+    for (const id of ["a", "bad", "c"]) settlements.add(outcome(id));
     await settlements.flush();
-    await Promise.all(kept);
-    expect(most).toBe(maxUnderWay);
-    expect(batches.flat()).toHaveLength(3 * maxUnderWay * batchSize + 1);
-    expect(batches.filter((batch) => batch.includes("new"))).toEqual([["new"]]);
+    expect(written).toEqual(["a", "c"]);
+    expect(reported).toHaveLength(1);
   });
 
   test("are tried again when the database is away", async () => {

@@ -1,4 +1,6 @@
 import type { TokenCounts } from "../../_shared/money.ts";
+import { createBatchQueue } from "../batch-queue.ts";
+import { sqlState } from "../connections.ts";
 import type { Step } from "./steps.ts";
 
 /** How a run ended. */
@@ -26,17 +28,18 @@ export type Settlements = {
   add: (outcome: Outcome) => void;
   /** Work that ends in an outcome's being taken, for which a flush waits. */
   awaitOutcome: (work: Promise<unknown>) => void;
-  /** Resolves when everything taken so far is written or given up on. */
+  /** Resolves when everything taken so far is written. */
   flush: () => Promise<void>;
 };
 
-/** Batches are of at most 50 ms or 100 runs. */
+/** A batch is sent after 50 ms, or earlier when it has 100 runs. */
 const batchWindowMs = 50;
 export const batchSize = 100;
-/** Statements under way at once: more would only take connections and processors from those who wait for an admission. */
-export const maxUnderWay = 2;
-/** After the last the sweeper has the run. */
+/** The last one repeats: the sweeper closes a run that stays open, and its outcome then corrects the cost. */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
+
+/** The SQLSTATE class (PostgreSQL, Appendix A). */
+const dataException = "22";
 
 /** An outcome as `ai.settle_runs` takes it. */
 export type ToldOutcome = Omit<Outcome, "calls" | "key_unused"> &
@@ -54,99 +57,54 @@ function tellOutcome({ calls, key_unused, ...outcome }: Outcome): ToldOutcome {
   return { ...said, route: call.route, ...counts, ...(call.estimated ? { estimated: true } : {}) };
 }
 
-/** Outcomes that are told together, and how often in vain. */
-type Batch = { outcomes: Outcome[]; failures: number; written: Promise<void>; finish: () => void };
-
 /**
- * Settles runs in batches, behind the answers; those whose time comes while others are being written wait and grow. Safe
- * to do late and to repeat: an open run is durable with its reservation, and settling it again changes nothing.
+ * Settles runs in batches, after their answers. An outcome is retried until it is written: an open run is durable with its
+ * reservation, and settling it again changes nothing.
  */
 export function createSettlements(options: {
   settle: (outcomes: readonly ToldOutcome[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
   report: (error: unknown) => void;
 }): Settlements {
-  let gathering: Batch | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const due: Batch[] = [];
-  let underWay = 0;
+  const queue = createBatchQueue<Outcome, void>({
+    async askMany(outcomes) {
+      await options.settle(outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1)).map(tellOutcome));
+      return [];
+    },
+    askOne: (outcome) => options.settle([tellOutcome(outcome)]),
+    maxBatch: batchSize,
+    gather: (start) => void setTimeout(start, batchWindowMs),
+  });
   const writing = new Set<Promise<void>>();
   const coming = new Set<Promise<unknown>>();
 
-  function add(outcome: Outcome): void {
-    const last = due.at(-1);
-    // What was tried stays by itself: whoever came later should have all of their tries.
-    if (last && last.failures === 0 && last.outcomes.length < batchSize) {
-      last.outcomes.push(outcome);
-      return;
-    }
-    gathering ??= startBatch();
-    gathering.outcomes.push(outcome);
-    if (gathering.outcomes.length >= batchSize) send();
-  }
-
-  function startBatch(): Batch {
-    let finish = () => {};
-    const written = new Promise<void>((resolve) => (finish = resolve));
-    // One promise a batch keeps the isolate alive until it is written.
-    options.waitUntil(written);
-    timer = setTimeout(send, batchWindowMs);
-    return { outcomes: [], failures: 0, written, finish };
-  }
-
-  function send(): void {
-    if (!gathering) return;
-    clearTimeout(timer);
-    writing.add(gathering.written);
-    due.push(gathering);
-    gathering = undefined;
-    next();
-  }
-
-  function next(): void {
-    while (underWay < maxUnderWay) {
-      const batch = due.shift();
-      if (!batch) return;
-      underWay += 1;
-      void write(batch).finally(() => {
-        underWay -= 1;
-        next();
-      });
-    }
-  }
-
-  /** Whoever waits to try again is not under way, and holds up nobody. */
-  async function write(batch: Batch): Promise<void> {
-    const outcomes = batch.outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    try {
-      await options.settle(outcomes.map(tellOutcome));
-    } catch (error) {
-      const delayMs = retryDelaysMs[batch.failures];
-      batch.failures += 1;
-      if (delayMs !== undefined) {
-        setTimeout(tryAgain, delayMs, batch);
-        return;
+  async function write(outcome: Outcome): Promise<void> {
+    for (let failures = 1; ; failures++) {
+      try {
+        return await queue.ask(outcome);
+      } catch (error) {
+        // Postgres cannot read it, whenever it is sent.
+        const isHopeless = sqlState(error)?.startsWith(dataException);
+        if (isHopeless || failures === retryDelaysMs.length) options.report(error);
+        if (isHopeless) return;
+        await new Promise((resolve) => setTimeout(resolve, retryDelaysMs[failures - 1] ?? retryDelaysMs.at(-1)));
       }
-      options.report(error);
     }
-    writing.delete(batch.written);
-    batch.finish();
-  }
-
-  function tryAgain(batch: Batch): void {
-    due.unshift(batch);
-    next();
   }
 
   return {
-    add,
+    add(outcome) {
+      const written = write(outcome).finally(() => writing.delete(written));
+      writing.add(written);
+      options.waitUntil(written);
+    },
     awaitOutcome(work) {
       const settled = work.finally(() => coming.delete(settled));
       coming.add(settled);
     },
     async flush() {
       await Promise.allSettled(coming);
-      send();
+      queue.flush();
       while (writing.size > 0) await Promise.all(writing);
     },
   };

@@ -1,0 +1,227 @@
+import { setImmediate } from "node:timers";
+import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
+import pg from "pg";
+import { describe, expect, test } from "vitest";
+import { createBatchQueue } from "./batch-queue.ts";
+import { GatewayError } from "./http/errors.ts";
+
+const rolledBack = () =>
+  new GatewayError("service_unavailable", { cause: new pg.DatabaseError("canceling statement", 1, "error") });
+const unanswered = () => new GatewayError("service_unavailable", { cause: new Error("Connection terminated") });
+
+/** A queue whose statements are answered on command, each call with its double. Negative calls are never batched. */
+function open(fails: (calls: readonly number[]) => Error | undefined = () => undefined) {
+  const asked: (readonly number[])[] = [];
+  const answering: (() => void)[] = [];
+  const clock = { now: 0 };
+  async function answer(calls: readonly number[]): Promise<number[]> {
+    asked.push(calls);
+    await new Promise<void>((resolve) => answering.push(resolve));
+    const error = fails(calls);
+    if (error) throw error;
+    return calls.map((call) => call * 2);
+  }
+  const queue = createBatchQueue<number, number>({
+    askMany: answer,
+    askOne: async (call) => (await answer([call]))[0] ?? 0,
+    isSingle: (call) => call < 0,
+    maxBatch: 32,
+    gather: setImmediate,
+    maxWaiting: 500,
+    maxWaitMs: 1_500,
+    now: () => clock.now,
+  });
+  /** Answers the first statements under way. */
+  async function go(most = answering.length): Promise<void> {
+    for (const each of answering.splice(0, most)) each();
+    await sleep(0);
+    await turn();
+  }
+  /** Answers the last statement under way. */
+  async function goLast(): Promise<void> {
+    answering.pop()?.();
+    await sleep(0);
+  }
+  /** Calls of one turn of the event loop. */
+  async function askTogether(calls: readonly number[]): Promise<Promise<number>[]> {
+    const answers = calls.map(queue.ask);
+    // A test looks at a rejection later.
+    for (const answer of answers) answer.catch(() => {});
+    await turn();
+    return answers;
+  }
+  /** Occupies both batches with calls 1 and 2. */
+  async function occupy(): Promise<Promise<number>[]> {
+    return [...(await askTogether([1])), ...(await askTogether([2]))];
+  }
+  return { askTogether, occupy, asked, go, goLast, clock };
+}
+
+const statuses = async (answers: Promise<number>[]) =>
+  (await Promise.allSettled(answers)).map(({ status }) => status === "fulfilled");
+const numbers = (count: number) => Array.from({ length: count }, (_, place) => 10 + place);
+
+describe("a batch", () => {
+  test("takes the calls of one turn of the event loop, and answers each with its own answer", async () => {
+    const { askTogether, asked, go } = open();
+    const answers = await askTogether([3, 1, 2]);
+    expect(asked).toEqual([[3, 1, 2]]);
+    await go();
+    expect(await Promise.all(answers)).toEqual([6, 2, 4]);
+  });
+
+  test("takes the calls that came while two others were under way, in their order", async () => {
+    const { askTogether, occupy, asked, go } = open();
+    const answers = [...(await occupy()), ...(await askTogether([3])), ...(await askTogether([5, 4]))];
+    expect(asked).toEqual([[1], [2]]);
+    await go(1);
+    expect(asked).toEqual([[1], [2], [3, 5, 4]]);
+    await go();
+    expect(await Promise.all(answers)).toEqual([2, 4, 6, 10, 8]);
+  });
+
+  test("that waits for a lock does not stop the batches after it", async () => {
+    const { askTogether, asked, go, goLast } = open();
+    const stuck = await askTogether([1]);
+    for (const call of [2, 3]) {
+      const answers = await askTogether([call]);
+      await goLast();
+      expect(await Promise.all(answers)).toEqual([2 * call]);
+    }
+    expect(asked).toEqual([[1], [2], [3]]);
+    await go();
+    expect(await Promise.all(stuck)).toEqual([2]);
+  });
+
+  test.for([
+    [32, 1],
+    [33, 2],
+  ] as const)("has at most 32 calls: %i make %i", async ([count, batches]) => {
+    const { askTogether, asked, go } = open();
+    const answers = await askTogether(numbers(count));
+    await go();
+    await Promise.all(answers);
+    expect(asked).toHaveLength(batches);
+  });
+
+  test("that Postgres rolls back is asked again call by call, so that one bad call fails alone", async () => {
+    const { askTogether, asked, go } = open((calls) => (calls.includes(4) ? rolledBack() : undefined));
+    const answers = await askTogether([2, 3, 4, 5]);
+    await go();
+    await go();
+    expect(asked).toEqual([[2, 3, 4, 5], [2], [3], [4], [5]]);
+    expect(await statuses(answers)).toEqual([true, true, false, true]);
+  });
+
+  test("without an answer is not asked again", async () => {
+    const { askTogether, asked, go } = open(unanswered);
+    const answers = await askTogether([2, 3, 4]);
+    await go();
+    expect(asked).toEqual([[2, 3, 4]]);
+    expect(await statuses(answers)).toEqual([false, false, false]);
+  });
+
+  test("of one that Postgres rolls back is asked once more alone", async () => {
+    const { askTogether, asked, go } = open(rolledBack);
+    const answers = await askTogether([2]);
+    await go();
+    await go();
+    expect(asked).toEqual([[2], [2]]);
+    expect(await statuses(answers)).toEqual([false]);
+  });
+
+  test("goes on after a failure", async () => {
+    let isDown = true;
+    const { askTogether, go } = open(() => (isDown ? unanswered() : undefined));
+    const failed = [...(await askTogether([1])), ...(await askTogether([2])), ...(await askTogether([3]))];
+    await go();
+    await go();
+    expect(await statuses(failed)).toEqual([false, false, false]);
+    isDown = false;
+    const answers = await askTogether([4, 5]);
+    await go();
+    expect(await Promise.all(answers)).toEqual([8, 10]);
+  });
+});
+
+describe("a single call", () => {
+  test("goes at once, and no more than four are under way", async () => {
+    const { askTogether, asked, go } = open();
+    const answers = await askTogether([-1, -2, -3, -4, -5, 6]);
+    expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
+    await go(1);
+    expect(asked.slice(5)).toEqual([[-5]]);
+    await go();
+    expect(await Promise.all(answers)).toEqual([-2, -4, -6, -8, -10, 12]);
+  });
+
+  test("of a batch that was rolled back does not stop the batches after it", async () => {
+    const { askTogether, asked, go } = open((calls) => (calls.length > 1 ? rolledBack() : undefined));
+    const answers = await askTogether([1, 2, 3, 4, 5, 6]);
+    await go();
+    expect(asked.slice(1)).toEqual([[1], [2], [3], [4]]);
+    answers.push(...(await askTogether([9])));
+    expect(asked.slice(5)).toEqual([[9]]);
+    await go();
+    await go();
+    expect(await Promise.all(answers)).toEqual([2, 4, 6, 8, 10, 12, 18]);
+  });
+});
+
+describe("waiting", () => {
+  test.for([
+    [500, 0],
+    [501, 1],
+  ] as const)("is for 500 calls at most: of %i, %i is rejected", async ([count, rejected]) => {
+    const { askTogether, occupy, go } = open();
+    await occupy();
+    const answers = await askTogether(numbers(count));
+    for (let round = 0; round < 20; round++) await go();
+    expect((await statuses(answers)).filter((isAnswered) => !isAnswered)).toHaveLength(rejected);
+  });
+
+  test.for([
+    [504, 0],
+    [505, 1],
+  ] as const)("is for 500 single calls at most, beside four: of %i, %i is rejected", async ([count, rejected]) => {
+    const { askTogether, go } = open();
+    const answers = await askTogether(numbers(count).map((call) => -call));
+    for (let round = 0; round < 130; round++) await go();
+    expect((await statuses(answers)).filter((isAnswered) => !isAnswered)).toHaveLength(rejected);
+  });
+
+  test.for([
+    [3, 1_500, true],
+    [3, 1_501, false],
+    [-3, 1_500, true],
+    [-3, 1_501, false],
+  ] as const)("call %i is asked after %i ms: %s", async ([call, waitedMs, isAsked]) => {
+    const { askTogether, occupy, asked, go, clock } = open();
+    await occupy();
+    await askTogether([-1, -1, -1, -1]);
+    const answers = await askTogether([call]);
+    clock.now = waitedMs;
+    await go();
+    await go();
+    expect(await statuses(answers)).toEqual([isAsked]);
+    expect(asked.some(([first]) => first === call)).toBe(isAsked);
+  });
+});
+
+test("a flush sends the calls that are being gathered", async () => {
+  const asked: (readonly number[])[] = [];
+  const queue = createBatchQueue<number, number>({
+    askMany: async (calls) => {
+      asked.push(calls);
+      return calls;
+    },
+    askOne: async (call) => call,
+    maxBatch: 32,
+    gather: () => {},
+  });
+  const answers = Promise.all([1, 2].map(queue.ask));
+  expect(asked).toEqual([]);
+  queue.flush();
+  expect(await answers).toEqual([1, 2]);
+  expect(asked).toEqual([[1, 2]]);
+});

@@ -1,0 +1,116 @@
+import { wasUndone } from "./connections.ts";
+import { GatewayError } from "./http/errors.ts";
+
+/** Two, so that a batch that waits for a lock or the disk does not stop the calls behind it. */
+const maxBatchesUnderWay = 2;
+/** Single calls may wait longer for locks; batches need connections too. */
+const maxSinglesUnderWay = 4;
+
+/** Groups concurrent calls into batches, one statement each. */
+export type BatchQueue<Call, Answer> = {
+  /** @throws GatewayError `service_unavailable` when too many calls wait or this one waited too long */
+  ask: (call: Call) => Promise<Answer>;
+  /** Sends what is being gathered. */
+  flush: () => void;
+};
+
+type Waiting<Call, Answer> = {
+  call: Call;
+  since: number;
+  resolve: (answer: Answer) => void;
+  reject: (error: unknown) => void;
+};
+
+/**
+ * Calls that come while batches are under way wait and go together with the next one. Each call gets its own answer. When
+ * Postgres rolls a batch back, its calls are asked one by one, so that one bad call fails alone.
+ * @param options.askMany returns the answers in the order of the calls
+ * @param options.isSingle whether a call is never part of a batch
+ * @param options.gather calls back when a batch that is not full should start
+ */
+export function createBatchQueue<Call, Answer>(options: {
+  askMany: (calls: readonly Call[]) => Promise<readonly Answer[]>;
+  askOne: (call: Call) => Promise<Answer>;
+  isSingle?: (call: Call) => boolean;
+  maxBatch: number;
+  gather: (start: () => void) => void;
+  maxWaiting?: number;
+  maxWaitMs?: number;
+  now?: () => number;
+}): BatchQueue<Call, Answer> {
+  const { maxBatch, maxWaiting = Infinity, maxWaitMs = Infinity, now = () => performance.now() } = options;
+  const batched: Waiting<Call, Answer>[] = [];
+  const singles: Waiting<Call, Answer>[] = [];
+  let batchesUnderWay = 0;
+  let singlesUnderWay = 0;
+  let isGathering = false;
+
+  function take(queue: Waiting<Call, Answer>[], count: number): Waiting<Call, Answer>[] {
+    while (queue[0] && now() - queue[0].since > maxWaitMs) {
+      queue.shift()?.reject(new GatewayError("service_unavailable"));
+    }
+    return queue.splice(0, count);
+  }
+
+  function schedule(): void {
+    if (batchesUnderWay >= maxBatchesUnderWay || batched.length === 0) return;
+    if (batched.length >= maxBatch) startBatches();
+    else if (!isGathering) {
+      isGathering = true;
+      options.gather(() => {
+        isGathering = false;
+        startBatches();
+      });
+    }
+  }
+
+  function startBatches(): void {
+    while (batchesUnderWay < maxBatchesUnderWay && batched.length > 0) {
+      const batch = take(batched, maxBatch);
+      if (batch.length === 0) return;
+      batchesUnderWay += 1;
+      void answerBatch(batch);
+    }
+  }
+
+  async function answerBatch(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
+    try {
+      const answers = await options.askMany(batch.map(({ call }) => call));
+      for (const [place, { resolve }] of batch.entries()) resolve(answers[place] as Answer);
+    } catch (error) {
+      if (wasUndone(error)) singles.push(...batch);
+      else for (const { reject } of batch) reject(error);
+      startSingles();
+    }
+    batchesUnderWay -= 1;
+    schedule();
+  }
+
+  function startSingles(): void {
+    while (singlesUnderWay < maxSinglesUnderWay) {
+      const [single] = take(singles, 1);
+      if (!single) return;
+      singlesUnderWay += 1;
+      void options
+        .askOne(single.call)
+        .then(single.resolve, single.reject)
+        .then(() => {
+          singlesUnderWay -= 1;
+          startSingles();
+        });
+    }
+  }
+
+  return {
+    ask(call) {
+      const queue = options.isSingle?.(call) ? singles : batched;
+      if (queue.length >= maxWaiting) return Promise.reject(new GatewayError("service_unavailable"));
+      return new Promise((resolve, reject) => {
+        queue.push({ call, since: now(), resolve, reject });
+        if (queue === singles) startSingles();
+        else schedule();
+      });
+    },
+    flush: startBatches,
+  };
+}

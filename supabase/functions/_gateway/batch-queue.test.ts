@@ -9,6 +9,9 @@ const rolledBack = () =>
   new GatewayError("service_unavailable", { cause: new pg.DatabaseError("canceling statement", 1, "error") });
 const unanswered = () => new GatewayError("service_unavailable", { cause: new Error("Connection terminated") });
 
+/** Time after which a batch is surely late. */
+const lateMs = 100;
+
 /** A queue whose statements are answered on command, each call with its double. Negative calls are never batched. */
 function open(fails: (calls: readonly number[]) => Error | undefined = () => undefined) {
   const asked: (readonly number[])[] = [];
@@ -50,9 +53,11 @@ function open(fails: (calls: readonly number[]) => Error | undefined = () => und
     await turn();
     return answers;
   }
-  /** Occupies both batches with calls 1 and 2. */
+  /** A batch that is late, and another beside it. */
   async function occupy(): Promise<Promise<number>[]> {
-    return [...(await askTogether([1])), ...(await askTogether([2]))];
+    const late = await askTogether([1]);
+    await sleep(lateMs);
+    return [...late, ...(await askTogether([2]))];
   }
   return { askTogether, occupy, asked, go, goLast, clock };
 }
@@ -70,19 +75,32 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([6, 2, 4]);
   });
 
-  test("takes the calls that came while two others were under way, in their order", async () => {
-    const { askTogether, occupy, asked, go } = open();
-    const answers = [...(await occupy()), ...(await askTogether([3])), ...(await askTogether([5, 4]))];
-    expect(asked).toEqual([[1], [2]]);
-    await go(1);
-    expect(asked).toEqual([[1], [2], [3, 5, 4]]);
+  test("takes the calls that came while another was under way, in their order", async () => {
+    const { askTogether, asked, go } = open();
+    const answers = [...(await askTogether([1])), ...(await askTogether([3])), ...(await askTogether([5, 4]))];
+    expect(asked).toEqual([[1]]);
     await go();
-    expect(await Promise.all(answers)).toEqual([2, 4, 6, 10, 8]);
+    expect(asked).toEqual([[1], [3, 5, 4]]);
+    await go();
+    expect(await Promise.all(answers)).toEqual([2, 6, 10, 8]);
+  });
+
+  test("starts beside one that is late, and no third beside two", async () => {
+    const { askTogether, occupy, asked, go } = open();
+    const answers = await occupy();
+    answers.push(...(await askTogether([3])));
+    await sleep(lateMs);
+    expect(asked).toEqual([[1], [2]]);
+    await go();
+    expect(asked).toEqual([[1], [2], [3]]);
+    await go();
+    expect(await Promise.all(answers)).toEqual([2, 4, 6]);
   });
 
   test("that waits for a lock does not stop the batches after it", async () => {
     const { askTogether, asked, go, goLast } = open();
     const stuck = await askTogether([1]);
+    await sleep(lateMs);
     for (const call of [2, 3]) {
       const answers = await askTogether([call]);
       await goLast();
@@ -99,6 +117,7 @@ describe("a batch", () => {
   ] as const)("has at most 32 calls: %i make %i", async ([count, batches]) => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether(numbers(count));
+    await go();
     await go();
     await Promise.all(answers);
     expect(asked).toHaveLength(batches);

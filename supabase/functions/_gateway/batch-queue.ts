@@ -1,7 +1,9 @@
 import { wasUndone } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
+import { startTimeLimit } from "./time-limit.ts";
 
-/** Two, so that a batch that waits for a lock or the disk does not stop the calls behind it. */
+/** One batch at a time makes the largest batches. One that waits longer than this, for a lock or the disk, lets another start. */
+const lateMs = 10;
 const maxBatchesUnderWay = 2;
 /** Single calls may wait longer for locks; batches need connections too. */
 const maxSinglesUnderWay = 4;
@@ -22,7 +24,7 @@ type Waiting<Call, Answer> = {
 };
 
 /**
- * Calls that come while batches are under way wait and go together with the next one. Each call gets its own answer. When
+ * Calls that come while a batch is under way wait and go together with the next one. Each call gets its own answer. When
  * Postgres rolls a batch back, its calls are asked one by one, so that one bad call fails alone.
  * @param options.askMany returns the answers in the order of the calls
  * @param options.isSingle whether a call is never part of a batch
@@ -42,6 +44,8 @@ export function createBatchQueue<Call, Answer>(options: {
   const batched: Waiting<Call, Answer>[] = [];
   const singles: Waiting<Call, Answer>[] = [];
   let batchesUnderWay = 0;
+  /** The batch under way that is not late. */
+  let promptBatch: object | undefined;
   let singlesUnderWay = 0;
   let isGathering = false;
 
@@ -52,28 +56,33 @@ export function createBatchQueue<Call, Answer>(options: {
     return queue.splice(0, count);
   }
 
+  const mayStart = () => promptBatch === undefined && batchesUnderWay < maxBatchesUnderWay && batched.length > 0;
+
   function schedule(): void {
-    if (batchesUnderWay >= maxBatchesUnderWay || batched.length === 0) return;
-    if (batched.length >= maxBatch) startBatches();
+    if (!mayStart()) return;
+    if (batched.length >= maxBatch) startBatch();
     else if (!isGathering) {
       isGathering = true;
       options.gather(() => {
         isGathering = false;
-        startBatches();
+        startBatch();
       });
     }
   }
 
-  function startBatches(): void {
-    while (batchesUnderWay < maxBatchesUnderWay && batched.length > 0) {
-      const batch = take(batched, maxBatch);
-      if (batch.length === 0) return;
-      batchesUnderWay += 1;
-      void answerBatch(batch);
-    }
+  function startBatch(): void {
+    const batch = mayStart() ? take(batched, maxBatch) : [];
+    if (batch.length > 0) void answerBatch(batch);
   }
 
   async function answerBatch(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
+    batchesUnderWay += 1;
+    promptBatch = batch;
+    function endPrompt(): void {
+      if (promptBatch === batch) promptBatch = undefined;
+      schedule();
+    }
+    const late = startTimeLimit(lateMs, endPrompt);
     try {
       const answers = await options.askMany(batch.map(({ call }) => call));
       for (const [place, { resolve }] of batch.entries()) resolve(answers[place] as Answer);
@@ -82,8 +91,9 @@ export function createBatchQueue<Call, Answer>(options: {
       else for (const { reject } of batch) reject(error);
       startSingles();
     }
+    late.end();
     batchesUnderWay -= 1;
-    schedule();
+    endPrompt();
   }
 
   function startSingles(): void {
@@ -111,6 +121,6 @@ export function createBatchQueue<Call, Answer>(options: {
         else schedule();
       });
     },
-    flush: startBatches,
+    flush: startBatch,
   };
 }

@@ -83,6 +83,7 @@ describe("settlements", () => {
       },
     });
     for (let n = 0; n < 2 * batchSize; n++) settlements.add(outcome(`${n}`));
+    await new Promise((resolve) => setTimeout(resolve, 100));
     settlements.add(outcome("due"));
     await new Promise((resolve) => setTimeout(resolve, 120));
     settlements.add(outcome("later"));

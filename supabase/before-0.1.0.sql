@@ -14,7 +14,7 @@ begin
       'add_locks', 'admit', 'admit_plain_calls', 'admit_together', 'catalogued_offer', 'close_runs',
       'credential_of', 'dearest_offered_usd', 'end_bookable_runs', 'end_run', 'end_runs', 'find_plain_calls',
       'finish_keys', 'full_minute', 'hold_budgets', 'hold_credits', 'hold_minutes_and_credits', 'lock_and_sum',
-      'lock_ending', 'lock_minutes', 'may_pay_in', 'note_use', 'offer_for', 'offers',
+      'lock_budgets', 'lock_ending', 'lock_minutes', 'may_pay_in', 'note_use', 'offer_for', 'offers',
       'open_payers', 'open_plain_runs', 'person_caller', 'plain_calls_over_budget', 'prepare_changed_offers', 'prepare_offers',
       'read_outcomes', 'refuse', 'release_budgets', 'reserve_credits', 'reserved_input_tokens', 'spend_budgets',
       'spend_credits', 'sum_run', 'tell_closed'
@@ -26,7 +26,7 @@ end
 $$;
 drop table ai.model_offers;
 drop type ai.offered, ai.plain_calls, ai.plain_call, ai.held_calls, ai.settling_run, ai.closed_batch, ai.closed_run,
-  ai.lock_list, ai.locked_rows;
+  ai.lock_list, ai.locked_rows cascade;
 
 alter table ai.lasting_runs rename to long_running_runs;
 alter type ai.minute rename to rate_window_use;

@@ -161,9 +161,9 @@ comment on function ai.reject_credit_account_change() is
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
 comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
-create or replace trigger stays_with_its_entries before delete on ai.credit_accounts
+create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
-comment on trigger stays_with_its_entries on ai.credit_accounts is
+comment on trigger reject_credit_account_change on ai.credit_accounts is
   'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
 
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
@@ -181,9 +181,9 @@ end
 $$;
 comment on function ai.reject_incomplete_ledger_entry() is 'Says no to an entry that is only half a run''s.';
 
-create or replace trigger is_whole after insert on ai.credit_ledger
+create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
-comment on trigger is_whole on ai.credit_ledger is
+comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
   'In place of a check: its condition is the shortest that no entry of a settlement meets.';
 
 create or replace function ai.reject_ledger_change() returns trigger
@@ -312,9 +312,9 @@ $$;
 comment on function ai.reject_incomplete_settlement() is
   'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
 
-create or replace trigger is_whole after update of status on ai.runs
+create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger is_whole on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
 
 -- schemas/gateway/callers.sql
 
@@ -1369,7 +1369,7 @@ comment on function ai.extend_run(jsonb) is
 
 -- schemas/gateway/settlement-cost.sql
 
-create or replace function ai.compute_settlement(said ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
+create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
   language plpgsql
   stable
   security invoker
@@ -1388,21 +1388,21 @@ begin
       return null;
     end if;
   elsif idle_since is not null or not run.swept
-    or said.usage_source is null or said.usage_source not in ('provider', 'provider_partial')
+    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
   then
     return null;
   end if;
 
-  if said.calls is not null then
-    used := ai.sum_calls(said.calls, run.routes);
-    said.route := coalesce(used.last_route, said.route);
-    said.input_tokens := used.input_tokens;
-    said.cached_input_tokens := used.cached_input_tokens;
-    said.audio_input_tokens := used.audio_input_tokens;
-    said.output_tokens := used.output_tokens;
-    said.reasoning_tokens := used.reasoning_tokens;
-    said.audio_output_tokens := used.audio_output_tokens;
-    said.estimated := used.guessed;
+  if outcome.calls is not null then
+    used := ai.sum_calls(outcome.calls, run.routes);
+    outcome.route := coalesce(used.last_route, outcome.route);
+    outcome.input_tokens := used.input_tokens;
+    outcome.cached_input_tokens := used.cached_input_tokens;
+    outcome.audio_input_tokens := used.audio_input_tokens;
+    outcome.output_tokens := used.output_tokens;
+    outcome.reasoning_tokens := used.reasoning_tokens;
+    outcome.audio_output_tokens := used.audio_output_tokens;
+    outcome.estimated := used.guessed;
     cost_usd := used.known_usd;
     -- Actual usage is charged in full; an estimate at most what is left of the reservation.
     if used.guessed then
@@ -1410,55 +1410,55 @@ begin
     end if;
   else
     cost_usd := ai.tokens_cost_usd(
-      ai.route_prices(run.routes, coalesce(said.route, run.route)), coalesce(said.input_tokens, 0),
-      coalesce(said.cached_input_tokens, 0), coalesce(said.audio_input_tokens, 0), coalesce(said.output_tokens, 0),
-      coalesce(said.audio_output_tokens, 0)
+      ai.route_prices(run.routes, coalesce(outcome.route, run.route)), coalesce(outcome.input_tokens, 0),
+      coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0), coalesce(outcome.output_tokens, 0),
+      coalesce(outcome.audio_output_tokens, 0)
     );
-    if said.estimated then
+    if outcome.estimated then
       cost_usd := least(cost_usd, run.reserved_usd);
     end if;
   end if;
-  if said.estimated and not open then
+  if outcome.estimated and not open then
     return null;
   end if;
-  if said.usage_source is null or said.status = 'running' or least(
-    said.input_tokens, said.cached_input_tokens, said.audio_input_tokens,
-    said.output_tokens, said.reasoning_tokens, said.audio_output_tokens
+  if outcome.usage_source is null or outcome.status = 'running' or least(
+    outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
+    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
   ) < 0 then
     raise exception 'a run ends with a status, a usage source and counts of at least 0' using errcode = 'check_violation';
   end if;
 
   credits := ai.usd_to_credits(cost_usd, run.markup);
   billed_credits := case when run.exempt then 0 else credits end;
-  run.status := said.status;
-  run.http_status := said.http_status;
-  run.error_code := said.error_code;
-  run.usage_source := said.usage_source;
-  run.route := coalesce(said.route, run.route);
-  run.input_tokens := coalesce(said.input_tokens, 0);
-  run.cached_input_tokens := coalesce(said.cached_input_tokens, 0);
-  run.audio_input_tokens := coalesce(said.audio_input_tokens, 0);
-  run.output_tokens := coalesce(said.output_tokens, 0);
-  run.reasoning_tokens := coalesce(said.reasoning_tokens, 0);
-  run.audio_output_tokens := coalesce(said.audio_output_tokens, 0);
+  run.status := outcome.status;
+  run.http_status := outcome.http_status;
+  run.error_code := outcome.error_code;
+  run.usage_source := outcome.usage_source;
+  run.route := coalesce(outcome.route, run.route);
+  run.input_tokens := coalesce(outcome.input_tokens, 0);
+  run.cached_input_tokens := coalesce(outcome.cached_input_tokens, 0);
+  run.audio_input_tokens := coalesce(outcome.audio_input_tokens, 0);
+  run.output_tokens := coalesce(outcome.output_tokens, 0);
+  run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
+  run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
   run.cost_usd := cost_usd;
   run.billed_credits := billed_credits;
   run.unmetered_credits := case
     -- Closed without any count: the reservation is shown, not charged.
-    when idle_since is not null and said.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
+    when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
     when run.exempt then credits
     else 0
   end;
-  run.first_byte_ms := coalesce(said.first_byte_ms, run.first_byte_ms);
-  run.latency_ms := said.latency_ms;
-  run.steps := said.steps;
+  run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
+  run.latency_ms := outcome.latency_ms;
+  run.steps := outcome.steps;
   if open then
     return row(
-      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(said.key_unused, false)
+      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
     )::ai.closed_run;
   end if;
   return row(
-    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(said.key_unused, false)
+    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(outcome.key_unused, false)
   )::ai.closed_run;
 end
 $$;

@@ -27,6 +27,9 @@ grant execute on function
   public.device_session_state(uuid, text)
 to authenticated;
 
+-- mfa/
+grant execute on function private.account_required_mfa_satisfied() to authenticated;
+
 -- workspaces/
 grant execute on function
   private.my_workspace_ids(),

@@ -1,5 +1,5 @@
--- Enforcement of required MFA: the probe that policies run, the restrictive policy on every table, the trigger that keeps
--- the stored policy, the function that changes it, and the capability that says all of it is in place.
+-- Enforcement of required MFA: the restrictive policy on every table, the trigger that keeps the stored policy, the
+-- function that changes it, and the capability that says all of it is in place.
 
 -- schemas/auth-schema.sql
 
@@ -28,93 +28,7 @@ comment on function private.preserve_required_mfa_policy() is
   'The identity backend writes back metadata that it read without a lock; without this a sign-in could undo a policy. '
   'Only the policy''s own function writes, and says so by gatehouse.required_mfa_writer in its transaction.';
 
-create or replace function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-declare
-  known jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
-  readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
-  -- By the clock and not by the transaction's beginning: this one may have waited for the one before.
-  second bigint := floor(extract(epoch from clock_timestamp()));
-  written jsonb;
-begin
-  written := jsonb_build_object(
-    'version', 1,
-    -- Of a policy that nobody can read it is not known whether it was required, so it is.
-    'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
-    'boundary', greatest(
-      case when private.is_integer(known -> 'boundary') then (known -> 'boundary')::bigint end,
-      second
-    ),
-    'primaryBoundary', case
-      when private.is_integer(known -> 'primaryBoundary') then known -> 'primaryBoundary'
-      else 'null'
-    end,
-    'recovery', case when readable then coalesce(known -> 'recovery', '"none"') else '"none"' end,
-    'generation', coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) + 1
-  );
-  if changes ? 'signInAgain' then
-    written := written || jsonb_build_object(
-      'primaryBoundary', greatest((written ->> 'primaryBoundary')::bigint, second)
-    );
-  end if;
-  written := written || (changes - 'signInAgain');
-
-  perform set_config('gatehouse.required_mfa_writer', 'on', true);
-  update auth.users u
-  set raw_app_meta_data =
-    coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', written)
-  where u.id = account.id;
-  perform set_config('gatehouse.required_mfa_writer', 'off', true);
-  return written;
-end
-$$;
-comment on function private.write_required_mfa_policy(auth.users, jsonb) is
-  'Writes an account''s policy and returns it: changes (required, recovery, signInAgain) over what stands, a generation '
-  'further, at the boundary of this second, which only moves forward; signInAgain moves the boundary of primary methods '
-  'too. For definers that hold the account''s row for update; granted to nobody.';
-
 -- schemas/mfa/enforcement.sql
-
--- Definer: asks the identity backend's tables, which the caller must not read, about the caller's own token alone.
-create or replace function private.account_required_mfa_satisfied() returns boolean
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
-as $$
-begin
-  return private.session_satisfies_mfa(auth.jwt());
-end
-$$;
-comment on function private.account_required_mfa_satisfied() is
-  'The probe of every account_required_mfa policy. Without usage on private only policies run it.';
-
-create or replace function private.protect_table(target regclass) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-begin
-  execute format('alter table %s enable row level security', target);
-  if exists (select from pg_catalog.pg_policy where polrelid = target and polname = 'account_required_mfa') then
-    execute format('drop policy account_required_mfa on %s', target);
-  end if;
-  -- A sub-select, so that the probe runs once a statement and not once a row.
-  execute format(
-    'create policy account_required_mfa on %s as restrictive for all to authenticated '
-    'using ((select private.account_required_mfa_satisfied())) '
-    'with check ((select private.account_required_mfa_satisfied()))',
-    target
-  );
-end
-$$;
-comment on function private.protect_table(regclass) is
-  'Row-level security and the restrictive policy for one table. Whoever makes a table or partition later calls it.';
 
 create or replace function public.required_mfa_enforcement_version() returns integer
   language sql
@@ -309,10 +223,7 @@ create or replace trigger preserve_required_mfa_policy before update of raw_app_
   execute function private.preserve_required_mfa_policy();
 
 -- mfa/
-grant execute on function
-  private.account_required_mfa_satisfied(),
-  public.required_mfa_enforcement_version()
-to authenticated;
+grant execute on function public.required_mfa_enforcement_version() to authenticated;
 
 -- mfa/
 grant execute on function

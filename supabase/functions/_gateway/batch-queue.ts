@@ -48,6 +48,8 @@ export function createBatchQueue<Call, Answer>(options: {
   let promptBatch: object | undefined;
   let singlesUnderWay = 0;
   let isGathering = false;
+  /** The waiting calls have been gathered: the next batch starts as soon as it may. */
+  let isDue = false;
 
   function take(queue: Waiting<Call, Answer>[], count: number): Waiting<Call, Answer>[] {
     while (queue[0] && now() - queue[0].since > maxWaitMs) {
@@ -60,18 +62,24 @@ export function createBatchQueue<Call, Answer>(options: {
 
   function schedule(): void {
     if (!mayStart()) return;
-    if (batched.length >= maxBatch) startBatch();
+    if (isDue || batched.length >= maxBatch) startBatch();
     else if (!isGathering) {
       isGathering = true;
       options.gather(() => {
         isGathering = false;
-        startBatch();
+        flush();
       });
     }
   }
 
+  function flush(): void {
+    isDue = batched.length > 0;
+    schedule();
+  }
+
   function startBatch(): void {
-    const batch = mayStart() ? take(batched, maxBatch) : [];
+    const batch = take(batched, maxBatch);
+    isDue &&= batched.length > 0;
     if (batch.length > 0) void answerBatch(batch);
   }
 
@@ -121,6 +129,6 @@ export function createBatchQueue<Call, Answer>(options: {
         else schedule();
       });
     },
-    flush: startBatch,
+    flush,
   };
 }

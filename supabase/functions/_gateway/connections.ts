@@ -52,7 +52,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
     }
   }
 
-  /** A connection on which a statement failed or timed out is closed. */
+  /** Closes the connection unless Postgres answered, with a result or an error that leaves the session usable. */
   async function ask(text: string, argument: string, limitMs: number): Promise<string> {
     const client = await pool.connect();
     let isReleased = false;
@@ -65,9 +65,12 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
       const answer = await query(client, text, argument);
       release(false);
       return answer;
+    } catch (error) {
+      // Not FATAL or PANIC. A server that translates severities has its connections replaced.
+      release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
+      throw error;
     } finally {
       limit.end();
-      release(true);
     }
   }
 

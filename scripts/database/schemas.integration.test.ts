@@ -28,30 +28,26 @@ test.for([
   "20260906100000_external_provider_costs.sql",
   "20260907110000_external_provider_invoices.sql",
   "20260923130000_required_account_mfa.sql",
-])(
-  "functions that exist before %s need nothing of it",
-  async (next) => {
-    const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-before-"));
-    try {
-      await cp(migrations, directory, {
-        recursive: true,
-        filter: (source) => source === migrations || path.basename(source) < next,
-      });
-      const dbUrl = await cluster.createDatabase();
-      await applyMigrations({ dbUrl, directory });
-      const { definitions } = await readSchemaFiles(schemas, { version: "" });
-      await withDatabase(dbUrl, async (client) => {
-        const { rows } = await client.query<{ name: string }>(
-          "select format('%s.%s', pronamespace::regnamespace, proname) as name from pg_proc",
-        );
-        const existing = new Set(rows.map(({ name }) => name));
-        const there = definitions.filter(({ object }) => existing.has(`${object.schema}.${object.name}`));
-        expect(there.length).toBeGreaterThan(300);
-        expect(await findUnknownNames(client, there)).toEqual([]);
-      });
-    } finally {
-      await rm(directory, { recursive: true });
-    }
-  },
-  60_000,
-);
+])("functions that exist before %s need nothing of it", { timeout: 60_000 }, async (next) => {
+  const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-before-"));
+  try {
+    await cp(migrations, directory, {
+      recursive: true,
+      filter: (source) => source === migrations || path.basename(source) < next,
+    });
+    const dbUrl = await cluster.createDatabase();
+    await applyMigrations({ dbUrl, directory });
+    const { definitions } = await readSchemaFiles(schemas, { version: "" });
+    await withDatabase(dbUrl, async (client) => {
+      const { rows } = await client.query<{ name: string }>(
+        "select format('%s.%s', pronamespace::regnamespace, proname) as name from pg_proc",
+      );
+      const existing = new Set(rows.map(({ name }) => name));
+      const there = definitions.filter(({ object }) => existing.has(`${object.schema}.${object.name}`));
+      expect(there.length).toBeGreaterThan(300);
+      expect(await findUnknownNames(client, there)).toEqual([]);
+    });
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+});

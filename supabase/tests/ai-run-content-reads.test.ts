@@ -11,7 +11,7 @@ async function capture(db: Database, { workspaceId }: Tenant, on = true): Promis
 }
 
 /** Content of a run that began so long before the two days that it is kept for would be over. */
-async function keepContent(db: Database, { workspaceId }: Tenant, left = "1 hour"): Promise<string> {
+async function storeRunContent(db: Database, { workspaceId }: Tenant, left = "1 hour"): Promise<string> {
   const [row] = await db.query<{ run_id: string }>(
     `insert into ai.run_content (run_created_at, run_id, workspace_id, prompt, answer)
      select m, ai.run_id(m), $1, '{"prompt":"héllo"}', null
@@ -41,7 +41,7 @@ describe("what was said in a run", () => {
   test("is described without a word of it, and opened with a line in the log", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
-    const run = await keepContent(db, tenant);
+    const run = await storeRunContent(db, tenant);
     const { ownerId, workspaceId } = tenant;
     const kept = await ask(db, "describe_run_content", [ownerId, workspaceId, run]);
     expect(kept).toEqual({
@@ -68,7 +68,7 @@ describe("what was said in a run", () => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     await capture(db, tenant);
     await capture(db, other);
-    const run = await keepContent(db, tenant);
+    const run = await storeRunContent(db, tenant);
     const { workspaceId, ownerId } = tenant;
     const member = await createUser(db);
     await join(db, { workspaceId, userId: member.id, role: "member" });
@@ -92,7 +92,7 @@ describe("what was said in a run", () => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const { ownerId, workspaceId } = tenant;
-    const [last, over] = [await keepContent(db, tenant, "0"), await keepContent(db, tenant, "-1 microsecond")];
+    const [last, over] = [await storeRunContent(db, tenant, "0"), await storeRunContent(db, tenant, "-1 microsecond")];
     expect(await ask(db, "describe_run_content", [ownerId, workspaceId, last])).toMatchObject({ outcome: "kept" });
     expect(await ask(db, "read_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
     expect(await ask(db, "describe_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
@@ -101,7 +101,7 @@ describe("what was said in a run", () => {
   test("is out of sight as soon as capture is off", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
-    const run = await keepContent(db, tenant);
+    const run = await storeRunContent(db, tenant);
     await capture(db, tenant, false);
     expect(await ask(db, "read_run_content", [tenant.ownerId, tenant.workspaceId, run])).toEqual({ outcome: "none" });
     expect(await readings(db, tenant)).toEqual([]);

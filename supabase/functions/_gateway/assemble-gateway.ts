@@ -53,7 +53,7 @@ export function assembleGateway(
     }),
     addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKeys }),
     settlements,
-    openRuns: createOpenRuns({ touch: database.touchRuns, waitUntil }),
+    openRuns: createOpenRuns({ touch: database.heartbeatRuns, waitUntil }),
     now: () => performance.now(),
     waitUntil,
     report,

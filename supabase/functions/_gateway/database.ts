@@ -109,13 +109,13 @@ export type GatewayDatabase = {
    * @param askedMsAgo since the first of them was asked for
    * @returns the tails about which nothing is decided yet
    */
-  giveBackRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
+  releaseOrphanedRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
   /** Reserves a further provider call of a run. @throws GatewayError where it is refused */
   extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
   /** Keeps what was said in a run, where its workspace captures content. */
-  keepContent: (content: RunContent) => Promise<void>;
+  storeRunContent: (content: RunContent) => Promise<void>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
-  touchRuns: (counts: readonly object[]) => Promise<void>;
+  heartbeatRuns: (counts: readonly object[]) => Promise<void>;
   /**
    * @returns the id of the workspace whose credential it is
    * @throws GatewayError unless the credential is good at this moment, for that workspace where one is named, and for
@@ -170,20 +170,20 @@ export function createDatabase(options: { url: string; connections?: number }): 
       if (earlier.success) return { kept: earlier.data.answer };
       throw refusalError(answer);
     },
-    async giveBackRuns(tails, askedMsAgo) {
+    async releaseOrphanedRuns(tails, askedMsAgo) {
       const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
       return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
     },
     async extendRun(step) {
       return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step))));
     },
-    async keepContent(content) {
+    async storeRunContent(content) {
       await call("ai.store_run_content", content);
     },
     async settleRuns(outcomes) {
       await call("ai.settle_runs", outcomes);
     },
-    async touchRuns(counts) {
+    async heartbeatRuns(counts) {
       await call("ai.heartbeat_runs", counts);
     },
     async checkCredential(request) {

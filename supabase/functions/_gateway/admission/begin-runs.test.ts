@@ -30,7 +30,7 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
         if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs));
         throw new GatewayError("service_unavailable", { cause: new Error("gone") });
       },
-      async giveBackRuns(tails, askedMsAgo) {
+      async releaseOrphanedRuns(tails, askedMsAgo) {
         looks.push({ at: performance.now() - startedAt, tails, askedMsAgo });
         if (looks.length <= unansweredLooks) throw new GatewayError("service_unavailable");
         return looks.length <= unansweredLooks + undecidedLooks ? [...tails] : [];

@@ -20,7 +20,7 @@ type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number
  * neither money nor an idempotency key stays held for a call that reached no provider.
  */
 export function createBegin(options: {
-  database: Pick<GatewayDatabase, "beginRun" | "giveBackRuns">;
+  database: Pick<GatewayDatabase, "beginRun" | "releaseOrphanedRuns">;
   waitUntil: (work: Promise<unknown>) => void;
 }): (request: Omit<RunRequest, "run_id_suffix">) => Promise<Run | KeptAnswer> {
   let unheard: Unheard[] = [];
@@ -37,7 +37,7 @@ export function createBegin(options: {
         const tails = some.map(({ tail }) => tail);
         const firstAskedAt = Math.min(...some.map(({ askedAt }) => askedAt));
         const undecided = await options.database
-          .giveBackRuns(tails, performance.now() - firstAskedAt)
+          .releaseOrphanedRuns(tails, performance.now() - firstAskedAt)
           .catch(() => undefined);
         if (!undecided) {
           for (const one of due.slice(from)) one.dueAt = performance.now() + againMs;

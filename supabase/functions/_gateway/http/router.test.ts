@@ -25,7 +25,7 @@ function gateway(): Gateway {
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
-    openRuns: createOpenRuns({ touch: database.touchRuns, waitUntil }),
+    openRuns: createOpenRuns({ touch: database.heartbeatRuns, waitUntil }),
     now,
     waitUntil,
     report: () => {},

@@ -26,7 +26,7 @@ export function captureContent(
   if (!capture) return { notePrompt() {}, noteTool() {}, keepAnswer: (_, then) => then() };
 
   const keep = (content: { prompt?: string; tools?: string; answer?: string }) =>
-    database.keepContent({ created_at, id, ...content }).catch((error) => report(error));
+    database.storeRunContent({ created_at, id, ...content }).catch((error) => report(error));
 
   return {
     notePrompt(body) {

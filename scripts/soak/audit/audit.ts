@@ -36,8 +36,8 @@ export type Audited = {
   trafficMs: number;
 };
 
-/** 45 s without a sign of life, the sweeper's 15 s, and time to come. */
-const settleLimitMs = 75_000;
+/** A hung provider call that is not streamed ends after 140 s; then the sweeper's 45 s and 15 s, and some slack. */
+const settleLimitMs = 215_000;
 const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider"];
 
 /** Judges everything once the traffic has ended. A fact that cannot be had is a failure of its check. */

@@ -110,7 +110,7 @@ export async function createOverride(
 
 /**
  * Sends the recovery mail of an override; any earlier one stops working, and is not replaced in its first minutes.
- * Nobody here sees link or code.
+ * The admin sees neither the link nor the code.
  */
 export async function sendRecovery(
   context: AppLoadContext,

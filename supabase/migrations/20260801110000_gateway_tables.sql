@@ -316,6 +316,7 @@ create table ai.runs (
   reasoning_tokens bigint not null default 0,
   audio_output_tokens bigint not null default 0,
   cost_usd numeric(24, 12) not null default 0,
+  cost_so_far_usd numeric(24, 12) not null default 0,
   billed_credits numeric(24, 8) not null default 0,
   unmetered_credits numeric(24, 8) not null default 0,
   exempt boolean not null default false,
@@ -343,6 +344,8 @@ comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): '
   'what the run is charged at.';
 comment on column ai.runs.route is 'The position of the route that answered and is charged.';
+comment on column ai.runs.cost_so_far_usd is
+  'What an open run''s calls cost as far as is known, by its latest heartbeat: charged where its function dies.';
 comment on column ai.runs.output_tokens is
   'Includes reasoning and audio tokens, as input_tokens includes cached and audio ones.';
 comment on column ai.runs.steps is
@@ -506,9 +509,13 @@ create type ai.route_offer as (
   voice text,
   routes jsonb,
   reserved_tokens bigint,
-  maximum_cost_usd numeric(24, 12)
+  maximum_cost_usd numeric(24, 12),
+  spoken_limit bigint,
+  unavailable jsonb
 );
-comment on type ai.route_offer is 'A model with its routes and prices, and the maximum tokens and cost of a call; or why there is none.';
+comment on type ai.route_offer is 
+  'A model with its routes and prices, and the maximum tokens and cost of a call. unavailable says why the model cannot be '
+  'offered, refusal why this call cannot be made; spoken_limit is the output limit of a speech model.';
 
 create type ai.priced_call as (
   refusal jsonb,
@@ -553,15 +560,15 @@ create type ai.run_outcome as (
   output_tokens bigint,
   reasoning_tokens bigint,
   audio_output_tokens bigint,
-  calls jsonb,
+  cost_usd numeric,
+  credits numeric,
   first_byte_ms integer,
   latency_ms integer,
   steps jsonb,
   key_unused boolean
 );
 comment on type ai.run_outcome is
-  'How a run ended, as the gateway reports it. The outcome holds the usage of a single provider call; calls holds several, '
-  'each with its route, usage and estimated.';
+  'How a run ended, as the gateway reports it: the usage and cost of all its provider calls together.';
 
 create type ai.run_report as (run ai.runs, outcome jsonb);
 comment on type ai.run_report is 'A locked run, and what the gateway reported of it.';

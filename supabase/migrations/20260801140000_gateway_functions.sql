@@ -2,78 +2,15 @@
 
 -- schemas/gateway/money.sql
 
-create or replace function ai.tokens_cost_usd(
-  prices jsonb, input numeric, cached_input numeric, audio_input numeric, output numeric, audio_output numeric
-) returns numeric
-  language plpgsql
-  immutable
-  security invoker
-  parallel safe
-as $$
-declare
-  cached numeric := least(cached_input, input);
-  heard numeric := least(audio_input, input - cached);
-  spoken numeric := least(audio_output, output);
-  tier jsonb := prices -> 0;
-begin
-  -- Tiers stand in ascending order.
-  for place in 1..jsonb_array_length(prices) - 1 loop
-    exit when (prices -> place ->> 'min_input_tokens')::numeric > input;
-    tier := prices -> place;
-  end loop;
-  return (
-    (input - cached - heard) * (tier ->> 'input')::numeric
-    + cached * coalesce(tier ->> 'cached_input', tier ->> 'input')::numeric
-    + heard * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
-    + (output - spoken) * (tier ->> 'output')::numeric
-    + spoken * coalesce(tier ->> 'audio_output', tier ->> 'output')::numeric
-  ) * 0.000001;
-end
-$$;
-comment on function ai.tokens_cost_usd(jsonb, numeric, numeric, numeric, numeric, numeric) is
-  'What tokens cost at a route''s prices (tiers, USD per million tokens): exact, with at most twelve decimals. Cached '
-  'and audio tokens are parts of the input, reasoning and audio tokens parts of the output, as OpenAI counts them.';
-
-create or replace function ai.usage_cost_usd(prices jsonb, usage jsonb) returns numeric
+create or replace function ai.credits_per_usd(markup numeric) returns numeric
   language sql
   immutable
   security invoker
   parallel safe
 as $$
-  select ai.tokens_cost_usd(
-    prices,
-    coalesce((usage ->> 'input_tokens')::numeric, 0),
-    coalesce((usage ->> 'cached_input_tokens')::numeric, 0),
-    coalesce((usage ->> 'audio_input_tokens')::numeric, 0),
-    coalesce((usage ->> 'output_tokens')::numeric, 0),
-    coalesce((usage ->> 'audio_output_tokens')::numeric, 0)
-  )
+  select 10000 * markup
 $$;
-comment on function ai.usage_cost_usd(jsonb, jsonb) is 'As ai.tokens_cost_usd, of usage as a provider call is told with it.';
-
-create or replace function ai.round_half_even(amount numeric, scale integer) returns numeric
-  language plpgsql
-  immutable
-  security invoker
-  parallel safe
-as $$
-declare
-  rounded numeric := round(amount, scale);
-  shifted numeric;
-begin
-  if rounded = amount then
-    return rounded;
-  end if;
-  shifted := amount * ('1e' || scale)::numeric;
-  -- round() goes away from zero at a tie; only a tie over an even digit differs.
-  if abs(shifted - trunc(shifted)) = 0.5 and mod(trunc(shifted), 2) = 0 then
-    return trunc(amount, scale);
-  end if;
-  return rounded;
-end
-$$;
-comment on function ai.round_half_even(numeric, integer) is
-  'Rounds to scale decimals, ties to the even digit (IEEE 754 roundTiesToEven), exactly.';
+comment on function ai.credits_per_usd(numeric) is '1 credit is USD 0.0001 before the plan''s markup.';
 
 create or replace function ai.usd_to_credits(amount_usd numeric, markup numeric) returns numeric
   language sql
@@ -81,9 +18,9 @@ create or replace function ai.usd_to_credits(amount_usd numeric, markup numeric)
   security invoker
   parallel safe
 as $$
-  select ai.round_half_even(amount_usd * 10000 * markup, 8)
+  select round(amount_usd * ai.credits_per_usd(markup), 8)
 $$;
-comment on function ai.usd_to_credits(numeric, numeric) is '1 credit is USD 0.0001 before the plan''s markup.';
+comment on function ai.usd_to_credits(numeric, numeric) is 'Returns an amount in credits, for reservations and estimates.';
 
 -- schemas/gateway/credits.sql
 
@@ -597,9 +534,6 @@ as $$
 declare
   model ai.models;
   offer ai.route_offer;
-  audio boolean := coalesce(request.audio, false);
-  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
-  output_tokens bigint := request.output_limit * coalesce(request.choices, 1);
 begin
   if request.model is null then
     select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
@@ -609,25 +543,38 @@ begin
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
   where m.id = request.model and m.kind = request.kind;
-  if not found then
-    offer.refusal := ai.refusal('model_not_found');
-    return offer;
-  end if;
-  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
-    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
-    return offer;
-  end if;
-  if model.kind = 'speech' then
-    output_tokens := least(output_tokens, model.output_limit);
-  end if;
-
-  offer.model_id := model.id;
+  offer.model_id := coalesce(model.id, '');
   offer.voice := coalesce(request.voice, model.voices[1]);
   offer.routes := ai.priced_routes(model.id, request.providers);
-  offer.reserved_tokens := input_tokens + output_tokens;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, input_tokens, output_tokens, audio, model.kind = 'speech');
-  offer.refusal := case
+  offer.spoken_limit := case when model.kind = 'speech' then model.output_limit end;
+  offer.unavailable := case
+    when model.id is null then ai.refusal('model_not_found')
+    when request.voice is not null and not coalesce(request.voice = any (model.voices), false)
+      then ai.refusal('invalid_request', '{"param": "voice"}')
     when offer.routes is null then ai.refusal('service_unavailable')
+  end;
+  return offer;
+end
+$$;
+comment on function ai.find_offer(ai.run_request, ai.caller) is
+  'Returns the model of a call with its routes and prices for a caller; or, in unavailable, why there is none.';
+
+create or replace function ai.limit_offer(offer ai.route_offer, request ai.run_request) returns ai.route_offer
+  language plpgsql
+  immutable
+  security invoker
+as $$
+declare
+  audio boolean := coalesce(request.audio, false);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  output_tokens bigint := least(request.output_limit * coalesce(request.choices, 1), offer.spoken_limit);
+begin
+  offer.reserved_tokens := input_tokens + output_tokens;
+  offer.maximum_cost_usd := ai.maximum_cost_usd(
+    offer.routes, input_tokens, output_tokens, audio, offer.spoken_limit is not null
+  );
+  offer.refusal := case
+    when offer.unavailable is not null then offer.unavailable
     when audio and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
@@ -635,8 +582,8 @@ begin
   return offer;
 end
 $$;
-comment on function ai.find_offer(ai.run_request, ai.caller) is
-  'Returns the model of a call with its routes, prices and maximum cost for a caller; or, in refusal, why there is none.';
+comment on function ai.limit_offer(ai.route_offer, ai.run_request) is
+  'Adds the maximum tokens and cost of one call to an offer; or, in refusal, why the call cannot be made.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
@@ -1072,11 +1019,13 @@ create or replace function ai.admit_calls(calls jsonb) returns text[]
   security invoker
 as $$
 declare
+  previous ai.priced_call;
   priced ai.priced_call[] := '{}';
   answers text[] := '{}';
 begin
   for place in 1..jsonb_array_length(calls) loop
-    priced[place] := ai.price_call(jsonb_populate_record(null::ai.run_request, calls -> place - 1));
+    previous := ai.price_call(jsonb_populate_record(null::ai.run_request, calls -> place - 1), previous);
+    priced[place] := previous;
   end loop;
   priced := ai.open_missing_accounts(priced);
   perform ai.lock_rows(ai.collect_locks(priced));
@@ -1089,34 +1038,53 @@ $$;
 comment on function ai.admit_calls(jsonb) is
   'Finds who makes each call and what it may cost, locks what all of them need, and then admits one after another.';
 
-create or replace function ai.price_call(request ai.run_request) returns ai.priced_call
+create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
   language plpgsql
   stable
   security invoker
 as $$
 declare
-  caller ai.caller := ai.find_caller(request);
-  offer ai.route_offer;
-  refusal jsonb := ai.call_refusal(caller, request.kind);
-  account uuid;
+  priced ai.priced_call;
+  like_previous boolean := ai.offer_question(request) = ai.offer_question(previous.request);
 begin
-  if refusal is null and caller.plan_id is null then
-    refusal := ai.refusal('service_unavailable');
+  if like_previous then
+    priced := previous;
+  else
+    priced.caller := ai.find_caller(request);
+    priced.refusal := ai.call_refusal(priced.caller, request.kind);
+    if priced.refusal is null and (priced.caller).plan_id is null then
+      priced.refusal := ai.refusal('service_unavailable');
+    end if;
+    if priced.refusal is null then
+      priced.offer := ai.find_offer(request, priced.caller);
+      select a.id into priced.account_id
+      from ai.credit_accounts a
+      where coalesce(a.workspace_id, a.user_id) = ai.payer_id(priced.caller);
+    end if;
   end if;
-  if refusal is null then
-    offer := ai.find_offer(request, caller);
-    refusal := offer.refusal;
+  priced.request := request;
+  if (priced.offer).model_id is not null then
+    priced.offer := ai.limit_offer(priced.offer, request);
+    priced.refusal := (priced.offer).refusal;
   end if;
-  if refusal is null then
-    select a.id into account
-    from ai.credit_accounts a
-    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
-  end if;
-  return row(refusal, request, caller, offer, account)::ai.priced_call;
+  return priced;
 end
 $$;
-comment on function ai.price_call(ai.run_request) is
-  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Locks nothing.';
+comment on function ai.price_call(ai.run_request, ai.priced_call) is
+  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Takes caller and model from '
+  'the previous call of the batch where they are the same. Locks nothing.';
+
+create or replace function ai.offer_question(request ai.run_request) returns text
+  language sql
+  immutable
+  security invoker
+as $$
+  select row(
+    (request).credential, (request).workspace, (request).address, (request).kind, (request).model, (request).voice,
+    (request).providers
+  )::text
+$$;
+comment on function ai.offer_question(ai.run_request) is 'Returns what the caller and the model of a call depend on.';
 
 create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
   language plpgsql
@@ -1226,7 +1194,7 @@ begin
 
   -- As text: building JSON from values looks up how each type is written.
   return format(
-    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"markup":"%s","exempt":%s,'
+    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
     run_id,
     to_json(now()),
@@ -1234,7 +1202,7 @@ begin
     to_json(offer.model_id),
     coalesce(to_json(offer.voice), 'null'),
     offer.routes,
-    caller.markup,
+    ai.credits_per_usd(caller.markup),
     exempt::text,
     offer.maximum_cost_usd,
     maximum_credits,
@@ -1366,180 +1334,6 @@ $$;
 comment on function ai.extend_run(jsonb) is
   'Reserves the maximum cost of another provider call of an open run, where limits, budgets and balance allow it and its key '
   'is still good. Returns what the run then holds, or {refused: code, …}.';
-
--- schemas/gateway/settlement-cost.sql
-
-create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  open boolean := run.status = 'running';
-  before ai.runs := run;
-  used record;
-  cost_usd numeric;
-  credits numeric(24, 8);
-  billed_credits numeric(24, 8);
-begin
-  -- Open runs; and those that the sweep closed, when the provider's own counts arrive later.
-  if open then
-    if run.touched_at >= idle_since then
-      return null;
-    end if;
-  elsif idle_since is not null or not run.swept
-    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
-  then
-    return null;
-  end if;
-
-  if outcome.calls is not null then
-    used := ai.sum_calls(outcome.calls, run.routes);
-    outcome.route := coalesce(used.last_route, outcome.route);
-    outcome.input_tokens := used.input_tokens;
-    outcome.cached_input_tokens := used.cached_input_tokens;
-    outcome.audio_input_tokens := used.audio_input_tokens;
-    outcome.output_tokens := used.output_tokens;
-    outcome.reasoning_tokens := used.reasoning_tokens;
-    outcome.audio_output_tokens := used.audio_output_tokens;
-    outcome.estimated := used.guessed;
-    cost_usd := used.known_usd;
-    -- Actual usage is charged in full; an estimate at most what is left of the reservation.
-    if used.guessed then
-      cost_usd := cost_usd + least(used.guessed_usd, greatest(run.reserved_usd - cost_usd, 0));
-    end if;
-  else
-    cost_usd := ai.tokens_cost_usd(
-      ai.route_prices(run.routes, coalesce(outcome.route, run.route)), coalesce(outcome.input_tokens, 0),
-      coalesce(outcome.cached_input_tokens, 0), coalesce(outcome.audio_input_tokens, 0), coalesce(outcome.output_tokens, 0),
-      coalesce(outcome.audio_output_tokens, 0)
-    );
-    if outcome.estimated then
-      cost_usd := least(cost_usd, run.reserved_usd);
-    end if;
-  end if;
-  if outcome.estimated and not open then
-    return null;
-  end if;
-  if outcome.usage_source is null or outcome.status = 'running' or least(
-    outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
-    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
-  ) < 0 then
-    raise exception 'a run ends with a status, a usage source and counts of at least 0' using errcode = 'check_violation';
-  end if;
-
-  credits := ai.usd_to_credits(cost_usd, run.markup);
-  billed_credits := case when run.exempt then 0 else credits end;
-  run.status := outcome.status;
-  run.http_status := outcome.http_status;
-  run.error_code := outcome.error_code;
-  run.usage_source := outcome.usage_source;
-  run.route := coalesce(outcome.route, run.route);
-  run.input_tokens := coalesce(outcome.input_tokens, 0);
-  run.cached_input_tokens := coalesce(outcome.cached_input_tokens, 0);
-  run.audio_input_tokens := coalesce(outcome.audio_input_tokens, 0);
-  run.output_tokens := coalesce(outcome.output_tokens, 0);
-  run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
-  run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
-  run.cost_usd := cost_usd;
-  run.billed_credits := billed_credits;
-  run.unmetered_credits := case
-    -- Closed without any count: the reservation is shown, not charged.
-    when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
-    when run.exempt then credits
-    else 0
-  end;
-  run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
-  run.latency_ms := outcome.latency_ms;
-  run.steps := outcome.steps;
-  if open then
-    return row(
-      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
-    )::ai.closed_run;
-  end if;
-  return row(
-    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(outcome.key_unused, false)
-  )::ai.closed_run;
-end
-$$;
-comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
-  'Returns a run, which is locked, as its outcome closes it, and what becomes due; null where it stays as it is. With '
-  'idle_since, only an open run that nobody has touched since then is closed.';
-
-create or replace function ai.sum_calls(
-  calls jsonb,
-  routes jsonb,
-  out known_usd numeric,
-  out guessed_usd numeric,
-  out guessed boolean,
-  out last_route smallint,
-  out input_tokens bigint,
-  out cached_input_tokens bigint,
-  out audio_input_tokens bigint,
-  out output_tokens bigint,
-  out reasoning_tokens bigint,
-  out audio_output_tokens bigint
-)
-  language plpgsql
-  immutable
-  security invoker
-as $$
-declare
-  one_call jsonb;
-  usage jsonb;
-  cost numeric;
-begin
-  known_usd := 0;
-  guessed_usd := 0;
-  guessed := false;
-  input_tokens := 0;
-  cached_input_tokens := 0;
-  audio_input_tokens := 0;
-  output_tokens := 0;
-  reasoning_tokens := 0;
-  audio_output_tokens := 0;
-  for at in 0..jsonb_array_length(calls) - 1 loop
-    one_call := calls -> at;
-    usage := coalesce(one_call -> 'usage', '{}');
-    last_route := (one_call ->> 'route')::smallint;
-    cost := ai.usage_cost_usd(ai.route_prices(routes, last_route), usage);
-    if (one_call ->> 'estimated')::boolean then
-      guessed := true;
-      guessed_usd := guessed_usd + cost;
-    else
-      known_usd := known_usd + cost;
-    end if;
-    input_tokens := input_tokens + coalesce((usage ->> 'input_tokens')::bigint, 0);
-    cached_input_tokens := cached_input_tokens + coalesce((usage ->> 'cached_input_tokens')::bigint, 0);
-    audio_input_tokens := audio_input_tokens + coalesce((usage ->> 'audio_input_tokens')::bigint, 0);
-    output_tokens := output_tokens + coalesce((usage ->> 'output_tokens')::bigint, 0);
-    reasoning_tokens := reasoning_tokens + coalesce((usage ->> 'reasoning_tokens')::bigint, 0);
-    audio_output_tokens := audio_output_tokens + coalesce((usage ->> 'audio_output_tokens')::bigint, 0);
-  end loop;
-end
-$$;
-comment on function ai.sum_calls(jsonb, jsonb) is
-  'Adds up the usage and cost of a run''s provider calls, each at its route''s prices: known_usd from the provider''s own '
-  'counts, guessed_usd from estimates.';
-
-create or replace function ai.route_prices(routes jsonb, route smallint) returns jsonb
-  language plpgsql
-  immutable
-  security invoker
-as $$
-declare
-  prices jsonb := routes -> 0 -> 'prices';
-begin
-  for other in 1..jsonb_array_length(routes) - 1 loop
-    if (routes -> other ->> 'position')::smallint = route then
-      prices := routes -> other -> 'prices';
-    end if;
-  end loop;
-  return prices;
-end
-$$;
-comment on function ai.route_prices(jsonb, smallint) is
-  'Returns the prices of a route, or of the first route where it is unknown.';
 
 -- schemas/gateway/settlement.sql
 
@@ -1734,6 +1528,77 @@ $$;
 comment on function ai.settle_batch(ai.run_report[], timestamptz) is
   'Closes and books runs that are locked. Returns those that it changed.';
 
+create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  open boolean := run.status = 'running';
+  before ai.runs := run;
+  cost_usd numeric(24, 12) := coalesce(outcome.cost_usd, 0);
+  credits numeric(24, 8) := coalesce(outcome.credits, 0);
+  billed_credits numeric(24, 8) := case when run.exempt then 0 else credits end;
+begin
+  -- Open runs; and those that the sweep closed, when the provider's own counts arrive later.
+  if open then
+    if run.touched_at >= idle_since then
+      return null;
+    end if;
+  elsif idle_since is not null or not run.swept
+    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
+  then
+    return null;
+  end if;
+
+  if outcome.estimated and not open then
+    return null;
+  end if;
+  if outcome.usage_source is null or outcome.status = 'running'
+    or outcome.usage_source <> 'unavailable' and (outcome.cost_usd is null or outcome.credits is null)
+    or least(
+    outcome.cost_usd, outcome.credits, outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
+    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
+  ) < 0 then
+    raise exception 'a run ends with a status, a usage source, a cost and counts of at least 0' using errcode = 'check_violation';
+  end if;
+
+  run.status := outcome.status;
+  run.http_status := outcome.http_status;
+  run.error_code := outcome.error_code;
+  run.usage_source := outcome.usage_source;
+  run.route := coalesce(outcome.route, run.route);
+  run.input_tokens := coalesce(outcome.input_tokens, 0);
+  run.cached_input_tokens := coalesce(outcome.cached_input_tokens, 0);
+  run.audio_input_tokens := coalesce(outcome.audio_input_tokens, 0);
+  run.output_tokens := coalesce(outcome.output_tokens, 0);
+  run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
+  run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
+  run.cost_usd := cost_usd;
+  run.billed_credits := billed_credits;
+  run.unmetered_credits := case
+    -- Closed without any count: the reservation is shown, not charged.
+    when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
+    when run.exempt then credits
+    else 0
+  end;
+  run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
+  run.latency_ms := outcome.latency_ms;
+  run.steps := outcome.steps;
+  if open then
+    return row(
+      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
+    )::ai.closed_run;
+  end if;
+  return row(
+    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(outcome.key_unused, false)
+  )::ai.closed_run;
+end
+$$;
+comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
+  'Returns a run, which is locked, as its outcome closes it, and what becomes due; null where it stays as it is. With '
+  'idle_since, only an open run that nobody has touched since then is closed.';
+
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
   language plpgsql
   volatile
@@ -1833,14 +1698,15 @@ begin
     touched_at = now(),
     route = coalesce(o.route, r.route),
     input_tokens = greatest(r.input_tokens, o.input_tokens),
-    output_tokens = greatest(r.output_tokens, o.output_tokens)
+    output_tokens = greatest(r.output_tokens, o.output_tokens),
+    cost_so_far_usd = greatest(r.cost_so_far_usd, o.cost_usd)
   from jsonb_to_recordset(runs) as o (
-    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint
+    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
   )
   where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
 end
 $$;
-comment on function ai.heartbeat_runs(jsonb) is 'Says that runs are still alive, and their counts so far.';
+comment on function ai.heartbeat_runs(jsonb) is 'Records that runs are still alive, and their counts and cost so far.';
 
 -- Definer: the server's service role holds no grant to write runs or balances.
 create or replace function ai.sweep_runs() returns integer
@@ -1877,11 +1743,12 @@ begin
     'http_status', 500,
     'error_code', 'abandoned',
     'usage_source', case when r.input_tokens + r.output_tokens > 0 then 'estimated_partial' else 'unavailable' end,
-    'calls', case when r.input_tokens + r.output_tokens > 0 then jsonb_build_array(jsonb_build_object(
-      'route', r.route,
-      'estimated', true,
-      'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
-    )) end
+    'route', r.route,
+    'estimated', true,
+    'input_tokens', r.input_tokens,
+    'output_tokens', r.output_tokens,
+    'cost_usd', least(r.cost_so_far_usd, r.reserved_usd),
+    'credits', ai.usd_to_credits(least(r.cost_so_far_usd, r.reserved_usd), r.markup)
   ))
   into abandoned
   from (
@@ -2019,7 +1886,6 @@ begin
     'http_status', 503,
     'error_code', 'service_unavailable',
     'usage_source', 'unavailable',
-    'calls', '[]'::jsonb,
     'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
     'steps', '[]'::jsonb,
     'key_unused', true

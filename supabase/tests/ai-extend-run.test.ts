@@ -82,9 +82,11 @@ describe("a further step of a run", () => {
   test("keeps a guess within all that was reserved", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices });
     const run = await begin(db, chatCall(tenant));
-    await extend(db, run);
+    const { reserved_usd } = await extend(db, run);
     const usage = { input_tokens: 5_000, output_tokens: 0 };
-    await settle(db, [outcome(run, { usage, estimated: true, usage_source: "estimated_partial" })]);
+    await settle(db, [
+      outcome({ ...run, reserved_usd }, { usage, estimated: true, usage_source: "estimated_partial" }),
+    ]);
     expect(await runRow(db, run)).toMatchObject({ billed_credits: "4.00000000" });
   });
 

@@ -1,5 +1,8 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { type RateLimits, readRateLimits, type ToldLimits } from "../functions/_gateway/admission/rate-limits.ts";
+import type { Run } from "../functions/_gateway/database.ts";
+import { runCost } from "../functions/_gateway/runs/run-cost.ts";
+import type { TokenCounts } from "../functions/_shared/money.ts";
 import { createUser, type Database, one } from "./database.ts";
 
 /** A workspace that may call the gateway, on a plan, a model and prices of its own. */
@@ -125,10 +128,8 @@ export function chatCall(tenant: Pick<Tenant, "keyHash" | "model">, changes: obj
   };
 }
 
-export type Begun = {
+export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd" | "credits_per_usd"> & {
   refused?: string;
-  run_id: string;
-  created_at: string;
   reserved_credits: string;
   limits: ToldLimits;
   /** Of a refusal. */
@@ -163,13 +164,13 @@ export async function admitAll(db: Database, calls: readonly object[]): Promise<
 
 type OutcomeChanges = {
   route?: number;
-  usage?: object;
+  usage?: TokenCounts;
   estimated?: boolean;
   usage_source?: string;
   [member: string]: unknown;
 };
 
-/** An outcome as the gateway tells ai.settle_runs: succeeded, in one call, with the provider's own counts. */
+/** An outcome as the gateway reports it to ai.settle_runs: succeeded, in one call, with the provider's own counts. */
 export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
   const { route = 1, usage = { input_tokens: 13, output_tokens: 7 }, estimated = false, ...rest } = changes;
   return {
@@ -178,7 +179,9 @@ export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
     status: "succeeded",
     http_status: 200,
     usage_source: "provider",
-    calls: rest.usage_source === "unavailable" ? [] : [{ route, usage, estimated }],
+    ...(rest.usage_source === "unavailable"
+      ? {}
+      : { route, estimated, ...usage, ...runCost(run, [{ route, usage, basis: estimated ? "guess" : "final" }]) }),
     latency_ms: 5,
     steps: [{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }],
     ...rest,

@@ -7,7 +7,7 @@ import type { Account } from "./ai-gateway-tenant.ts";
 
 /** What supabase/seed.sql says of the demo's models and the team plan. */
 const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
-const markup = "1.2";
+const creditsPerUsd = "12000";
 
 /** The run says what the provider says, and its credits are those of the price, in run and ledger alike. */
 export function expectTruth({ run, charged, truth }: Account): void {
@@ -20,7 +20,7 @@ export function expectTruth({ run, charged, truth }: Account): void {
   });
   const cost = usageCostUsd(prices, run);
   expect(formatDecimal(parseDecimal(run.cost_usd))).toBe(formatDecimal(cost));
-  expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, markup)));
+  expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, creditsPerUsd)));
   expect(charged).toBe(run.billed_credits);
 }
 

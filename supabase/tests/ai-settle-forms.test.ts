@@ -1,7 +1,5 @@
 import fc from "fast-check";
 import { describe, expect } from "vitest";
-import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
-import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
 import {
   type Begun,
   begin,
@@ -12,9 +10,8 @@ import {
   runRow,
   settle,
   type Tenant,
-  type TenantOptions,
 } from "./ai-fixtures.ts";
-import { type Database, one, test } from "./database.ts";
+import { type Database, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
 const edges = [0, 1, 99, 100, 101, 1_000, 1_000_000, 2_000_000_000];
@@ -36,38 +33,8 @@ const ended = fc.record({
 });
 type Ended = typeof ended extends fc.Arbitrary<infer Each> ? Each : never;
 
-/** The outcome in which one provider call stands in the outcome itself; zeros may be left out. */
-function flat(run: Begun, { usage: counts, route, estimated, source, status }: Ended): object {
-  const { calls: _, ...rest } = outcome(run, { usage_source: source, status }) as { calls: unknown };
-  const said = Object.fromEntries(Object.entries(counts).filter(([, tokens]) => tokens !== 0));
-  return { ...rest, route, ...said, ...(estimated ? { estimated } : {}) };
-}
-
-function listed(run: Begun, { usage: counts, route, estimated, source, status }: Ended): object {
+function told(run: Begun, { usage: counts, route, estimated, source, status }: Ended): object {
   return outcome(run, { usage: counts, route, estimated, usage_source: source, status });
-}
-
-async function addDearRoute(db: Database, { model }: Tenant): Promise<void> {
-  await db.query(
-    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'dear', 'x')",
-    [model],
-  );
-  await db.query(
-    `insert into ai.model_prices (model_id, provider_id, min_input_tokens, input_usd_per_million,
-       cached_input_usd_per_million, output_usd_per_million)
-     values ($1, 'dear', 0, 10.000001, 0.000003, 10), ($1, 'dear', 100, 20.5, null, 0.333333)`,
-    [model],
-  );
-}
-
-/** Everything that is written of a run but its ids and moments. */
-async function written(db: Database, run: Begun): Promise<unknown> {
-  return one(db, {
-    sql: `select to_jsonb(r) - '{id,created_at,request_id,touched_at,settled_at}'::text[] as run,
-            (select jsonb_agg(jsonb_build_array(l.kind, l.amount::text) order by l.id) from ai.credit_ledger l where l.run_id = r.id) as entries
-          from ai.runs r where r.created_at = $1 and r.id = $2`,
-    values: [run.created_at, run.run_id],
-  });
 }
 
 /** Of the tenant's account: what each entry took and left, in order. */
@@ -79,72 +46,7 @@ async function entries(db: Database, { workspaceId }: Tenant): Promise<{ amount:
   );
 }
 
-const tenants: [string, TenantOptions, boolean][] = [
-  ["one price", { markup: "1.2" }, false],
-  [
-    "prices of every part",
-    { markup: "1.234567", prices: { input: "0.150001", cachedInput: "0.075003", output: "0.600007" } },
-    false,
-  ],
-  ["two routes, one in tiers", { markup: "0.999999", prices: { input: "1", output: "1" } }, true],
-  ["budgets", { markup: "1.1", key: { monthlyBudgetUsd: "1000000" } }, false],
-];
-
-describe("the ways to say an outcome", () => {
-  test.for(tenants)("write the same to the last digit: %s", { timeout: 60_000 }, async ([, options, dear], { db }) => {
-    const tenant = await createTenant(db, { ...options, credits: "1000000000000" });
-    if (dear) await addDearRoute(db, tenant);
-    const call = () => chatCall(tenant, { providers: ["demo", "dear"] });
-    await fc.assert(
-      fc.asyncProperty(fc.array(ended, { minLength: 1, maxLength: 6 }), async (all) => {
-        const runs: [Begun, Begun][] = [];
-        for (const _ of all) runs.push([await begin(db, call()), await begin(db, call())]);
-        await settle(
-          db,
-          all.map((each, at) => flat(runs[at]?.[0] as Begun, each)),
-        );
-        for (const [at, each] of all.entries()) await settle(db, [listed(runs[at]?.[1] as Begun, each)]);
-        for (const [one, other] of runs) expect(await written(db, one)).toEqual(await written(db, other));
-      }),
-      { numRuns: 15 },
-    );
-    const { balance, ledger, used, runs, reserved, open } = await books(db, tenant);
-    expect({ balance, used, reserved, open }).toEqual({ balance: ledger, used: runs, reserved: "0.00000000", open: 0 });
-  });
-
-  test("cost what exact arithmetic says", { timeout: 60_000 }, async ({ db }) => {
-    // Odd parts in the eighth decimal, so that ties come up.
-    const prices = { input: "0.000005", cachedInput: "0.000003", output: "0.010005" };
-    const tenant = await createTenant(db, { credits: "1000000000000", markup: "1.25", prices });
-    const tier = { min_input_tokens: 0, input: prices.input, cached_input: prices.cachedInput, output: prices.output };
-    await fc.assert(
-      fc.asyncProperty(fc.array(usage, { minLength: 1, maxLength: 6 }), async (all) => {
-        const runs: Begun[] = [];
-        for (const _ of all) runs.push(await begin(db, chatCall(tenant)));
-        const answers = await settle(
-          db,
-          all.map((counts, at) =>
-            flat(runs[at] as Begun, {
-              usage: counts,
-              route: 1,
-              estimated: false,
-              source: "provider",
-              status: "succeeded",
-            }),
-          ),
-        );
-        const billed = new Map(
-          answers.map(({ id, billed_credits }) => [id, formatDecimal(parseDecimal(billed_credits))]),
-        );
-        for (const [at, counts] of all.entries()) {
-          const credits = formatDecimal(usdToCredits(usageCostUsd([tier], counts), "1.25"));
-          expect(billed.get(runs[at]?.run_id ?? "")).toBe(formatDecimal(parseDecimal(credits)));
-        }
-      }),
-      { numRuns: 25 },
-    );
-  });
-
+describe("a batch", () => {
   test("in one batch or one by one, entries take and leave the same", { timeout: 60_000 }, async ({ db }) => {
     const options = { credits: "1000000000000", markup: "1.3", prices: { input: "0.7", output: "0.9" } };
     const [together, alone] = [await createTenant(db, options), await createTenant(db, options)];
@@ -158,10 +60,10 @@ describe("the ways to say an outcome", () => {
         await settle(
           db,
           ordered(0)
-            .map((run, at) => flat(run, all[at] as Ended))
+            .map((run, at) => told(run, all[at] as Ended))
             .toReversed(),
         );
-        for (const [at, run] of ordered(1).entries()) await settle(db, [flat(run, all[at] as Ended)]);
+        for (const [at, run] of ordered(1).entries()) await settle(db, [told(run, all[at] as Ended)]);
         expect(await entries(db, together)).toEqual(await entries(db, alone));
       }),
       { numRuns: 15 },
@@ -188,7 +90,9 @@ describe("a run", () => {
     { why: "the status of one that is open", changes: { status: "running" } },
     { why: "a status that there is not", changes: { status: "over" } },
     { why: "a source of counts that there is not", changes: { usage_source: "hearsay" } },
-    { why: "fewer tokens than none", changes: { calls: undefined, route: 1, input_tokens: 1, reasoning_tokens: -1 } },
+    { why: "fewer tokens than none", changes: { reasoning_tokens: -1 } },
+    { why: "no cost", changes: { cost_usd: null } },
+    { why: "a cost below nothing", changes: { cost_usd: "-1" } },
   ])("stays open that is ended with $why", async ({ changes }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [run, sound] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -237,7 +141,7 @@ describe("accounts", () => {
 });
 
 describe("many connections", () => {
-  test("that say the same outcomes in their own order and form book each once", { timeout: 60_000 }, async () => {
+  test("that say the same outcomes in their own order book each once", { timeout: 60_000 }, async () => {
     const { db, close } = openPool(12);
     try {
       const payers = await Promise.all(
@@ -251,27 +155,12 @@ describe("many connections", () => {
           Array.from({ length: 8 }, (_, n) => begin(db, chatCall(tenant, n % 4 === 0 ? key() : {}))),
         ),
       );
-      const told: Ended = {
-        usage: {
-          input_tokens: 13,
-          cached_input_tokens: 0,
-          audio_input_tokens: 0,
-          output_tokens: 7,
-          reasoning_tokens: 0,
-          audio_output_tokens: 0,
-        },
-        route: 1,
-        estimated: false,
-        source: "provider",
-        status: "succeeded",
-      };
       const answers = await Promise.all(
         Array.from({ length: 24 }, (_, n) => {
-          const form = n % 2 ? flat : listed;
           const shuffled = runs.toSorted(() => Math.random() - 0.5).slice(0, n < 12 ? runs.length : 7);
           return settle(
             db,
-            shuffled.map((run) => form(run, told)),
+            shuffled.map((run) => outcome(run)),
           );
         }),
       );

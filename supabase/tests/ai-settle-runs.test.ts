@@ -93,44 +93,6 @@ describe("settling", () => {
     expect(await books(db, tenant)).toMatchObject({ balance: "0.60000000", used: run.reserved_credits });
   });
 
-  test("several calls of a run are charged each at its route and tier; a guess gets what is left of the reservation", async ({
-    db,
-  }) => {
-    const tenant = await createTenant(db, { credits: "10000", prices: { input: "1", output: "1" } });
-    await db.query(
-      "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'dear', 'x')",
-      [tenant.model],
-    );
-    await db.query(
-      `insert into ai.model_prices (model_id, provider_id, min_input_tokens, input_usd_per_million, output_usd_per_million)
-       values ($1, 'dear', 0, 10, 10), ($1, 'dear', 100, 20, 20)`,
-      [tenant.model],
-    );
-    const run = await begin(db, chatCall(tenant, { providers: ["demo", "dear"] }));
-    const calls = [
-      { route: 1, usage: { input_tokens: 100, output_tokens: 10 }, estimated: false },
-      { route: 2, usage: { input_tokens: 99, output_tokens: 10, reasoning_tokens: 3 }, estimated: false },
-      { route: 2, usage: { input_tokens: 100, output_tokens: 0 }, estimated: false },
-    ];
-    await settle(db, [outcome(run, { calls })]);
-    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar, though the sums would be of another tier.
-    expect(await runRow(db, run)).toMatchObject({
-      cost_usd: "0.003200000000",
-      input_tokens: 299,
-      output_tokens: 20,
-      route: 2,
-    });
-
-    const guessed = await begin(db, chatCall(tenant, { providers: ["demo", "dear"] }));
-    const guess = { route: 1, usage: { input_tokens: 100_000, output_tokens: 0 }, estimated: true };
-    await settle(db, [outcome(guessed, { calls: [calls[0], guess], usage_source: "estimated_partial" })]);
-    expect((await runRow(db, guessed)).billed_credits).toBe(guessed.reserved_credits);
-    const beyond = await begin(db, chatCall(tenant, { providers: ["demo", "dear"] }));
-    const known = { route: 1, usage: { input_tokens: 9_999, output_tokens: 1 }, estimated: false };
-    await settle(db, [outcome(beyond, { calls: [known, guess], usage_source: "estimated_partial" })]);
-    expect((await runRow(db, beyond)).billed_credits).toBe("100.00000000");
-  });
-
   test("a failure without usage costs nothing", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "3" });
     const run = await begin(db, chatCall(tenant));

@@ -71,12 +71,12 @@ describe("the sweeper", () => {
   test("charges the last counts, at most what was reserved", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
-    const touch = (run: Begun, input_tokens: number, output_tokens: number) =>
+    const touch = (run: Begun, cost_usd: string, more: object) =>
       db.query("select ai.heartbeat_runs($1)", [
-        JSON.stringify([{ created_at: run.created_at, id: run.run_id, route: 1, input_tokens, output_tokens }]),
+        JSON.stringify([{ created_at: run.created_at, id: run.run_id, route: 1, cost_usd, ...more }]),
       ]);
-    await touch(some, 13, 7);
-    await touch(many, 1_000_000, 1_000_000);
+    await touch(some, "0.00000615", { input_tokens: 13, output_tokens: 7 });
+    await touch(many, "1", { input_tokens: 1_000_000, output_tokens: 1_000_000 });
     await abandon(db, some, 60);
     await abandon(db, many, 60);
     await sweep(db);

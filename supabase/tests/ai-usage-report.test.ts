@@ -37,7 +37,8 @@ async function insertRun(
                "prices": [{"min_input_tokens": 0, "input": "0.123457", "output": "0.7"}]}]',
             1.1, $5, a.id, 0, 0
           from ai.credit_accounts a where a.workspace_id = $2
-          returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
+          returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at,
+            routes, reserved_usd::text, ai.credits_per_usd(markup)::text as credits_per_usd`,
     values: [at, tenant.workspaceId, tenant.keyId, spec.feature, spec.app, appId, spec.model],
   });
 }
@@ -229,13 +230,14 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const begun = await Promise.all(calls);
   // Half of them began in days that are over; an open run of another day is another row.
   const moved = await Promise.all(
-    begun.slice(0, 30).map((run, n) =>
-      one<Begun>(db, {
+    begun.slice(0, 30).map(async (run, n) => ({
+      ...run,
+      ...(await one<Begun>(db, {
         sql: `update ai.runs set created_at = created_at - $2 * interval '1 day' where id = $1
               returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
         values: [run.run_id, 1 + (n % 5)],
-      }),
-    ),
+      })),
+    })),
   );
   const open = [...moved, ...begun.slice(30)];
   const isTrue = () =>

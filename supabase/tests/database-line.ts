@@ -51,6 +51,7 @@ export async function openLine(): Promise<DatabaseLine> {
       });
     }
     ours.on("data", (bytes) => {
+      if (isCut) return void ours.destroy();
       // Whatever we say before they answer is one flight.
       if (!weSpoke) flights += 1;
       weSpoke = true;
@@ -74,7 +75,9 @@ export async function openLine(): Promise<DatabaseLine> {
       asked = undefined;
       if (!isCutting) return;
       isCut = true;
+      // The answer is still on its way on this one; nothing else passes on any.
       ours.end();
+      for (const socket of sockets) if (socket !== ours && socket !== theirs) socket.destroy();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -26,7 +26,7 @@ const run: RunFact = {
   costUsd: "0.000045000000",
   billedCredits: "0.54000000",
   reservedUsd: "0.000100000000",
-  markup: "1.200000",
+  creditsPerUsd: "12000",
   prices,
   charged: "0.54000000",
   entries: 1,

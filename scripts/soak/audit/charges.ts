@@ -78,7 +78,7 @@ function judgeTruth({ runs, calls }: ChargeFacts): Verdict {
     if (!same(run.costUsd, formatDecimal(cost))) {
       failures.push(`run ${run.id} cost ${run.costUsd}, its usage ${formatDecimal(cost)}`);
     }
-    const credits = run.exempt ? "0" : formatDecimal(usdToCredits(parseDecimal(run.costUsd), run.markup));
+    const credits = run.exempt ? "0" : formatDecimal(usdToCredits(parseDecimal(run.costUsd), run.creditsPerUsd));
     if (!same(run.billedCredits, credits)) failures.push(`run ${run.id} bills ${run.billedCredits}, not ${credits}`);
   }
   return verdict("charges are the provider's truth", {

@@ -45,7 +45,7 @@ export async function readRuns(world: World): Promise<RunFact[]> {
         r.input_tokens::int as "inputTokens", r.cached_input_tokens::int as "cachedInputTokens",
         r.output_tokens::int as "outputTokens", r.reasoning_tokens::int as "reasoningTokens",
         r.cost_usd::text as "costUsd", r.billed_credits::text as "billedCredits",
-        r.reserved_usd::text as "reservedUsd", r.markup::text as markup,
+        r.reserved_usd::text as "reservedUsd", ai.credits_per_usd(r.markup)::text as "creditsPerUsd",
         coalesce(
           (select e.value -> 'prices' from jsonb_array_elements(r.routes) as e where (e.value ->> 'position')::int = r.route),
           r.routes -> 0 -> 'prices'

@@ -19,7 +19,7 @@ export type RunFact = {
   costUsd: string;
   billedCredits: string;
   reservedUsd: string;
-  markup: string;
+  creditsPerUsd: string;
   prices: { min_input_tokens: number; input: string; cached_input?: string; output: string }[];
   /** What the ledger has taken for it in all, and in how many entries. */
   charged: string;

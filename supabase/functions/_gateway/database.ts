@@ -34,7 +34,7 @@ const begunRun = z.object({
   model: textSchema,
   voice: textSchema.nullish(),
   routes: z.array(route).min(1),
-  markup: textSchema,
+  credits_per_usd: textSchema,
   exempt: z.boolean(),
   reserved_usd: textSchema,
   reserved_credits: textSchema,

@@ -31,7 +31,7 @@ export function smaller(one: Decimal, other: Decimal): Decimal {
   return atScale(one, scale) <= atScale(other, scale) ? one : other;
 }
 
-/** Rounds to so many decimals, ties to the even digit, as `ai.round_half_even` does. */
+/** Rounds to a number of decimals, ties to the even digit (IEEE 754 roundTiesToEven). */
 export function roundHalfEven(value: Decimal, scale: number): Decimal {
   if (value.scale <= scale) return { units: atScale(value, scale), scale };
   const divisor = 10n ** BigInt(value.scale - scale);

@@ -10,11 +10,38 @@ describe("rounding", () => {
   });
 });
 
+/** Rounds units of 10^-from to 10^-to, half to even, on integers alone. */
+function roundUnits(units: bigint, from: number, to: number): bigint {
+  const divisor = 10n ** BigInt(from - to);
+  const size = units < 0n ? -units : units;
+  const quotient = size / divisor;
+  const twice = (size % divisor) * 2n;
+  const rounded = twice > divisor || (twice === divisor && quotient % 2n === 1n) ? quotient + 1n : quotient;
+  return units < 0n ? -rounded : rounded;
+}
+
+test("rounding agrees with integer arithmetic on any amount", () => {
+  const amount = fc.oneof(
+    fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
+    // Ties, which chance alone would rarely produce.
+    fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }).map((n) => n * 10_000_000_000n + 5_000_000_000n),
+  );
+  fc.assert(
+    fc.property(amount, (units) => {
+      const expected = formatDecimal({ units: roundUnits(units, 18, 8), scale: 8 });
+      expect(formatDecimal(roundHalfEven({ units, scale: 18 }, 8))).toBe(expected);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
 describe("cost and credits", () => {
   test.for(vectors.costs)("$name", ({ prices, usage, markup, cost_usd, credits }) => {
     const cost = usageCostUsd(prices, usage);
     expect(formatDecimal(cost)).toBe(cost_usd);
-    expect(formatDecimal(usdToCredits(cost, markup))).toBe(credits);
+    expect(
+      formatDecimal(usdToCredits(cost, formatDecimal(multiply(parseDecimal(markup), parseDecimal("10000"))))),
+    ).toBe(credits);
   });
 });
 

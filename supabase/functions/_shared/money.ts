@@ -21,11 +21,9 @@ export type TokenCounts = {
 };
 
 const perMillion: Decimal = { units: 1n, scale: 6 };
-/** 1 credit = USD 0.0001 before the plan's markup. */
-const creditsPerUsd: Decimal = { units: 10_000n, scale: 0 };
 const creditDecimals = 8;
 
-/** What usage costs in USD, exactly: the twin of `ai.usage_cost_usd`, held to it by money-vectors.json. */
+/** Returns what usage costs in USD, exactly. Settlement books this amount. */
 export function usageCostUsd(prices: readonly PriceTier[], counts: TokenCounts): Decimal {
   const input = counts.input_tokens ?? 0;
   const output = counts.output_tokens ?? 0;
@@ -47,9 +45,9 @@ export function usageCostUsd(prices: readonly PriceTier[], counts: TokenCounts):
   return multiply(sum, perMillion);
 }
 
-/** Credits for an amount, rounded once, half to even: the twin of `ai.usd_to_credits`. */
-export function usdToCredits(amountUsd: Decimal, markup: string): Decimal {
-  return roundHalfEven(multiply(multiply(amountUsd, creditsPerUsd), parseDecimal(markup)), creditDecimals);
+/** Returns an amount in credits, rounded half to even, at the rate that `ai.begin_run` answers. */
+export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal {
+  return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
 }
 
 function tierFor(prices: readonly PriceTier[], inputTokens: number): PriceTier {

@@ -191,6 +191,77 @@ $$;
 comment on function ai.settle_batch(ai.run_report[], timestamptz) is
   'Closes and books runs that are locked. Returns those that it changed.';
 
+create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  open boolean := run.status = 'running';
+  before ai.runs := run;
+  cost_usd numeric(24, 12) := coalesce(outcome.cost_usd, 0);
+  credits numeric(24, 8) := coalesce(outcome.credits, 0);
+  billed_credits numeric(24, 8) := case when run.exempt then 0 else credits end;
+begin
+  -- Open runs; and those that the sweep closed, when the provider's own counts arrive later.
+  if open then
+    if run.touched_at >= idle_since then
+      return null;
+    end if;
+  elsif idle_since is not null or not run.swept
+    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
+  then
+    return null;
+  end if;
+
+  if outcome.estimated and not open then
+    return null;
+  end if;
+  if outcome.usage_source is null or outcome.status = 'running'
+    or outcome.usage_source <> 'unavailable' and (outcome.cost_usd is null or outcome.credits is null)
+    or least(
+    outcome.cost_usd, outcome.credits, outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
+    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
+  ) < 0 then
+    raise exception 'a run ends with a status, a usage source, a cost and counts of at least 0' using errcode = 'check_violation';
+  end if;
+
+  run.status := outcome.status;
+  run.http_status := outcome.http_status;
+  run.error_code := outcome.error_code;
+  run.usage_source := outcome.usage_source;
+  run.route := coalesce(outcome.route, run.route);
+  run.input_tokens := coalesce(outcome.input_tokens, 0);
+  run.cached_input_tokens := coalesce(outcome.cached_input_tokens, 0);
+  run.audio_input_tokens := coalesce(outcome.audio_input_tokens, 0);
+  run.output_tokens := coalesce(outcome.output_tokens, 0);
+  run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
+  run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
+  run.cost_usd := cost_usd;
+  run.billed_credits := billed_credits;
+  run.unmetered_credits := case
+    -- Closed without any count: the reservation is shown, not charged.
+    when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
+    when run.exempt then credits
+    else 0
+  end;
+  run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
+  run.latency_ms := outcome.latency_ms;
+  run.steps := outcome.steps;
+  if open then
+    return row(
+      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
+    )::ai.closed_run;
+  end if;
+  return row(
+    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(outcome.key_unused, false)
+  )::ai.closed_run;
+end
+$$;
+comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
+  'Returns a run, which is locked, as its outcome closes it, and what becomes due; null where it stays as it is. With '
+  'idle_since, only an open run that nobody has touched since then is closed.';
+
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
   language plpgsql
   volatile

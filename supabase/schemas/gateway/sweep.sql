@@ -14,14 +14,15 @@ begin
     touched_at = now(),
     route = coalesce(o.route, r.route),
     input_tokens = greatest(r.input_tokens, o.input_tokens),
-    output_tokens = greatest(r.output_tokens, o.output_tokens)
+    output_tokens = greatest(r.output_tokens, o.output_tokens),
+    cost_so_far_usd = greatest(r.cost_so_far_usd, o.cost_usd)
   from jsonb_to_recordset(runs) as o (
-    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint
+    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
   )
   where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
 end
 $$;
-comment on function ai.heartbeat_runs(jsonb) is 'Says that runs are still alive, and their counts so far.';
+comment on function ai.heartbeat_runs(jsonb) is 'Records that runs are still alive, and their counts and cost so far.';
 
 -- Definer: the server's service role holds no grant to write runs or balances.
 create or replace function ai.sweep_runs() returns integer
@@ -58,11 +59,12 @@ begin
     'http_status', 500,
     'error_code', 'abandoned',
     'usage_source', case when r.input_tokens + r.output_tokens > 0 then 'estimated_partial' else 'unavailable' end,
-    'calls', case when r.input_tokens + r.output_tokens > 0 then jsonb_build_array(jsonb_build_object(
-      'route', r.route,
-      'estimated', true,
-      'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
-    )) end
+    'route', r.route,
+    'estimated', true,
+    'input_tokens', r.input_tokens,
+    'output_tokens', r.output_tokens,
+    'cost_usd', least(r.cost_so_far_usd, r.reserved_usd),
+    'credits', ai.usd_to_credits(least(r.cost_so_far_usd, r.reserved_usd), r.markup)
   ))
   into abandoned
   from (
@@ -200,7 +202,6 @@ begin
     'http_status', 503,
     'error_code', 'service_unavailable',
     'usage_source', 'unavailable',
-    'calls', '[]'::jsonb,
     'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
     'steps', '[]'::jsonb,
     'key_unused', true

@@ -48,7 +48,7 @@ async function relay(
       model: "m",
       workspace_id: "0b6b1a3e-0000-4000-8000-000000000000",
       routes: [],
-      markup: "1",
+      credits_per_usd: "10000",
       exempt: false,
       reserved_usd: "1",
       reserved_credits: "1",

@@ -1,6 +1,7 @@
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import type { CallUse, OpenRun, Platform, RunEnd } from "../runs/run.ts";
+import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();

@@ -1,6 +1,6 @@
 import type { AdmittedCall } from "../call.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import type { CallUse } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { guessTokens, type UsageBound } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";

@@ -1,7 +1,8 @@
 import type { RunRoute } from "../database.ts";
 import type { Provider } from "../environment.ts";
 import { type ErrorCode, GatewayError } from "../http/errors.ts";
-import type { CallUse, OpenRun } from "../runs/run.ts";
+import type { OpenRun } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { startTimeLimit } from "../time-limit.ts";
 import { post, type Take } from "./exchange.ts";
 import type { TimeLimits } from "./limits.ts";

@@ -1,15 +1,18 @@
 import { createBag } from "../../_shared/bag.ts";
 import type { Run } from "../database.ts";
 
-/** Counts of a run so far, as `ai.heartbeat_runs` takes them. */
+/** Counts of the provider call under way. */
 export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };
+
+/** What `ai.heartbeat_runs` is told of a run. */
+type UseSoFar = CountsSoFar & { cost_usd: string };
 
 /** Long calls say every 15 s that they live; the sweeper closes what is silent for 45 s. */
 const touchIntervalMs = 15_000;
 
 export type OpenRuns = {
-  /** Keeps a run from the sweeper, telling its counts, until the returned function is called. */
-  track: (run: Run, counts: () => CountsSoFar) => () => void;
+  /** Keeps a run from the sweeper, telling its usage and cost, until the returned function is called. */
+  track: (run: Run, use: () => UseSoFar) => () => void;
 };
 
 /** The runs that this isolate has open. While there are any, they are touched together. */
@@ -17,7 +20,7 @@ export function createOpenRuns(options: {
   touch: (counts: readonly object[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
 }): OpenRuns {
-  const open = createBag<{ run: Run; read: () => CountsSoFar }>();
+  const open = createBag<{ run: Run; read: () => UseSoFar }>();
   let timer: ReturnType<typeof setInterval> | undefined;
 
   function tick(): void {

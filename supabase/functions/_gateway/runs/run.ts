@@ -1,5 +1,4 @@
-import { add, type Decimal, formatDecimal, parseDecimal, smaller } from "../../_shared/decimal.ts";
-import { type TokenCounts, usageCostUsd, usdToCredits } from "../../_shared/money.ts";
+import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
@@ -8,11 +7,9 @@ import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
+import { type CallUse, type RunCost, runCost, totalCounts } from "./run-cost.ts";
 import type { Outcome, UsageSource } from "./settlements.ts";
 import type { Step } from "./steps.ts";
-
-/** What one provider call used, and how that is known: its last word, a count on the way, or our guess. */
-export type CallUse = { route: number; usage: TokenCounts; basis: "final" | "partial" | "guess" };
 
 /** How a run ended. */
 export type RunEnd = {
@@ -70,12 +67,10 @@ export function openRun(
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
   const finished: CallUse[] = [];
   const release = openRuns.track(run, () => {
-    const { input_tokens = 0, output_tokens = 0 } = sumOf(finished);
-    return {
-      route: progress.route,
-      input_tokens: input_tokens + progress.input_tokens,
-      output_tokens: output_tokens + progress.output_tokens,
-    };
+    const { route, ...usage } = progress;
+    const calls: CallUse[] = [...finished, ...(route === undefined ? [] : [{ route, usage, basis: "guess" as const }])];
+    const { input_tokens = 0, output_tokens = 0 } = totalCounts(calls);
+    return { route, input_tokens, output_tokens, cost_usd: runCost(run, calls).cost_usd };
   });
   let platform: Platform | undefined;
   return {
@@ -96,13 +91,14 @@ export function openRun(
       progress.output_tokens = 0;
     },
     hasCharged: () => finished.length > 0,
-    usedSoFar: () => sumOf(finished),
+    usedSoFar: () => totalCounts(finished),
     end(end) {
       if (platform) return platform;
       release();
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
       const source = usageSource(calls, end);
+      const cost = runCost(run, calls);
       const outcome: Outcome = {
         created_at: run.created_at,
         id: run.run_id,
@@ -110,14 +106,17 @@ export function openRun(
         http_status: end.httpStatus,
         error_code: end.errorCode,
         usage_source: source,
-        calls: calls.map(({ route, usage, basis }) => ({ route, usage, estimated: basis === "guess" })),
+        route: calls.at(-1)?.route,
+        estimated: calls.some(({ basis }) => basis === "guess"),
+        ...totalCounts(calls),
+        ...cost,
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
         key_unused: finished.length === 0 && (end.keyUnused ?? false),
       };
       const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said());
-      const metadata = platformMetadata(run, { calls, source, steps, latencyMs, schemaValid });
+      const metadata = platformMetadata(run, { calls, cost, source, steps, latencyMs, schemaValid });
       platform = metadata;
       content.keepAnswer(
         () => end.answer?.text(metadata),
@@ -140,7 +139,7 @@ export function openRun(
         httpStatus: end.httpStatus,
         errorCode: end.errorCode,
         usageSource: source,
-        usage: sumOf(calls),
+        usage: totalCounts(calls),
       });
       return metadata;
     },
@@ -165,47 +164,33 @@ function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageS
   return use ? "provider" : "provider_partial";
 }
 
-/** Native response metadata: what the database will settle, to the last digit. */
+/** Native response metadata: what the database will book, to the last digit. */
 function platformMetadata(
   run: Run,
-  end: { calls: readonly CallUse[]; source: UsageSource; steps: Step[]; latencyMs: number; schemaValid?: boolean },
+  end: {
+    calls: readonly CallUse[];
+    cost: RunCost;
+    source: UsageSource;
+    steps: Step[];
+    latencyMs: number;
+    schemaValid?: boolean;
+  },
 ): Platform {
-  const cost = costOf(run, end.calls);
-  const credits = run.exempt ? "0" : formatDecimal(usdToCredits(cost, run.markup));
   return {
     run_id: run.run_id,
     trace_id: run.run_id.replaceAll("-", ""),
     steps: end.steps,
-    billed_credits: jsonNumber(credits),
-    ...(run.cost_visible ? { provider_cost_usd: jsonNumber(formatDecimal(cost)) } : {}),
-    usage: { input_tokens: 0, cached_input_tokens: 0, output_tokens: 0, reasoning_tokens: 0, ...sumOf(end.calls) },
+    billed_credits: jsonNumber(run.exempt ? "0" : end.cost.credits),
+    ...(run.cost_visible ? { provider_cost_usd: jsonNumber(end.cost.cost_usd) } : {}),
+    usage: {
+      input_tokens: 0,
+      cached_input_tokens: 0,
+      output_tokens: 0,
+      reasoning_tokens: 0,
+      ...totalCounts(end.calls),
+    },
     usage_source: end.source,
     ...(end.schemaValid === undefined ? {} : { schema_valid: end.schemaValid }),
     latency_ms: end.latencyMs,
   };
-}
-
-const nothing: Decimal = { units: 0n, scale: 0 };
-
-/** What is known is charged whole; what is guessed, within what is left of the reservation. */
-function costOf(run: Run, calls: readonly CallUse[]): Decimal {
-  const costs = calls.map(({ route, usage, basis }) => {
-    const prices = run.routes.find(({ position }) => position === route)?.prices;
-    return { guessed: basis === "guess", cost: prices ? usageCostUsd(prices, usage) : nothing };
-  });
-  const sum = (guessed: boolean) =>
-    costs.filter((each) => each.guessed === guessed).reduce((total, { cost }) => add(total, cost), nothing);
-  const known = sum(false);
-  if (!costs.some(({ guessed }) => guessed)) return known;
-  const left = add(parseDecimal(run.reserved_usd), { units: -known.units, scale: known.scale });
-  return add(known, smaller(sum(true), left.units < 0n ? nothing : left));
-}
-
-/** All calls' counts together. */
-function sumOf(calls: readonly CallUse[]): TokenCounts {
-  const total: Record<string, number> = {};
-  for (const { usage } of calls) {
-    for (const [name, count] of Object.entries(usage)) total[name] = (total[name] ?? 0) + count;
-  }
-  return total;
 }

@@ -10,7 +10,6 @@ function outcome(id: string): Outcome {
     status: "succeeded",
     http_status: 200,
     usage_source: "provider",
-    calls: [],
     latency_ms: 1,
     steps: [],
     key_unused: false,

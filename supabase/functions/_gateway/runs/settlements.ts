@@ -1,24 +1,28 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
+import type { RunCost } from "./run-cost.ts";
 import type { Step } from "./steps.ts";
 
-/** How a run ended. */
-export type Outcome = {
-  created_at: string;
-  id: string;
-  status: "succeeded" | "failed" | "cancelled";
-  http_status: number;
-  error_code?: string;
-  usage_source: UsageSource;
-  /** What each provider call used, by the position of its route. A guess is never charged beyond the reservation. */
-  calls: { route: number; usage: TokenCounts; estimated: boolean }[];
-  first_byte_ms?: number;
-  latency_ms: number;
-  steps: Step[];
-  /** Nothing was asked of a provider, or it surely refused: the idempotency key is free again. */
-  key_unused: boolean;
-};
+/** How a run ended, as `ai.settle_runs` takes it: usage and cost of all its provider calls together. */
+export type Outcome = TokenCounts &
+  Partial<RunCost> & {
+    created_at: string;
+    id: string;
+    status: "succeeded" | "failed" | "cancelled";
+    http_status: number;
+    error_code?: string;
+    usage_source: UsageSource;
+    /** The position of the last call's route. */
+    route?: number;
+    /** Some of the usage is a guess. */
+    estimated?: boolean;
+    first_byte_ms?: number;
+    latency_ms: number;
+    steps: Step[];
+    /** Nothing was asked of a provider, or it surely refused: the idempotency key is free again. */
+    key_unused: boolean;
+  };
 
 /** How a run's counts came about. */
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
@@ -41,37 +45,21 @@ const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 /** The SQLSTATE class (PostgreSQL, Appendix A). */
 const dataException = "22";
 
-/** An outcome as `ai.settle_runs` takes it. */
-export type ToldOutcome = Omit<Outcome, "calls" | "key_unused"> &
-  Partial<
-    Pick<Outcome, "calls" | "key_unused"> & Outcome["calls"][number]["usage"] & { route: number; estimated: true }
-  >;
-
-/** Says what can be said shortly: reading it costs the database as much as booking it. */
-function tellOutcome({ calls, key_unused, ...outcome }: Outcome): ToldOutcome {
-  const said: ToldOutcome = key_unused ? { ...outcome, key_unused } : outcome;
-  const [call, ...others] = calls;
-  if (!call) return said;
-  if (others.length > 0) return { ...said, calls };
-  const counts = Object.fromEntries(Object.entries(call.usage).filter(([, tokens]) => tokens !== 0));
-  return { ...said, route: call.route, ...counts, ...(call.estimated ? { estimated: true } : {}) };
-}
-
 /**
  * Settles runs in batches, after their answers. An outcome is retried until it is written: an open run is durable with its
  * reservation, and settling it again changes nothing.
  */
 export function createSettlements(options: {
-  settle: (outcomes: readonly ToldOutcome[]) => Promise<void>;
+  settle: (outcomes: readonly Outcome[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
   report: (error: unknown) => void;
 }): Settlements {
   const queue = createBatchQueue<Outcome, void>({
     async askMany(outcomes) {
-      await options.settle(outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1)).map(tellOutcome));
+      await options.settle(outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1)));
       return [];
     },
-    askOne: (outcome) => options.settle([tellOutcome(outcome)]),
+    askOne: (outcome) => options.settle([outcome]),
     maxBatch: batchSize,
     gather: (start) => void setTimeout(start, batchWindowMs),
   });

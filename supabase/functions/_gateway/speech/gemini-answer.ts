@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
-import type { CallUse } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { guessTokens, readGeminiUsage, type UsageBound } from "../runs/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 

@@ -15,7 +15,7 @@ import { withPlatform } from "../answers/whole-answer.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { ClientLeft } from "../providers/provider.ts";
-import type { CallUse } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { boundUsage, guessInputTokens, ImplausibleUsage, type UsageBound } from "../runs/usage.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { runTool } from "./server-tools.ts";

@@ -93,6 +93,7 @@ export async function openLine(): Promise<DatabaseLine> {
       cutting = { name, moment };
     },
     mend: () => {
+      if (cutting && !isCut) throw new Error(`the line was to be cut at ${cutting.name}, which was never called`);
       isCut = false;
       cutting = undefined;
     },

@@ -120,7 +120,7 @@ describe("Postgres that is gone", () => {
       const requestId = randomUUID();
       const headers = { "x-request-id": requestId };
       const content = "[[words=6]]";
-      gateway.line.cutAt("begin_run", "after its answer");
+      gateway.line.cutAt("begin_runs", "after its answer");
       let words = 0;
       if (streamed) {
         const stream = await client.chat.completions.create({ ...chat(content), stream: true }, { headers });
@@ -140,7 +140,7 @@ describe("Postgres that is gone", () => {
 
   test("for so long that the sweeper closes the run first: the truth is booked once, when it comes", async () => {
     const requestId = randomUUID();
-    gateway.line.cutAt("begin_run", "after its answer");
+    gateway.line.cutAt("begin_runs", "after its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
     await sweep(requestId);
     expect((await tenant.accountOf(requestId)).run).toMatchObject({ swept: true, usage_source: "unavailable" });

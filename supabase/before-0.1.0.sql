@@ -15,9 +15,9 @@ begin
       'credential_of', 'dearest_offered_usd', 'end_bookable_runs', 'end_run', 'end_runs', 'find_plain_calls',
       'finish_keys', 'full_minute', 'hold_budgets', 'hold_credits', 'hold_minutes_and_credits', 'lock_and_sum',
       'lock_budgets', 'lock_ending', 'lock_minutes', 'may_pay_in', 'note_use', 'offer_for', 'offers',
-      'open_payers', 'open_plain_runs', 'person_caller', 'plain_calls_over_budget', 'prepare_changed_offers', 'prepare_offers',
+      'open_payers', 'open_plain_runs', 'person_caller', 'prices_of', 'plain_calls_over_budget', 'prepare_changed_offers', 'prepare_offers',
       'read_outcomes', 'refuse', 'release_budgets', 'reserve_credits', 'reserved_input_tokens', 'spend_budgets',
-      'spend_credits', 'sum_run', 'tell_closed'
+      'round_half_even', 'spend_credits', 'sum_calls', 'sum_run', 'tell_closed', 'tokens_cost_usd', 'usage_cost_usd'
     )
   loop
     execute format('drop function %s cascade', gone);
@@ -26,11 +26,10 @@ end
 $$;
 drop table ai.model_offers;
 drop type ai.offered, ai.plain_calls, ai.plain_call, ai.held_calls, ai.settling_run, ai.closed_batch, ai.closed_run,
-  ai.lock_list, ai.locked_rows cascade;
+  ai.outcome, ai.lock_list, ai.locked_rows cascade;
 
 alter table ai.lasting_runs rename to long_running_runs;
 alter type ai.minute rename to rate_window_use;
-alter type ai.outcome rename to run_outcome;
 alter table ai.usage_sealed rename to usage_sealed_days;
 alter table ai.usage_changes rename to usage_changed_days;
 alter table private.proven_addresses rename to verified_addresses;
@@ -59,7 +58,6 @@ alter function ai.note_key_use(ai.caller) rename to record_key_use;
 alter function ai.open_run_content(uuid,uuid,uuid) rename to read_run_content;
 alter function ai.person_spent_since(ai.caller,timestamp with time zone) rename to user_cost_since;
 alter function ai.post_budget_alert(jsonb,text,text) rename to queue_budget_alert_mails;
-alter function ai.prices_of(jsonb,smallint) rename to route_prices;
 alter function ai.provider_of(jsonb,smallint) rename to run_provider;
 alter function ai.readable_content(uuid,uuid) rename to retained_content;
 alter function ai.read_policy_frame(uuid,uuid) rename to read_policy_options;
@@ -169,6 +167,8 @@ drop function private.preserve_required_mfa_policy() cascade;
 drop function private.record_unconfirmed_identity() cascade;
 drop function private.create_profile_and_workspace() cascade;
 
+alter table ai.runs add column cost_so_far_usd numeric(24, 12) not null default 0;
+
 create type ai.credential as (source text, hash text, claims jsonb);
 comment on type ai.credential is
   'What a caller shows: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
@@ -202,9 +202,13 @@ create type ai.route_offer as (
   voice text,
   routes jsonb,
   reserved_tokens bigint,
-  maximum_cost_usd numeric(24, 12)
+  maximum_cost_usd numeric(24, 12),
+  spoken_limit bigint,
+  unavailable jsonb
 );
-comment on type ai.route_offer is 'A model with its routes and prices, and the maximum tokens and cost of a call; or why there is none.';
+comment on type ai.route_offer is 
+  'A model with its routes and prices, and the maximum tokens and cost of a call. unavailable says why the model cannot be '
+  'offered, refusal why this call cannot be made; spoken_limit is the output limit of a speech model.';
 
 create type ai.priced_call as (
   refusal jsonb,
@@ -233,6 +237,31 @@ comment on type ai.lock_list is
 create type ai.reservation as (refused text, workspace_window ai.rate_window_use, budget_scopes text[]);
 comment on type ai.reservation is
   'What a provider call has reserved, or which limit refused it.';
+
+create type ai.run_outcome as (
+  created_at timestamptz,
+  id uuid,
+  status text,
+  http_status smallint,
+  error_code text,
+  usage_source text,
+  route smallint,
+  estimated boolean,
+  input_tokens bigint,
+  cached_input_tokens bigint,
+  audio_input_tokens bigint,
+  output_tokens bigint,
+  reasoning_tokens bigint,
+  audio_output_tokens bigint,
+  cost_usd numeric,
+  credits numeric,
+  first_byte_ms integer,
+  latency_ms integer,
+  steps jsonb,
+  key_unused boolean
+);
+comment on type ai.run_outcome is
+  'How a run ended, as the gateway reports it: the usage and cost of all its provider calls together.';
 
 create type ai.run_report as (run ai.runs, outcome jsonb);
 comment on type ai.run_report is 'A locked run, and what the gateway reported of it.';

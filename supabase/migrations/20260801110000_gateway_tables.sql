@@ -316,7 +316,6 @@ create table ai.runs (
   reasoning_tokens bigint not null default 0,
   audio_output_tokens bigint not null default 0,
   cost_usd numeric(24, 12) not null default 0,
-  cost_so_far_usd numeric(24, 12) not null default 0,
   billed_credits numeric(24, 8) not null default 0,
   unmetered_credits numeric(24, 8) not null default 0,
   exempt boolean not null default false,
@@ -330,6 +329,7 @@ create table ai.runs (
   touched_at timestamptz not null default now(),
   settled_at timestamptz,
   swept boolean not null default false,
+  cost_so_far_usd numeric(24, 12) not null default 0,
   primary key (created_at, id)
 ) partition by range (created_at);
 comment on table ai.runs is

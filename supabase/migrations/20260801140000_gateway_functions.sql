@@ -54,7 +54,7 @@ begin
 end
 $$;
 comment on function ai.open_credit_account(text, uuid, numeric) is
-  'The account of a payer, opened with its plan''s credits where there was none. Of many concurrent callers one opens it.';
+  'Returns the account of a payer and opens it with the plan''s initial credits if there is none. Concurrent callers get the same one.';
 
 create or replace function ai.grant_credits(payer text, owner_id uuid, amount numeric, description text) returns numeric
   language plpgsql
@@ -93,15 +93,15 @@ begin
 end
 $$;
 comment on function ai.reject_credit_account_change() is
-  'Says no to what no account may be, and to losing one that has been booked on.';
+  'Rejects an account with two owners or none, and the deletion of one that has ledger entries.';
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
+comment on trigger has_one_owner on ai.credit_accounts is 'Does not run for updates of balance or reservation.';
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
-  'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
+  'Replaces the foreign key of the ledger, which would cost every settlement a lookup.';
 
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
   language plpgsql
@@ -116,12 +116,12 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Says no to an entry that is only half a run''s.';
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects an entry that names a run by half of its key.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
 comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'In place of a check: its condition is the shortest that no entry of a settlement meets.';
+  'Replaces a check constraint; entries of settlements never meet its condition.';
 
 create or replace function ai.reject_ledger_change() returns trigger
   language plpgsql
@@ -133,11 +133,11 @@ begin
   raise exception 'the ledger is append-only' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_ledger_change() is 'A wrong entry is righted by another entry.';
+comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entries. Correct a wrong entry with another entry.';
 
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_ledger_change on ai.credit_ledger is 'Append-only for everyone, its owner too.';
+comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, also for its owner.';
 
 -- schemas/gateway/runs.sql
 
@@ -170,15 +170,14 @@ as $$
   select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_id_suffix)::uuid
 $$;
 comment on function ai.new_run_id(text) is
-  'The id of a run that begins now, as ai.run_id makes them, but that its random part is the end alone, which the gateway '
-  'chooses: by it it finds the run of a begin whose answer never came. In few functions, since each is made ready anew for '
-  'every call; milliseconds have eleven digits until the year 2527.';
+  'Returns a UUID version 7 for a run that begins now, with a random part that the gateway chose: it finds the run again '
+  'when the answer of ai.begin_run is lost. Milliseconds have eleven hexadecimal digits until the year 2527.';
 
 create or replace function ai.create_run_partitions(months_ahead integer default 3) returns integer
   language plpgsql
   volatile
   security invoker
-  -- The months' edges are UTC's, whatever the caller's time zone.
+  -- Months are UTC months, whatever the caller's time zone.
   set timezone = 'UTC'
   set search_path = ''
 as $$
@@ -198,8 +197,7 @@ begin
       continue;
     end if;
     execute format(
-      -- A run is written twice, when it begins and when it ends: with room for that beside it, and as long as no index has
-      -- what its end changes, its index entries stay as they are.
+      -- A run is written when it begins and when it ends. With room on the page the second write is a heap-only update.
       'create table %s partition of ai.runs for values from (%L) to (%L) with (fillfactor = 45)',
       partition, first_day, first_day + interval '1 month'
     );
@@ -210,8 +208,7 @@ begin
 end
 $$;
 comment on function ai.create_run_partitions(integer) is
-  'Makes the monthly partitions of ai.runs up to so many months ahead, each closed like its parent. Returns how many '
-  'it made.';
+  'Creates the monthly partitions of ai.runs that are missing, months_ahead included, protected as ai.runs is. Returns their number.';
 
 create or replace function ai.protect_partition(target regclass) returns void
   language plpgsql
@@ -223,14 +220,14 @@ begin
   execute format('alter table %s enable row level security', target);
   execute format('revoke all on %s from public, anon, authenticated', target);
   execute format('revoke insert, update, delete, truncate on %s from service_role', target);
-  -- Comes with 20260923130000_required_account_mfa.sql, which protects by itself what was made before it.
+  -- Defined by 20260923130000_required_account_mfa.sql, which protects the partitions that exist when it is applied.
   if to_regprocedure('private.protect_table(regclass)') is not null then
     execute format('select private.protect_table(%L::regclass)', target);
   end if;
 end
 $$;
 comment on function ai.protect_partition(regclass) is
-  'A partition inherits neither row-level security nor policies nor grants: it gets them here.';
+  'Gives a partition the row-level security, policies and grants that it does not inherit.';
 
 create or replace function ai.reject_incomplete_settlement() returns trigger
   language plpgsql
@@ -240,18 +237,18 @@ create or replace function ai.reject_incomplete_settlement() returns trigger
 as $$
 begin
   if new.status <> 'running' or new.settled_at is not null then
-    raise exception 'a run ends with its moment and the source of its counts, as ai.settle_runs ends it'
+    raise exception 'a run ends with settled_at and usage_source: use ai.settle_runs'
       using errcode = 'check_violation';
   end if;
   return null;
 end
 $$;
 comment on function ai.reject_incomplete_settlement() is
-  'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
+  'Rejects a run that ends without a settlement: its reservation would never be released.';
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Runs of a settlement never meet its condition.';
 
 -- schemas/gateway/callers.sql
 
@@ -1714,8 +1711,7 @@ create or replace function ai.sweep_runs() returns integer
   volatile
   security definer
   set search_path = ''
-  -- A month's runs may be none when a plan is made, and thousands a second when it is used: it is made each time, and of
-  -- statements that have a parameter, as those without are planned once. Runs are found by their key, one by one.
+  -- A partition may be empty when a plan is made and large when it is used. Runs are found by key, one by one.
   set plan_cache_mode = force_custom_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -1752,7 +1748,7 @@ begin
   ))
   into abandoned
   from (
-    -- Drawn, and not the oldest first: those that cannot be booked stay open, and would hold up all others.
+    -- At random: runs that cannot be booked stay open, and would block the others if the oldest came first.
     select r.*
     from ai.long_running_runs l
     join ai.runs r on r.created_at = l.run_created_at and r.id = l.run_id
@@ -1763,7 +1759,7 @@ begin
   if abandoned is not null then
     ended := jsonb_array_length(ai.settle_outcomes(abandoned, cutoff));
   end if;
-  -- Last, since it keeps calls waiting until it is committed.
+  -- Last, because calls wait for this lock until the transaction ends.
   if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
     perform ai.create_run_partitions();
   end if;
@@ -1771,8 +1767,8 @@ begin
 end
 $$;
 comment on function ai.sweep_runs() is
-  'Closes runs that nobody has touched for 45 seconds, because their function died: at their last counts, at most what '
-  'was reserved, or unavailable at 0. Also keeps partitions ahead. One sweeper at a time; others return 0.';
+  'Closes runs without a heartbeat for 45 seconds, because their function died: at their cost so far, at most what was '
+  'reserved, or as unavailable at 0. Also creates partitions. Returns the number of closed runs; 0 while another sweep runs.';
 
 create or replace function ai.find_long_running_runs(cutoff timestamptz) returns void
   language plpgsql
@@ -1787,13 +1783,13 @@ declare
   whole_until timestamptz := '-infinity';
 begin
   select * into strict progress from ai.sweep_progress;
-  -- Where the clock was set back, what began since then is later than the cutoff.
+  -- The clock may have been set back.
   progress.seen_until := least(progress.seen_until, cutoff);
   progress.sure_until := least(progress.sure_until, cutoff);
-  -- Or that transaction is of another cluster, out of whose copy this one was made.
+  -- The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) >= progress.marked_xid or pg_snapshot_xmax(snapshot) < progress.marked_xid then
     if progress.marked_at <= now() then
-      -- A begin that takes 1.2 seconds undoes itself; one that does not has had its transaction's number by then.
+      -- An admission that takes longer than 1.2 seconds is rolled back.
       whole_until := progress.marked_at - interval '5 seconds';
     end if;
     progress.marked_at := now();
@@ -1805,7 +1801,7 @@ begin
     progress.seen_until := ai.record_long_running_runs(progress.seen_until, cutoff);
   end loop;
   whole_until := least(whole_until, progress.seen_until);
-  -- None from before are left to be looked through once more.
+  -- Every earlier run has been read twice.
   if progress.sure_until = seen_before then
     progress.sure_until := greatest(progress.sure_until, whole_until);
   end if;
@@ -1823,9 +1819,8 @@ begin
 end
 $$;
 comment on function ai.find_long_running_runs(timestamptz) is
-  'Notes in ai.long_running_runs the open ones of the runs that began since it last looked and until the cutoff: each '
-  'run is read once, and once more where a transaction of its time was still under way. What would take longer than '
-  'two seconds is left to the next visits, so that no time limit can undo all of it, and all again.';
+  'Records in ai.long_running_runs the open runs that began since the last sweep and before the cutoff. Each run is read '
+  'once, and again after transactions of its time have ended. Stops after two seconds; the next sweep goes on.';
 
 create or replace function ai.record_long_running_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
   language plpgsql
@@ -1851,16 +1846,15 @@ begin
 end
 $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
-  'Notes the open ones of the runs that began between two moments, or in the first minute of these in which there are any. '
-  'Returns the moment that it came to.';
+  'Records the open runs that began between two moments, at most one minute of them. Returns the moment it reached.';
 
--- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
+-- Definer: as begin_run. A run is named by the suffix of its id, which the gateway chose.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Runs are found by when they began, however few there were when the plan was made.
+  -- Runs are found by created_at, however few there were when the plan was made.
   set enable_seqscan = off
 as $$
 declare
@@ -1870,7 +1864,7 @@ declare
   outcomes jsonb;
 begin
   if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
-    raise exception 'lost begins are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
+    raise exception 'orphaned runs are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
   end if;
   for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
     if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
@@ -1892,7 +1886,7 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    -- And more, for as long as this call may have been on its way.
+    -- 15 seconds more, for the time that this call took to arrive.
     and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then
@@ -1902,9 +1896,9 @@ begin
 end
 $$;
 comment on function ai.release_orphaned_runs(jsonb) is
-  'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
-  'begin ends at nothing, and its idempotency key is free. {"tails": [text], "asked_ms_ago": integer}, by the one that was '
-  'asked first: all runs since then are looked through. Returns those about which nothing is decided yet.';
+  'Releases runs whose admission answer was lost: their callers got 503 and no provider was called, so they end at no cost '
+  'and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}, the latter of the oldest. '
+  'Returns the tails whose admission is still under way.';
 
 -- Definer: the server's service role holds no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 10000) returns integer
@@ -1920,7 +1914,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
   end if;
-  -- Whoever uses a row at this moment keeps it.
+  -- Rows that are in use stay.
   delete from ai.idempotency_keys i
   using (
     select e.workspace_id, e.principal_id, e.key
@@ -1947,8 +1941,8 @@ begin
 end
 $$;
 comment on function ai.delete_expired(integer) is
-  'Deletes idempotency keys past their 24 hours and rate windows of an hour ago and more, so many of each at most. '
-  'Returns how many. One at a time; others return 0.';
+  'Deletes up to at_most expired idempotency keys and as many rate windows older than an hour. Returns their number; 0 '
+  'while another deletion runs.';
 
 -- schemas/gateway/credential-reads.sql
 
@@ -2113,7 +2107,7 @@ begin
     ),
     'budgets', ai.remaining_budgets(caller, cost_visible),
     'spent', ai.cost_this_month(caller, cost_visible),
-    -- What an app's calls do not pay of is no business of theirs, and a key's holder need not be the member who pays.
+    -- An app does not pay, and the holder of a key may not be the member who does.
     'credits', (
       select jsonb_build_object(
         'payer', caller.payer,
@@ -2131,8 +2125,7 @@ begin
 end
 $$;
 comment on function ai.describe_credential(jsonb) is
-  'What a credential is, its limits, budgets, what its calls of this month cost and what is left; or {refused: code}. '
-  'Never its text, of which only a hash is kept.';
+  'Returns a credential''s kind, limits, budgets, cost of this month and what is left; or {refused: code}.';
 
 create or replace function ai.remaining_rate(scope text, subject uuid, request_limit integer, token_limit bigint) returns jsonb
   language sql
@@ -2143,7 +2136,7 @@ as $$
   select jsonb_build_object(
     'scope', remaining_rate.scope,
     'requestsPerMinute', request_limit,
-    -- greatest() takes no notice of nulls.
+    -- greatest() ignores nulls.
     'remainingRequests', case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
     'tokensPerMinute', token_limit,
     'remainingTokens', case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end,
@@ -2155,7 +2148,7 @@ as $$
   where request_limit is not null or token_limit is not null
 $$;
 comment on function ai.remaining_rate(text, uuid, integer, bigint) is
-  'What ai.consume_rate_limit would still admit in this minute; null where there is no limit.';
+  'Returns what ai.consume_rate_limit still admits in this rate window; null without a limit.';
 
 create or replace function ai.utc_text(moment timestamptz) returns text
   language sql
@@ -2165,7 +2158,7 @@ create or replace function ai.utc_text(moment timestamptz) returns text
 as $$
   select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
-comment on function ai.utc_text(timestamptz) is 'A moment as the gateway writes it: RFC 3339, UTC, milliseconds.';
+comment on function ai.utc_text(timestamptz) is 'Returns a moment as RFC 3339 in UTC with milliseconds.';
 
 create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
   language sql
@@ -2196,8 +2189,8 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 comment on function ai.remaining_budgets(ai.caller, boolean) is
-  'The monthly budgets that hold for a caller, narrowest first. Where the workspace hides what providers charge, what was '
-  'spent and what is left would tell it.';
+  'Returns the monthly budgets that apply to a caller, narrowest first. Amounts are left out where the workspace hides '
+  'provider costs.';
 
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
   language plpgsql
@@ -2224,13 +2217,13 @@ begin
 end
 $$;
 comment on function ai.cost_this_month(ai.caller, boolean) is
-  'What a caller''s runs of this UTC month cost, rotated keys of its lineage and calls still open included. A run counts '
-  'in the month that it began in, as budgets have it.';
+  'Returns what a caller''s runs of this UTC month cost, including rotated keys of its lineage and open runs. A run counts '
+  'in the month in which it began.';
 
 create or replace function ai.key_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language plpgsql
-  -- Stable, so that all statements in it see one moment, and each run counts once.
+  -- Stable: all its statements share one snapshot, so each run counts once.
   stable
   security invoker
   set search_path = ''
@@ -2274,8 +2267,7 @@ begin
 end
 $$;
 comment on function ai.key_cost_since(ai.caller, timestamptz) is
-  'What a key''s lineage used from the beginning of a UTC day on: sums where a day is over and unchanged, the rest from the '
-  'runs themselves.';
+  'Returns what a key''s lineage used since the start of a UTC day: daily sums where they are up to date, runs otherwise.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
@@ -2294,5 +2286,4 @@ as $$
     and r.app_id is not distinct from (caller).app_id
 $$;
 comment on function ai.user_cost_since(ai.caller, timestamptz) is
-  'What a person used in a workspace by themselves, or through one app. Sums know no persons; the index of a person''s '
-  'runs does.';
+  'Returns what a person used in a workspace, directly or through one app. Reads the runs, because daily sums have no user.';

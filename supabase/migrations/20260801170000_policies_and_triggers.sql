@@ -117,23 +117,23 @@ create or replace trigger reject_price_change before update on ai.model_prices
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
+comment on trigger has_one_owner on ai.credit_accounts is 'Does not run for updates of balance or reservation.';
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
-  'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
+  'Replaces the foreign key of the ledger, which would cost every settlement a lookup.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
 comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'In place of a check: its condition is the shortest that no entry of a settlement meets.';
+  'Replaces a check constraint; entries of settlements never meet its condition.';
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_ledger_change on ai.credit_ledger is 'Append-only for everyone, its owner too.';
+comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, also for its owner.';
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Runs of a settlement never meet its condition.';
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
 comment on trigger record_usage_change on ai.runs is 'A run of a day that is over was settled.';

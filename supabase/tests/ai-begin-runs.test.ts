@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addKey, admitAll, type Begun, begin, books, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
@@ -80,6 +81,64 @@ describe("ai.begin_runs", () => {
       const { run_id, created_at, limits } = answer;
       const counts = alone.limits.counts.map((count, at) => (at % 2 && count !== null ? count * (place + n) : count));
       expect(answer).toEqual({ ...alone, run_id, created_at, limits: { minute: limits.minute, counts } });
+    }
+  });
+
+  test("admits, refuses and reserves in any order as one call after another would", { timeout: 60_000 }, async () => {
+    const rich = await createTenant(db, { credits: "9", plan: { requestsPerMinute: 12, tokensPerMinute: 2_000 } });
+    const other = await createTenant(db, { credits: "2", key: { monthlyBudgetUsd: "0.0004" } });
+    await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [other.model, rich.planId]);
+    const keys = [
+      rich.keyHash,
+      (await addKey(db, rich, { requestsPerMinute: 3 })).hash,
+      other.keyHash,
+      "00".repeat(32),
+    ];
+    const call = fc.record({
+      keyHash: fc.constantFrom(...keys),
+      model: fc.constantFrom(rich.model, rich.model, other.model, "none"),
+      changes: fc.constantFrom<object>(
+        {},
+        {},
+        { input_bytes: 900 },
+        { output_limit: 1, choices: 3 },
+        { audio: true },
+        { voice: "alloy" },
+        { providers: [] },
+        { workspace: rich.workspaceId },
+      ),
+    });
+    const pool = openPool(1);
+    const answersOf = async (ask: () => Promise<Begun[]>) => {
+      await pool.db.query("savepoint calls");
+      const answers = await ask();
+      const runs = await pool.db.query(
+        `select workspace_id, key_id, model_id, routes, reserved_usd, reserved_credits, budget_scopes from ai.runs
+         where workspace_id = any ($1) order by request_id`,
+        [[rich.workspaceId, other.workspaceId]],
+      );
+      await pool.db.query("rollback to savepoint calls");
+      return { answers: answers.map(({ run_id: _, at: __, ...answer }) => answer), runs };
+    };
+    try {
+      await pool.db.query("begin");
+      await fc.assert(
+        fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 12 }), async (told) => {
+          const calls = told.map(({ changes, ...tenant }, n) =>
+            chatCall(tenant, { ...changes, request_id: `n-${n + 100}` }),
+          );
+          const alone = await answersOf(async () => {
+            const answers: Begun[] = [];
+            for (const each of calls) answers.push(...(await admitAll(pool.db, [each])));
+            return answers;
+          });
+          expect(await answersOf(() => admitAll(pool.db, calls))).toEqual(alone);
+        }),
+        { numRuns: 60 },
+      );
+    } finally {
+      await pool.db.query("rollback");
+      await pool.close();
     }
   });
 

@@ -99,6 +99,15 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", open: 0 });
   });
 
+  test("keeps its connection when Postgres rejects a statement", async () => {
+    const run = await beginRun();
+    await expect(database.settleRuns([{ ...outcome(run), error_code: "\u0000" }])).rejects.toThrow();
+    const before = line.flights();
+    await beginRun();
+    // A new connection would take flights of its own.
+    expect(line.flights() - before).toBe(1);
+  });
+
   test("that is away is service_unavailable, and is used again once it is back", async () => {
     await database.beginRun(request());
     line.cut();

@@ -30,7 +30,7 @@ begin
 end
 $$;
 comment on function ai.open_credit_account(text, uuid, numeric) is
-  'The account of a payer, opened with its plan''s credits where there was none. Of many concurrent callers one opens it.';
+  'Returns the account of a payer and opens it with the plan''s initial credits if there is none. Concurrent callers get the same one.';
 
 create or replace function ai.grant_credits(payer text, owner_id uuid, amount numeric, description text) returns numeric
   language plpgsql
@@ -69,15 +69,15 @@ begin
 end
 $$;
 comment on function ai.reject_credit_account_change() is
-  'Says no to what no account may be, and to losing one that has been booked on.';
+  'Rejects an account with two owners or none, and the deletion of one that has ledger entries.';
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is 'Asked of none of the updates that calls make.';
+comment on trigger has_one_owner on ai.credit_accounts is 'Does not run for updates of balance or reservation.';
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
-  'The half of a foreign key of the ledger that could ever fail: entries are written for accounts that were just changed.';
+  'Replaces the foreign key of the ledger, which would cost every settlement a lookup.';
 
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
   language plpgsql
@@ -92,12 +92,12 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Says no to an entry that is only half a run''s.';
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects an entry that names a run by half of its key.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
 comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'In place of a check: its condition is the shortest that no entry of a settlement meets.';
+  'Replaces a check constraint; entries of settlements never meet its condition.';
 
 create or replace function ai.reject_ledger_change() returns trigger
   language plpgsql
@@ -109,8 +109,8 @@ begin
   raise exception 'the ledger is append-only' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_ledger_change() is 'A wrong entry is righted by another entry.';
+comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entries. Correct a wrong entry with another entry.';
 
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_ledger_change on ai.credit_ledger is 'Append-only for everyone, its owner too.';
+comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, also for its owner.';

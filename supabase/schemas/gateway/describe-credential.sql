@@ -63,7 +63,7 @@ begin
     ),
     'budgets', ai.remaining_budgets(caller, cost_visible),
     'spent', ai.cost_this_month(caller, cost_visible),
-    -- What an app's calls do not pay of is no business of theirs, and a key's holder need not be the member who pays.
+    -- An app does not pay, and the holder of a key may not be the member who does.
     'credits', (
       select jsonb_build_object(
         'payer', caller.payer,
@@ -81,8 +81,7 @@ begin
 end
 $$;
 comment on function ai.describe_credential(jsonb) is
-  'What a credential is, its limits, budgets, what its calls of this month cost and what is left; or {refused: code}. '
-  'Never its text, of which only a hash is kept.';
+  'Returns a credential''s kind, limits, budgets, cost of this month and what is left; or {refused: code}.';
 
 create or replace function ai.remaining_rate(scope text, subject uuid, request_limit integer, token_limit bigint) returns jsonb
   language sql
@@ -93,7 +92,7 @@ as $$
   select jsonb_build_object(
     'scope', remaining_rate.scope,
     'requestsPerMinute', request_limit,
-    -- greatest() takes no notice of nulls.
+    -- greatest() ignores nulls.
     'remainingRequests', case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
     'tokensPerMinute', token_limit,
     'remainingTokens', case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end,
@@ -105,7 +104,7 @@ as $$
   where request_limit is not null or token_limit is not null
 $$;
 comment on function ai.remaining_rate(text, uuid, integer, bigint) is
-  'What ai.consume_rate_limit would still admit in this minute; null where there is no limit.';
+  'Returns what ai.consume_rate_limit still admits in this rate window; null without a limit.';
 
 create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
   language sql
@@ -136,8 +135,8 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 comment on function ai.remaining_budgets(ai.caller, boolean) is
-  'The monthly budgets that hold for a caller, narrowest first. Where the workspace hides what providers charge, what was '
-  'spent and what is left would tell it.';
+  'Returns the monthly budgets that apply to a caller, narrowest first. Amounts are left out where the workspace hides '
+  'provider costs.';
 
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
   language plpgsql
@@ -164,13 +163,13 @@ begin
 end
 $$;
 comment on function ai.cost_this_month(ai.caller, boolean) is
-  'What a caller''s runs of this UTC month cost, rotated keys of its lineage and calls still open included. A run counts '
-  'in the month that it began in, as budgets have it.';
+  'Returns what a caller''s runs of this UTC month cost, including rotated keys of its lineage and open runs. A run counts '
+  'in the month in which it began.';
 
 create or replace function ai.key_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language plpgsql
-  -- Stable, so that all statements in it see one moment, and each run counts once.
+  -- Stable: all its statements share one snapshot, so each run counts once.
   stable
   security invoker
   set search_path = ''
@@ -214,8 +213,7 @@ begin
 end
 $$;
 comment on function ai.key_cost_since(ai.caller, timestamptz) is
-  'What a key''s lineage used from the beginning of a UTC day on: sums where a day is over and unchanged, the rest from the '
-  'runs themselves.';
+  'Returns what a key''s lineage used since the start of a UTC day: daily sums where they are up to date, runs otherwise.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
@@ -234,8 +232,7 @@ as $$
     and r.app_id is not distinct from (caller).app_id
 $$;
 comment on function ai.user_cost_since(ai.caller, timestamptz) is
-  'What a person used in a workspace by themselves, or through one app. Sums know no persons; the index of a person''s '
-  'runs does.';
+  'Returns what a person used in a workspace, directly or through one app. Reads the runs, because daily sums have no user.';
 
 create or replace function ai.utc_text(moment timestamptz) returns text
   language sql
@@ -245,4 +242,4 @@ create or replace function ai.utc_text(moment timestamptz) returns text
 as $$
   select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
-comment on function ai.utc_text(timestamptz) is 'A moment as the gateway writes it: RFC 3339, UTC, milliseconds.';
+comment on function ai.utc_text(timestamptz) is 'Returns a moment as RFC 3339 in UTC with milliseconds.';

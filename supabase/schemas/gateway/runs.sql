@@ -29,15 +29,14 @@ as $$
   select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_id_suffix)::uuid
 $$;
 comment on function ai.new_run_id(text) is
-  'The id of a run that begins now, as ai.run_id makes them, but that its random part is the end alone, which the gateway '
-  'chooses: by it it finds the run of a begin whose answer never came. In few functions, since each is made ready anew for '
-  'every call; milliseconds have eleven digits until the year 2527.';
+  'Returns a UUID version 7 for a run that begins now, with a random part that the gateway chose: it finds the run again '
+  'when the answer of ai.begin_run is lost. Milliseconds have eleven hexadecimal digits until the year 2527.';
 
 create or replace function ai.create_run_partitions(months_ahead integer default 3) returns integer
   language plpgsql
   volatile
   security invoker
-  -- The months' edges are UTC's, whatever the caller's time zone.
+  -- Months are UTC months, whatever the caller's time zone.
   set timezone = 'UTC'
   set search_path = ''
 as $$
@@ -57,8 +56,7 @@ begin
       continue;
     end if;
     execute format(
-      -- A run is written twice, when it begins and when it ends: with room for that beside it, and as long as no index has
-      -- what its end changes, its index entries stay as they are.
+      -- A run is written when it begins and when it ends. With room on the page the second write is a heap-only update.
       'create table %s partition of ai.runs for values from (%L) to (%L) with (fillfactor = 45)',
       partition, first_day, first_day + interval '1 month'
     );
@@ -69,8 +67,7 @@ begin
 end
 $$;
 comment on function ai.create_run_partitions(integer) is
-  'Makes the monthly partitions of ai.runs up to so many months ahead, each closed like its parent. Returns how many '
-  'it made.';
+  'Creates the monthly partitions of ai.runs that are missing, months_ahead included, protected as ai.runs is. Returns their number.';
 
 create or replace function ai.protect_partition(target regclass) returns void
   language plpgsql
@@ -82,14 +79,14 @@ begin
   execute format('alter table %s enable row level security', target);
   execute format('revoke all on %s from public, anon, authenticated', target);
   execute format('revoke insert, update, delete, truncate on %s from service_role', target);
-  -- Comes with 20260923130000_required_account_mfa.sql, which protects by itself what was made before it.
+  -- Defined by 20260923130000_required_account_mfa.sql, which protects the partitions that exist when it is applied.
   if to_regprocedure('private.protect_table(regclass)') is not null then
     execute format('select private.protect_table(%L::regclass)', target);
   end if;
 end
 $$;
 comment on function ai.protect_partition(regclass) is
-  'A partition inherits neither row-level security nor policies nor grants: it gets them here.';
+  'Gives a partition the row-level security, policies and grants that it does not inherit.';
 
 create or replace function ai.reject_incomplete_settlement() returns trigger
   language plpgsql
@@ -99,15 +96,15 @@ create or replace function ai.reject_incomplete_settlement() returns trigger
 as $$
 begin
   if new.status <> 'running' or new.settled_at is not null then
-    raise exception 'a run ends with its moment and the source of its counts, as ai.settle_runs ends it'
+    raise exception 'a run ends with settled_at and usage_source: use ai.settle_runs'
       using errcode = 'check_violation';
   end if;
   return null;
 end
 $$;
 comment on function ai.reject_incomplete_settlement() is
-  'Says no to a run that ends without what it was charged by: what is held for it would be held for good.';
+  'Rejects a run that ends without a settlement: its reservation would never be released.';
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'Its condition is the shortest that no run of a settlement meets.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Runs of a settlement never meet its condition.';

@@ -1,4 +1,4 @@
--- Keeping open runs alive, closing those whose function died, and deleting what has expired.
+-- Heartbeats of open runs, the sweep that closes abandoned ones, and the deletion of expired rows.
 
 -- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
@@ -30,8 +30,7 @@ create or replace function ai.sweep_runs() returns integer
   volatile
   security definer
   set search_path = ''
-  -- A month's runs may be none when a plan is made, and thousands a second when it is used: it is made each time, and of
-  -- statements that have a parameter, as those without are planned once. Runs are found by their key, one by one.
+  -- A partition may be empty when a plan is made and large when it is used. Runs are found by key, one by one.
   set plan_cache_mode = force_custom_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -68,7 +67,7 @@ begin
   ))
   into abandoned
   from (
-    -- Drawn, and not the oldest first: those that cannot be booked stay open, and would hold up all others.
+    -- At random: runs that cannot be booked stay open, and would block the others if the oldest came first.
     select r.*
     from ai.long_running_runs l
     join ai.runs r on r.created_at = l.run_created_at and r.id = l.run_id
@@ -79,7 +78,7 @@ begin
   if abandoned is not null then
     ended := jsonb_array_length(ai.settle_outcomes(abandoned, cutoff));
   end if;
-  -- Last, since it keeps calls waiting until it is committed.
+  -- Last, because calls wait for this lock until the transaction ends.
   if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
     perform ai.create_run_partitions();
   end if;
@@ -87,8 +86,8 @@ begin
 end
 $$;
 comment on function ai.sweep_runs() is
-  'Closes runs that nobody has touched for 45 seconds, because their function died: at their last counts, at most what '
-  'was reserved, or unavailable at 0. Also keeps partitions ahead. One sweeper at a time; others return 0.';
+  'Closes runs without a heartbeat for 45 seconds, because their function died: at their cost so far, at most what was '
+  'reserved, or as unavailable at 0. Also creates partitions. Returns the number of closed runs; 0 while another sweep runs.';
 
 create or replace function ai.find_long_running_runs(cutoff timestamptz) returns void
   language plpgsql
@@ -103,13 +102,13 @@ declare
   whole_until timestamptz := '-infinity';
 begin
   select * into strict progress from ai.sweep_progress;
-  -- Where the clock was set back, what began since then is later than the cutoff.
+  -- The clock may have been set back.
   progress.seen_until := least(progress.seen_until, cutoff);
   progress.sure_until := least(progress.sure_until, cutoff);
-  -- Or that transaction is of another cluster, out of whose copy this one was made.
+  -- The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) >= progress.marked_xid or pg_snapshot_xmax(snapshot) < progress.marked_xid then
     if progress.marked_at <= now() then
-      -- A begin that takes 1.2 seconds undoes itself; one that does not has had its transaction's number by then.
+      -- An admission that takes longer than 1.2 seconds is rolled back.
       whole_until := progress.marked_at - interval '5 seconds';
     end if;
     progress.marked_at := now();
@@ -121,7 +120,7 @@ begin
     progress.seen_until := ai.record_long_running_runs(progress.seen_until, cutoff);
   end loop;
   whole_until := least(whole_until, progress.seen_until);
-  -- None from before are left to be looked through once more.
+  -- Every earlier run has been read twice.
   if progress.sure_until = seen_before then
     progress.sure_until := greatest(progress.sure_until, whole_until);
   end if;
@@ -139,9 +138,8 @@ begin
 end
 $$;
 comment on function ai.find_long_running_runs(timestamptz) is
-  'Notes in ai.long_running_runs the open ones of the runs that began since it last looked and until the cutoff: each '
-  'run is read once, and once more where a transaction of its time was still under way. What would take longer than '
-  'two seconds is left to the next visits, so that no time limit can undo all of it, and all again.';
+  'Records in ai.long_running_runs the open runs that began since the last sweep and before the cutoff. Each run is read '
+  'once, and again after transactions of its time have ended. Stops after two seconds; the next sweep goes on.';
 
 create or replace function ai.record_long_running_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
   language plpgsql
@@ -167,16 +165,15 @@ begin
 end
 $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
-  'Notes the open ones of the runs that began between two moments, or in the first minute of these in which there are any. '
-  'Returns the moment that it came to.';
+  'Records the open runs that began between two moments, at most one minute of them. Returns the moment it reached.';
 
--- Definer: as begin_run. A run is named by the end of its id, which the gateway chose.
+-- Definer: as begin_run. A run is named by the suffix of its id, which the gateway chose.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Runs are found by when they began, however few there were when the plan was made.
+  -- Runs are found by created_at, however few there were when the plan was made.
   set enable_seqscan = off
 as $$
 declare
@@ -186,7 +183,7 @@ declare
   outcomes jsonb;
 begin
   if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
-    raise exception 'lost begins are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
+    raise exception 'orphaned runs are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
   end if;
   for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
     if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
@@ -208,7 +205,7 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    -- And more, for as long as this call may have been on its way.
+    -- 15 seconds more, for the time that this call took to arrive.
     and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then
@@ -218,9 +215,9 @@ begin
 end
 $$;
 comment on function ai.release_orphaned_runs(jsonb) is
-  'For begins whose answer never came: whoever asked was turned away and no provider was called, so that a run that did '
-  'begin ends at nothing, and its idempotency key is free. {"tails": [text], "asked_ms_ago": integer}, by the one that was '
-  'asked first: all runs since then are looked through. Returns those about which nothing is decided yet.';
+  'Releases runs whose admission answer was lost: their callers got 503 and no provider was called, so they end at no cost '
+  'and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}, the latter of the oldest. '
+  'Returns the tails whose admission is still under way.';
 
 -- Definer: the server's service role holds no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 10000) returns integer
@@ -236,7 +233,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
   end if;
-  -- Whoever uses a row at this moment keeps it.
+  -- Rows that are in use stay.
   delete from ai.idempotency_keys i
   using (
     select e.workspace_id, e.principal_id, e.key
@@ -263,5 +260,5 @@ begin
 end
 $$;
 comment on function ai.delete_expired(integer) is
-  'Deletes idempotency keys past their 24 hours and rate windows of an hour ago and more, so many of each at most. '
-  'Returns how many. One at a time; others return 0.';
+  'Deletes up to at_most expired idempotency keys and as many rate windows older than an hour. Returns their number; 0 '
+  'while another deletion runs.';

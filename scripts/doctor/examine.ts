@@ -2,14 +2,7 @@ import type { Env } from "../../remix-app/env.server.ts";
 import type { Configuration } from "./configuration.ts";
 import { type Finding, fail, unseen } from "./finding.ts";
 import { checkMail } from "./mail-check.ts";
-import {
-  checkAuthority,
-  checkBackend,
-  checkClock,
-  checkGateway,
-  checkKeys,
-  checkMigrations,
-} from "./project-checks.ts";
+import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway, checkKeys } from "./project-checks.ts";
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
 
 /**
@@ -32,7 +25,7 @@ export async function examine({ settings, local }: Configuration): Promise<Findi
 
 const projectChecks = (env: Env, dbUrl: string | undefined) => [
   () => checkClock(env),
-  () => checkMigrations(env, dbUrl || undefined),
+  () => checkDatabase(env, dbUrl || undefined),
   () => checkAuthority(env),
   () => checkBackend(env),
   () => checkGateway(env),

@@ -1,11 +1,10 @@
-import path from "node:path";
 import { z } from "zod";
 import { createAiKey } from "#shared/ai-key.ts";
 import type { Env } from "../../remix-app/env.server.ts";
 import { createServiceClient } from "../../remix-app/identity/service-client.ts";
 import { isTenantAddress } from "../../remix-app/oauth/microsoft-tenant.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
-import { findMissingMigrations } from "../local-stack/missing-migrations.ts";
+import { findContentDifferences } from "../local-stack/contents/differences.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
@@ -63,17 +62,12 @@ export function judgeSkew(skewMs: number): Finding {
   return (size < skew.failMs ? warn : fail)("clock", `${says}: sessions end early or late. Keep it by NTP.`);
 }
 
-/** Migrations that the project lacks, by its record where SUPABASE_DB_URL is known. */
-export async function checkMigrations(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
-  const directory = path.resolve("supabase/migrations");
-  const missing = await findMissingMigrations(directory, {
-    url: env.SUPABASE_URL,
-    secretKey: env.SUPABASE_SECRET_KEY,
-    dbUrl,
-  });
-  const how = dbUrl ? "by their record" : "by their tables; set SUPABASE_DB_URL to go by the record";
-  if (missing.length === 0) return [ok("migrations", `none is missing, ${how}`)];
-  return [fail("migrations", `${missing.length} missing, the first is ${missing[0]}: npx supabase db push --remote`)];
+/** How the project's database differs from what this checkout's migrations make. */
+export async function checkDatabase(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
+  const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
+  const differences = await findContentDifferences(process.cwd(), project);
+  if (differences.length === 0) return [ok("database", "it holds what this checkout's migrations make")];
+  return differences.map(({ level, says }) => ({ level, about: "database", says }));
 }
 
 /** Whether the database enforces required MFA, and somebody can use the console. */

@@ -1,14 +1,15 @@
-import path from "node:path";
 import { webOrigin } from "./addresses.ts";
+import { findContentDifferences } from "./contents/differences.ts";
 import { buildTask } from "./embedded-tasks.ts";
 import { type Environment, parseEnvironment, refuseExamples } from "./environment.ts";
 import { StackError } from "./errors.ts";
-import { findMissingMigrations } from "./missing-migrations.ts";
 import type { HeldPorts } from "./ports.ts";
 import { recoveryHashSecret } from "./secrets.ts";
 import type { Opened, Plan, Planner, StartOptions } from "./stack.ts";
 import { readSupabaseStatus } from "./supabase-status.ts";
 import { describeWeb } from "./web-service.ts";
+
+const shownFaults = 20;
 
 /** The environment with the address and keys of what `supabase start` runs here. */
 export function withSupabaseStatus(root: string, environment: Environment): Environment {
@@ -17,7 +18,7 @@ export function withSupabaseStatus(root: string, environment: Environment): Envi
 
 /**
  * How a run is planned on a Supabase project that is there already: the web server alone. Nothing is applied or seeded.
- * @throws StackError naming the migrations that the project lacks, or an option that seeds
+ * @throws StackError naming how the database differs from what this version expects, or an option that seeds
  */
 export async function planHosted(start: StartOptions, opened: Opened): Promise<Planner> {
   const { root, options, environment } = start;
@@ -32,16 +33,19 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<P
   const publishableKey = settings.SUPABASE_PUBLISHABLE_KEY ?? "";
   const secretKey = settings.SUPABASE_SECRET_KEY ?? "";
   const project = { url, secretKey, dbUrl: settings.SUPABASE_DB_URL };
-  const missing = await findMissingMigrations(path.join(root, "supabase/migrations"), project);
-  if (missing.length > 0) {
+  const differences = await findContentDifferences(root, project);
+  const faults = differences.filter(({ level }) => level === "fail");
+  if (faults.length > 0) {
     throw new StackError(
       [
-        `The Supabase project at ${url} lacks ${missing.length} of this version's migrations:`,
-        ...missing.map((name) => `  ${name}`),
-        "Apply them as the project's operator, then start again: npx supabase db push --remote",
+        `The database of the Supabase project at ${url} is not what this version expects:`,
+        ...faults.slice(0, shownFaults).map(({ says }) => `  ${says}`),
+        ...(faults.length > shownFaults ? [`  and ${faults.length - shownFaults} more: npm run doctor`] : []),
+        'docs/operating.md says what each means: "What the doctor says about the database".',
       ].join("\n"),
     );
   }
+  for (const { says } of differences) opened.log.say("database", says);
 
   async function plan(held: HeldPorts): Promise<Plan> {
     const base = webOrigin(settings, held.web.port);

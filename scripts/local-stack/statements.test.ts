@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { createdTables } from "./missing-migrations.ts";
 import { excerpt, leadingComments, lineAt, SqlSyntaxError, splitStatements } from "./statements.ts";
 
 const texts = async (sql: string) => (await splitStatements(sql)).map((statement) => statement.text);
@@ -43,16 +42,4 @@ test("an excerpt begins after the comments and is short", () => {
   const text = `-- why\n/* and\nhow */\n${Array.from({ length: 9 }, (_, line) => `line ${line}`).join("\n")}`;
   expect(text.slice(leadingComments(text))).toMatch(/^line 0/);
   expect(excerpt(text, 2)).toBe("line 0\nline 1\n…");
-});
-
-test("the tables of a migration are found, partitions aside", async () => {
-  expect(
-    await createdTables(
-      "create table ai.runs (at date) partition by range (at); create table ai.runs_rest partition of ai.runs default;" +
-        "create table profiles (id uuid); create view public.v as select 1",
-    ),
-  ).toEqual([
-    { schema: "ai", table: "runs" },
-    { schema: "public", table: "profiles" },
-  ]);
 });

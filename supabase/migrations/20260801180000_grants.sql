@@ -287,6 +287,9 @@ grant execute on function
   ai.roll_up_usage(integer)
 to service_role;
 
+-- operations/
+grant execute on function private.describe_database() to service_role;
+
 -- console/
 grant execute on function
   private.set_infrastructure_admin(text, boolean, text),

@@ -317,6 +317,9 @@ grant execute on function
   ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer)
 to service_role;
 
+-- operations/
+grant execute on function private.describe_database() to service_role;
+
 -- console/
 grant execute on function
   private.set_infrastructure_admin(text, boolean, text),

@@ -1,0 +1,75 @@
+import { execFileSync } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { startScratchCluster } from "../database/scratch-cluster.ts";
+import { type Manifest, manifestFile, objectsFile, readManifest } from "../local-stack/contents/releases.ts";
+import { messageOf, StackError } from "../local-stack/errors.ts";
+import { majorVersion } from "../local-stack/services/postgres/placement.ts";
+import { recordObjects } from "./record-objects.ts";
+import { findFaults, hashMigrations } from "./released-migrations.ts";
+
+const usage = `npm run release -- <version>    record the migrations and their objects as this release
+npm run release -- --objects    record the objects alone, after a change of unreleased migrations
+npm run release -- --commit     enter this commit as that of the newest release`;
+
+const root = process.cwd();
+const migrations = path.join(root, "supabase/migrations");
+
+try {
+  const { values, positionals } = parseArgs({
+    options: { objects: { type: "boolean" }, commit: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+    allowPositionals: true,
+  });
+  const [version, ...others] = positionals;
+  const asked = [version, values.objects, values.commit].filter(Boolean).length;
+  if (values.help) console.log(usage);
+  else if (asked !== 1 || others.length > 0) throw new StackError(usage);
+  else if (values.commit) await enterCommit();
+  else {
+    if (version !== undefined) await recordRelease(version);
+    await writeObjects();
+  }
+} catch (error) {
+  console.error(error instanceof StackError ? error.message : messageOf(error));
+  process.exitCode = 1;
+}
+
+async function recordRelease(version: string): Promise<void> {
+  const packaged = JSON.parse(await readFile(path.join(root, "package.json"), "utf8")) as { version: string };
+  if (packaged.version !== version) throw new StackError(`package.json has version ${packaged.version}.`);
+  const { releases } = await readManifest(root);
+  const earlier = releases.filter((release) => release.version !== version || release.commit !== null);
+  if (earlier.some((release) => release.version === version)) throw new StackError(`${version} is released already.`);
+  const hashes = await hashMigrations(migrations);
+  const faults = findFaults({ releases: earlier }, hashes);
+  if (faults.length > 0) throw new StackError(faults.join("\n"));
+  const release = { version, commit: null, postgres: Number(majorVersion), migrations: hashes };
+  await writeManifest({ releases: [...earlier, release] });
+}
+
+async function enterCommit(): Promise<void> {
+  const manifest = await readManifest(root);
+  const newest = manifest.releases.at(-1);
+  if (newest?.commit !== null) throw new StackError("The newest release has its commit already.");
+  newest.commit = execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" }).trim();
+  await writeManifest(manifest);
+}
+
+async function writeManifest(manifest: Manifest): Promise<void> {
+  await write(manifestFile, manifest);
+}
+
+async function writeObjects(): Promise<void> {
+  const cluster = await startScratchCluster();
+  try {
+    await write(objectsFile, await recordObjects(cluster, migrations));
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function write(file: string, content: unknown): Promise<void> {
+  await writeFile(path.join(root, file), `${JSON.stringify(content, null, 2)}\n`);
+  console.log(`Wrote ${file}`);
+}

@@ -1,0 +1,68 @@
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { ScratchCluster } from "../database/scratch-cluster.ts";
+import { splitPrivileges } from "../local-stack/contents/differences.ts";
+import { readContents } from "../local-stack/contents/read-contents.ts";
+import type { ObjectChanges, Objects } from "../local-stack/contents/releases.ts";
+import { withDatabase } from "../local-stack/database.ts";
+import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
+
+/** A project can be set to grant nothing on what is created in public. */
+const grantNothingByDefault = ["tables", "functions", "sequences"]
+  .map(
+    (kind) => `alter default privileges in schema public revoke all on ${kind} from anon, authenticated, service_role`,
+  )
+  .join(";");
+
+/**
+ * Applies the migrations one by one and records what each changes, in a project with Supabase's default privileges and
+ * in one without them. Privileges that only one of the two has are optional.
+ */
+export async function recordObjects(cluster: ScratchCluster, migrations: string): Promise<ObjectChanges> {
+  const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-objects-"));
+  try {
+    const [open, closed] = [await cluster.createDatabase(), await cluster.createDatabase()];
+    await withDatabase(closed, (client) => client.query(grantNothingByDefault));
+    const changes: ObjectChanges = {};
+    let before: Objects = {};
+    for (const { version, file } of await listMigrations(migrations)) {
+      await copyFile(file, path.join(directory, path.basename(file)));
+      // One after the other: both create the cluster's roles.
+      const more = await migrateAndDescribe(open, directory);
+      const less = await migrateAndDescribe(closed, directory);
+      if (!more || !less) continue;
+      const after = withOptionalGrants(more, less);
+      changes[version] = changesBetween(before, after);
+      before = after;
+    }
+    return changes;
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+async function migrateAndDescribe(dbUrl: string, directory: string): Promise<Objects | undefined> {
+  await applyMigrations({ dbUrl, directory });
+  return (await readContents({ url: "", secretKey: "", dbUrl })).objects;
+}
+
+function changesBetween(before: Objects, after: Objects): ObjectChanges[string] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
+  return Object.fromEntries(
+    names.filter((name) => before[name] !== after[name]).map((name) => [name, after[name] ?? null]),
+  );
+}
+
+function withOptionalGrants(more: Objects, less: Objects): Objects {
+  return Object.fromEntries(
+    Object.entries(more).map(([name, value]) => {
+      if (!name.startsWith("grants ")) return [name, value];
+      const required = new Set(splitPrivileges(less[name] ?? "").map(({ privilege }) => privilege));
+      const list = splitPrivileges(value).map(({ privilege }) =>
+        required.has(privilege) ? privilege : `${privilege}?`,
+      );
+      return [name, list.join(",")];
+    }),
+  );
+}

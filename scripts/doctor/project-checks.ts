@@ -67,7 +67,7 @@ export async function checkDatabase(env: Env, dbUrl: string | undefined): Promis
   const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
   const differences = await findContentDifferences(process.cwd(), project);
   if (differences.length === 0) return [ok("database", "it holds what this checkout's migrations make")];
-  return differences.map(({ level, says }) => ({ level, about: "database", says }));
+  return differences.map(({ level, says, advice }) => ({ level, about: "database", says: `${says}. ${advice}` }));
 }
 
 /** Whether the database enforces required MFA, and somebody can use the console. */

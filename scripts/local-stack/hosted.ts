@@ -39,13 +39,13 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<P
     throw new StackError(
       [
         `The database of the Supabase project at ${url} is not what this version expects:`,
-        ...faults.slice(0, shownFaults).map(({ says }) => `  ${says}`),
+        ...faults.slice(0, shownFaults).map(({ says, advice }) => `  ${says}. ${advice}`),
         ...(faults.length > shownFaults ? [`  and ${faults.length - shownFaults} more: npm run doctor`] : []),
         'docs/operating.md says what each means: "What the doctor says about the database".',
       ].join("\n"),
     );
   }
-  for (const { says } of differences) opened.log.say("database", says);
+  for (const { says, advice } of differences) opened.log.say("database", `${says}. ${advice}`);
 
   async function plan(held: HeldPorts): Promise<Plan> {
     const base = webOrigin(settings, held.web.port);

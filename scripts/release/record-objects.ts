@@ -9,7 +9,7 @@ import { withDatabase } from "../local-stack/database.ts";
 import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 
 /** A project can be set to grant nothing on what is created in public. */
-const grantNothingByDefault = ["tables", "functions", "sequences"]
+export const grantNothingByDefault = ["tables", "functions", "sequences"]
   .map(
     (kind) => `alter default privileges in schema public revoke all on ${kind} from anon, authenticated, service_role`,
   )

@@ -13,15 +13,15 @@ import {
   readObjectChanges,
 } from "./releases.ts";
 
-/** How a database differs from what this checkout expects. `warn`: the checkout works with it. */
-export type Difference = { level: "fail" | "warn"; says: string };
+/** How a database differs from what this checkout expects, and what to do. `warn`: the checkout works with it. */
+export type Difference = { level: "fail" | "warn"; says: string; advice: string };
 export type Checkout = { migrations: readonly MigrationFile[]; changes: ObjectChanges; manifest: Manifest };
 
 const required = Number(majorVersion);
-const push = "npx supabase db push --remote";
+const push = "Apply the migrations: npx supabase db push --remote";
 
-const fail = (says: string): Difference => ({ level: "fail", says });
-const warn = (says: string): Difference => ({ level: "warn", says });
+const fail = (says: string, advice: string): Difference => ({ level: "fail", says, advice });
+const warn = (says: string, advice: string): Difference => ({ level: "warn", says, advice });
 
 /**
  * Compares a project's database with what the checkout's migrations make. Changes nothing.
@@ -40,46 +40,43 @@ export async function findContentDifferences(root: string, project: Project): Pr
 export function compareContents(contents: Contents, checkout: Checkout): Difference[] {
   const major = Math.floor(contents.postgres / 10_000);
   if (major < required) {
-    return [fail(`Postgres ${major}: Postgres ${required} or later is required. Upgrade the project's database.`)];
+    return [fail(`Postgres ${major} is below ${required}`, "Upgrade the project's Postgres.")];
   }
-  const first = checkout.manifest.releases[0]?.version;
+  const releases = checkout.manifest.releases.map(({ version }) => version);
   if (!contents.objects) {
-    return [
-      fail(
-        `older than ${first}: the database cannot describe itself. Apply the migrations (${push}), or, where others ` +
-          'have been applied, read "A database from before 0.1.0" in docs/operating.md.',
-      ),
-    ];
+    const advice = 'or, if it had others before, see "A database from before 0.1.0" in docs/operating.md.';
+    return [fail(`older than ${releases[0]}: the database cannot describe itself`, `${push}, ${advice}`)];
   }
   const applied = new Set(contents.migrations);
   const missing = checkout.migrations.filter(({ version }) => !applied.has(version));
-  const differences = missing.map(({ file }) => fail(`missing: migration ${path.basename(file)}. Apply it: ${push}`));
-  if (missing.length > 0) differences.unshift(fail(describeAge(applied, checkout)));
-
   const known = new Set(checkout.migrations.map(({ version }) => version));
   const newest = checkout.migrations.at(-1)?.version ?? "";
-  const unknown = contents.migrations.filter((version) => !known.has(version));
-  const newer = unknown.filter((version) => version > newest);
-  const between = unknown.filter((version) => version < newest);
-  differences.push(...between.map((version) => warn(`extra: migration ${version} is recorded and has no file here.`)));
-  if (newer.length > 0) {
-    const release = checkout.manifest.releases.at(-1)?.version;
-    const says = `newer release: migration ${newer.join(", ")} came after ${release} and this checkout.`;
-    return [...differences, warn(`${says} Its objects are not compared: run the doctor of that release.`)];
+  const [newer, unknown] = [true, false].map((isNewer) =>
+    contents.migrations.filter((version) => !known.has(version) && version > newest === isNewer),
+  );
+  const differences = [
+    ...(missing.length > 0 ? [fail(describeAge(applied, checkout), push)] : []),
+    ...missing.map(({ file }) => fail(`missing: migration ${path.basename(file)}`, push)),
+    ...(unknown ?? []).map((version) =>
+      warn(`extra: migration ${version} is recorded and has no file here`, "Make sure that it only adds objects."),
+    ),
+  ];
+  if (newer && newer.length > 0) {
+    return [
+      ...differences,
+      warn(
+        `newer release: migration ${newer.join(", ")} came after ${releases.at(-1)} and this checkout`,
+        "Its objects are not compared: run the doctor of that release.",
+      ),
+    ];
   }
   // Without a record, nothing says what to expect.
   if (missing.length === checkout.migrations.length) return differences;
-
   const isExact = major === required;
   if (!isExact) {
-    differences.push(
-      warn(`Postgres ${major} is newer than ${required}: definitions are not compared, only whether objects exist.`),
-    );
+    differences.push(warn(`Postgres ${major} is above ${required}`, "Only names of objects are compared."));
   }
-  return [
-    ...differences,
-    ...compareObjects(expectedObjects(checkout.changes, applied), contents.objects, { isExact }).map(fail),
-  ];
+  return [...differences, ...compareObjects(expectedObjects(checkout.changes, applied), contents.objects, { isExact })];
 }
 
 /** The release of a database that lacks migrations of this checkout. */
@@ -88,30 +85,26 @@ function describeAge(applied: ReadonlySet<string>, { manifest }: Checkout): stri
     Object.keys(migrations).every((file) => applied.has(file.slice(0, 14)));
   const whole = manifest.releases.findLast(has);
   return whole
-    ? `older release: the database is of ${whole.version}.`
-    : `older than ${manifest.releases[0]?.version}: the database lacks migrations of it.`;
+    ? `older release: the database is of ${whole.version}`
+    : `older than ${manifest.releases[0]?.version}: the database lacks migrations of it`;
 }
 
-/** @returns one line for each object that was changed, dropped or added */
-function compareObjects(expected: Objects, actual: Objects, { isExact }: { isExact: boolean }): string[] {
+function compareObjects(expected: Objects, actual: Objects, { isExact }: { isExact: boolean }): Difference[] {
   const isGrant = (name: string) => name.startsWith(grantsPrefix);
-  const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])]
-    .filter((name) => !isGrant(name))
-    .sort();
+  const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].filter((name) => !isGrant(name));
   const changed = names.filter((name) => name in expected && name in actual && expected[name] !== actual[name]);
-  const dropped = names.filter((name) => !(name in actual));
-  const extra = names.filter((name) => !(name in expected));
-  const isPart = partsOf([...dropped, ...extra]);
-  const [before, after] = [listGrants(expected, isPart), listGrants(actual, isPart)];
+  const [dropped, extra] = [actual, expected].map((objects) => names.filter((name) => !(name in objects)));
+  // What belongs to a table or function that is itself dropped or extra is not named.
+  const isPart = partsOf([...(dropped ?? []), ...(extra ?? [])]);
+  const [before, after] = [expected, actual].map((objects) => listGrants(objects, isPart));
+  const lost = [...(before ?? [])].filter(([grant, isOptional]) => !isOptional && !after?.has(grant));
+  const gained = [...(after ?? [])].filter(([grant]) => !before?.has(grant));
+  const list = (objects: string[] = [], grants: [string, boolean][] = []) =>
+    [...objects.filter((name) => !isPart(name)), ...grants.map(([grant]) => grant)].sort();
   return [
-    ...(isExact ? changed : []).map((name) => `changed by hand: ${name}. Restore this release's definition.`),
-    ...[
-      ...dropped.filter((name) => !isPart(name)),
-      ...[...before].filter(([grant, isOptional]) => !isOptional && !after.has(grant)).map(([grant]) => grant),
-    ].map((name) => `dropped: ${name}. Restore it.`),
-    ...[...extra.filter((name) => !isPart(name)), ...[...after.keys()].filter((grant) => !before.has(grant))].map(
-      (name) => `extra: ${name}. Remove it, or move it to a schema of your own.`,
-    ),
+    ...list(isExact ? changed : []).map((name) => fail(`changed by hand: ${name}`, "Restore its definition.")),
+    ...list(dropped, lost).map((name) => fail(`dropped: ${name}`, "Restore it.")),
+    ...list(extra, gained).map((name) => fail(`extra: ${name}`, "Remove it, or move it to a schema of your own.")),
   ];
 }
 

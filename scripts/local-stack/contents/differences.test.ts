@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { compareContents } from "./differences.ts";
+
+const file = "20260801000000_first.sql";
+const checkout = {
+  migrations: [{ version: "20260801000000", name: "first", file: `supabase/migrations/${file}` }],
+  changes: { "20260801000000": { "function private.f()": "aa", "view public.v": "bb" } },
+  manifest: { releases: [{ version: "0.1.0", commit: null, postgres: 17, migrations: { [file]: "0".repeat(64) } }] },
+};
+const found = (postgres: number, objects: Record<string, string>) =>
+  compareContents({ postgres, migrations: ["20260801000000"], objects }, checkout).map(({ level, says }) => [
+    level,
+    says,
+  ]);
+const changed = { "function private.f()": "changed", "view public.v": "changed" };
+
+test.each([150_000, 159_999, 169_999])("refuses Postgres with server_version_num %d", (postgres) => {
+  expect(found(postgres, changed)).toEqual([["fail", `Postgres ${Math.floor(postgres / 10_000)} is below 17`]]);
+});
+
+test.each([170_000, 179_999])("compares definitions with server_version_num %d", (postgres) => {
+  expect(found(postgres, changed)).toEqual([
+    ["fail", "changed by hand: function private.f()"],
+    ["fail", "changed by hand: view public.v"],
+  ]);
+});
+
+test("compares only names with a newer major version, which can print definitions differently", () => {
+  expect(found(180_000, { "view public.v": "changed", "table public.t": "cc" })).toEqual([
+    ["warn", "Postgres 18 is above 17"],
+    ["fail", "dropped: function private.f()"],
+    ["fail", "extra: table public.t"],
+  ]);
+});

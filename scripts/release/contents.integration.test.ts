@@ -1,0 +1,414 @@
+import { once } from "node:events";
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { getRequestListener } from "@hono/node-server";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ScratchCluster, startScratchCluster } from "../database/scratch-cluster.ts";
+import { checkDatabase } from "../doctor/project-checks.ts";
+import { type Difference, findContentDifferences } from "../local-stack/contents/differences.ts";
+import { manifestFile, objectsFile, readObjectChanges } from "../local-stack/contents/releases.ts";
+import { withDatabase } from "../local-stack/database.ts";
+import { parseEnvironment } from "../local-stack/environment.ts";
+import { planHosted } from "../local-stack/hosted.ts";
+import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
+import { readOptions } from "../local-stack/options.ts";
+import { createDataApi } from "../local-stack/services/data-api/data-api.ts";
+import { readStack } from "../test/stack.ts";
+import { grantNothingByDefault, recordObjects } from "./record-objects.ts";
+
+const root = process.cwd();
+const migrations = path.join(root, "supabase/migrations");
+const files = (await listMigrations(migrations)).map(({ file }) => path.basename(file));
+const mfa = "20260923130000_required_account_mfa.sql";
+const invoices = "20260907110000_external_provider_invoices.sql";
+const costs = "20260906100000_external_provider_costs.sql";
+
+let cluster: ScratchCluster;
+let migrated: string;
+let copies = 0;
+const folders: string[] = [];
+
+beforeAll(async () => {
+  cluster = await startScratchCluster();
+  migrated = await cluster.createDatabase();
+  await applyMigrations({ dbUrl: migrated, directory: migrations });
+});
+afterAll(async () => {
+  await cluster.stop();
+  for (const folder of folders) await rm(folder, { recursive: true });
+});
+
+/** A copy of the migrated database, with `sql` run in it. */
+async function changed(sql: string): Promise<string> {
+  copies += 1;
+  const name = `changed_${copies}`;
+  const at = (database: string) => Object.assign(new URL(migrated), { pathname: `/${database}` }).href;
+  await withDatabase(at("template1"), (client) =>
+    client.query(`create database ${name} template ${new URL(migrated).pathname.slice(1)}`),
+  );
+  await withDatabase(at(name), (client) => client.query(sql));
+  return at(name);
+}
+
+/** A new database with the migrations that `keep` chooses. */
+async function partly(keep: (file: string) => boolean): Promise<string> {
+  const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-part-"));
+  folders.push(directory);
+  for (const file of files.filter(keep)) await copyFile(path.join(migrations, file), path.join(directory, file));
+  const dbUrl = await cluster.createDatabase();
+  await applyMigrations({ dbUrl, directory });
+  return dbUrl;
+}
+
+const short = (differences: readonly Difference[]) => differences.map(({ level, says }) => `${level} ${says}`);
+const ask = async (dbUrl: string, checkout = root) =>
+  short(await findContentDifferences(checkout, { url: "", secretKey: "", dbUrl }));
+
+/** Asks through a Data API of the database's own. */
+async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
+  const databaseUrl = Object.assign(new URL(dbUrl), { username: "authenticator" }).href;
+  const api = createDataApi({ databaseUrl, schemas: ["public", "private", "ai"] });
+  const caller = { kind: "secret", claims: { role: "service_role" } } as const;
+  const server = createServer(
+    getRequestListener((request) => api.handle(request, { url: new URL(request.url), caller })),
+  );
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  try {
+    const project = { url: `http://127.0.0.1:${port}`, secretKey: "secret", dbUrl: undefined };
+    return short(await findContentDifferences(checkout, project));
+  } finally {
+    server.closeAllConnections();
+    server.close();
+    await api.close();
+  }
+}
+
+test("supabase/releases/objects.json is what the migrations make (npm run release -- --objects)", async () => {
+  expect(await recordObjects(cluster, migrations)).toEqual(await readObjectChanges(root));
+});
+
+test("finds nothing in a database as migrated", async () => {
+  expect(await ask(migrated)).toEqual([]);
+});
+
+const threeChanges = `
+  create or replace function private.set_updated_at() returns trigger language plpgsql as $$ begin return new; end $$;
+  drop policy account_required_mfa on public.profiles;
+  create trigger extra before update on public.workspaces for each row execute function private.set_updated_at()`;
+const threeNamed = [
+  "fail changed by hand: function private.set_updated_at()",
+  "fail dropped: policy account_required_mfa on public.profiles",
+  "fail extra: trigger extra on public.workspaces",
+];
+
+const changes: [what: string, sql: string, says: string[]][] = [
+  [
+    "a function changed by hand",
+    `create or replace function private.set_updated_at() returns trigger language plpgsql volatile set search_path = ''
+     as $$ begin new.updated_at := pg_catalog.clock_timestamp(); return new; end $$`,
+    ["fail changed by hand: function private.set_updated_at()"],
+  ],
+  [
+    "a function that became a definer",
+    "alter function private.set_updated_at() security definer",
+    ["fail changed by hand: function private.set_updated_at()"],
+  ],
+  [
+    "a dropped function",
+    "drop function private.list_infrastructure_admins()",
+    ["fail dropped: function private.list_infrastructure_admins()"],
+  ],
+  [
+    "an extra overload",
+    "create function private.set_updated_at(at integer) returns integer language sql stable as 'select at'",
+    ["fail extra: function private.set_updated_at(integer)"],
+  ],
+  [
+    "a dropped policy",
+    "drop policy account_required_mfa on public.profiles",
+    ["fail dropped: policy account_required_mfa on public.profiles"],
+  ],
+  [
+    "a changed policy",
+    "alter policy select_own on public.profiles using (true)",
+    ["fail changed by hand: policy select_own on public.profiles"],
+  ],
+  [
+    "an extra policy",
+    "create policy everyone on public.profiles for select to anon using (true)",
+    ["fail extra: policy everyone on public.profiles"],
+  ],
+  [
+    "an extra trigger",
+    "create trigger extra before update on public.workspaces for each row execute function private.set_updated_at()",
+    ["fail extra: trigger extra on public.workspaces"],
+  ],
+  [
+    "an extra trigger on a table of Supabase Auth",
+    "create trigger extra after insert on auth.users for each row execute function private.create_profile_and_workspace()",
+    ["fail extra: trigger extra on auth.users"],
+  ],
+  [
+    "a disabled trigger",
+    "alter table public.profiles disable trigger set_updated_at",
+    ["fail changed by hand: trigger set_updated_at on public.profiles"],
+  ],
+  [
+    "row-level security switched off",
+    "alter table ai.keys disable row level security",
+    ["fail dropped: row-level security on ai.keys"],
+  ],
+  [
+    "row-level security switched off for a partition",
+    "alter table ai.runs_default disable row level security",
+    ["fail changed by hand: partitions of ai.runs"],
+  ],
+  [
+    "grants to users",
+    "grant select on ai.keys to anon; grant update (kind) on public.security_events to authenticated",
+    [
+      "fail extra: grant select on table ai.keys to anon",
+      "fail extra: grant update (kind) on table public.security_events to authenticated",
+    ],
+  ],
+  [
+    "a grant to everyone",
+    "grant execute on function private.set_updated_at() to public",
+    ["fail extra: grant execute on function private.set_updated_at() to public"],
+  ],
+  [
+    "a grant that rewrites a log",
+    "grant truncate on public.security_events to service_role",
+    ["fail extra: grant truncate on table public.security_events to service_role"],
+  ],
+  [
+    "a grant option",
+    "grant select on public.profiles to authenticated with grant option",
+    [
+      "fail dropped: grant select on table public.profiles to authenticated",
+      "fail extra: grant select on table public.profiles to authenticated with grant option",
+    ],
+  ],
+  [
+    "revoked grants",
+    `revoke select on public.profiles from authenticated; revoke insert on public.profiles from service_role;
+     revoke execute on function ai.begin_run(jsonb) from gateway`,
+    [
+      "fail dropped: grant execute on function ai.begin_run(jsonb) to gateway",
+      "fail dropped: grant insert on table public.profiles to service_role",
+      "fail dropped: grant select on table public.profiles to authenticated",
+    ],
+  ],
+  [
+    "an extra table and an extra view, each named once",
+    "create table public.extra (id integer primary key); create view public.extras as select id from public.extra",
+    ["fail extra: table public.extra", "fail extra: view public.extras"],
+  ],
+  [
+    "a changed default and a dropped column",
+    "alter table public.profiles alter created_at set default '2026-01-01Z'; alter table public.profiles drop avatar_url",
+    [
+      "fail changed by hand: column public.profiles.created_at",
+      "fail dropped: column public.profiles.avatar_url",
+      "fail dropped: constraint profiles_avatar_url_check on public.profiles",
+      "fail dropped: grant update (avatar_url) on table public.profiles to authenticated",
+    ],
+  ],
+  [
+    "a dropped and a changed constraint",
+    `alter table ai.keys drop constraint keys_name_check;
+     alter table private.verified_addresses drop constraint verified_addresses_pair_check,
+       add constraint verified_addresses_pair_check check (true)`,
+    [
+      "fail changed by hand: constraint verified_addresses_pair_check on private.verified_addresses",
+      "fail dropped: constraint keys_name_check on ai.keys",
+    ],
+  ],
+  [
+    "a dropped unique index",
+    "drop index ai.credit_ledger_one_entry_a_run",
+    ["fail dropped: unique index ai.credit_ledger_one_entry_a_run"],
+  ],
+];
+
+const harmless: [what: string, sql: string][] = [
+  [
+    "whitespace and comments in a function",
+    `create or replace function private.set_updated_at() returns trigger language plpgsql volatile set search_path = ''
+     as $$ begin -- The time of the change.\r\n\tnew.updated_at:=pg_catalog.now( ) ;\r\n  return  new;\nend $$`,
+  ],
+  ["partitions of later months", "select ai.create_run_partitions(30)"],
+  ["an index", "create index on ai.runs_default (model_id)"],
+  [
+    "what hosted Supabase and other schemas hold",
+    `create schema storage; create table storage.objects (id integer); grant all on storage.objects to anon;
+     create function public.rls_auto_enable() returns event_trigger language plpgsql as $$ begin end $$;
+     create extension pg_trgm with schema public; grant all on all tables in schema ai to postgres`,
+  ],
+  [
+    "settings of the database that change how definitions are printed",
+    `do $$ begin
+       execute format('alter database %I set search_path = ai, private, public', current_database());
+       execute format('alter database %I set quote_all_identifiers = on', current_database());
+       execute format('alter database %I set timezone = ''Asia/Tokyo''', current_database());
+       execute format('alter database %I set intervalstyle = ''iso_8601''', current_database());
+     end $$`,
+  ],
+];
+
+describe("by the database's URL", () => {
+  test.for(changes)("names %s", async ([, sql, says]) => {
+    expect(await ask(await changed(sql))).toEqual(says);
+  });
+
+  test.for(harmless)("takes no offence at %s", async ([, sql]) => {
+    expect(await ask(await changed(sql))).toEqual([]);
+  });
+});
+
+/** A checkout with one migration after this one's, which changes a function. */
+async function laterCheckout(): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-later-"));
+  folders.push(folder);
+  await cp(path.join(root, "supabase/migrations"), path.join(folder, "supabase/migrations"), { recursive: true });
+  await mkdir(path.join(folder, "supabase/releases"));
+  await writeFile(path.join(folder, "supabase/migrations/20990101000000_later.sql"), "select 1;");
+  const later = { "20990101000000": { "function private.set_updated_at()": "0123456789abcdef" } };
+  const changes = { ...(await readObjectChanges(root)), ...later };
+  await writeFile(path.join(folder, objectsFile), JSON.stringify(changes));
+  const manifest = JSON.parse(await readFile(path.join(root, manifestFile), "utf8"));
+  await writeFile(path.join(folder, manifestFile), JSON.stringify({ releases: manifest.releases.slice(0, 1) }));
+  return folder;
+}
+
+const record = (version: string) =>
+  `insert into supabase_migrations.schema_migrations (version) values ('${version}');`;
+const forget = (...versions: string[]) =>
+  `delete from supabase_migrations.schema_migrations where version in (${versions.map((v) => `'${v}'`).join()});`;
+
+/** States of a whole database, with what is named by its URL and through the Data API alike. */
+const states: [what: string, make: () => Promise<string>, says: string[]][] = [
+  [
+    "a migration that is missing at the end",
+    () => partly((file) => file !== mfa),
+    ["fail older than 0.1.0: the database lacks migrations of it", `fail missing: migration ${mfa}`],
+  ],
+  [
+    "an optional migration that is missing before another",
+    () => partly((file) => file !== invoices),
+    ["fail older than 0.1.0: the database lacks migrations of it", `fail missing: migration ${invoices}`],
+  ],
+  [
+    "all optional migrations missing",
+    () => partly((file) => ![costs, invoices, mfa].includes(file)),
+    [
+      "fail older than 0.1.0: the database lacks migrations of it",
+      ...[costs, invoices, mfa].map((file) => `fail missing: migration ${file}`),
+    ],
+  ],
+  [
+    "a database from before 0.1.0",
+    () => changed("drop function private.describe_database(), private.describe_objects()"),
+    ["fail older than 0.1.0: the database cannot describe itself"],
+  ],
+  [
+    "a newer database, whose objects may differ",
+    () => changed(`${record("20990101000000")} drop function private.list_infrastructure_admins()`),
+    ["warn newer release: migration 20990101000000 came after 0.1.0 and this checkout"],
+  ],
+  [
+    "an unknown migration of earlier",
+    () => changed(record("20260815000000")),
+    ["warn extra: migration 20260815000000 is recorded and has no file here"],
+  ],
+  [
+    "a lost record",
+    () => changed(forget(...files.map((file) => file.slice(0, 14)))),
+    [
+      "fail older than 0.1.0: the database lacks migrations of it",
+      ...files.map((file) => `fail missing: migration ${file}`),
+    ],
+  ],
+  ["a function changed by hand, a dropped policy and an extra trigger", () => changed(threeChanges), threeNamed],
+  [
+    "a project that grants nothing by default",
+    async () => {
+      const dbUrl = await cluster.createDatabase();
+      await withDatabase(dbUrl, (client) => client.query(grantNothingByDefault));
+      await applyMigrations({ dbUrl, directory: migrations });
+      return dbUrl;
+    },
+    [],
+  ],
+];
+
+describe("by the URL and through the Data API", () => {
+  test.for(states)("names %s", async ([, make, says]) => {
+    const dbUrl = await make();
+    expect(await ask(dbUrl)).toEqual(says);
+    expect(await askDataApi(dbUrl)).toEqual(says);
+  });
+
+  test("names an older release, and what was changed in it by hand", async () => {
+    const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), await laterCheckout()];
+    const says = [
+      "fail older release: the database is of 0.1.0",
+      "fail missing: migration 20990101000000_later.sql",
+      "fail dropped: policy select_own on public.profiles",
+    ];
+    expect(await ask(dbUrl, checkout)).toEqual(says);
+    expect(await askDataApi(dbUrl, checkout)).toEqual(says);
+  });
+
+  test("says which grant the Data API needs", async () => {
+    const dbUrl = await changed("revoke execute on function private.describe_database() from service_role");
+    await expect(askDataApi(dbUrl)).rejects.toThrow("grant execute on function private.describe_database()");
+    expect(await ask(dbUrl)).toEqual([
+      "fail dropped: grant execute on function private.describe_database() to service_role",
+    ]);
+  });
+
+  test("answers users and the gateway nothing", async () => {
+    await withDatabase(migrated, async (client) => {
+      for (const role of ["anon", "authenticated", "gateway"]) {
+        await client.query(`begin; set local role ${role}`);
+        await expect(client.query("select private.describe_database()")).rejects.toThrow("permission denied");
+        await client.query("rollback");
+      }
+    });
+  });
+});
+
+describe("the doctor and the hosted start", () => {
+  test("name what differs, and do not start", async () => {
+    const { supabase } = readStack();
+    const dbUrl = await changed(threeChanges);
+    const settings = {
+      SUPABASE_URL: supabase.url,
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY: supabase.secretKey,
+    };
+    const env = settings as Parameters<typeof checkDatabase>[0];
+    const found = await checkDatabase(env, dbUrl);
+    expect(found.map(({ level, says }) => `${level} ${says.replace(/\. .*/, "")}`)).toEqual(threeNamed);
+    expect(await checkDatabase(env, migrated)).toMatchObject([{ level: "ok", about: "database" }]);
+
+    const start = (url: string) =>
+      planHosted(
+        {
+          root,
+          options: readOptions(["--dev"]),
+          environment: parseEnvironment({ ...settings, SUPABASE_DB_URL: url }),
+          terminal: process.stdout,
+          onGiveUp: () => undefined,
+        },
+        {} as Parameters<typeof planHosted>[1],
+      );
+    await expect(start(dbUrl)).rejects.toThrow("dropped: policy account_required_mfa on public.profiles");
+    await expect(start(migrated)).resolves.toHaveProperty("plan");
+  });
+});

@@ -1,4 +1,5 @@
 import path from "node:path";
+import { readReleases } from "../releases/releases.ts";
 import { databaseUrl } from "./addresses.ts";
 import { ensureBuild } from "./build.ts";
 import { withDatabase } from "./database.ts";
@@ -49,7 +50,12 @@ export function describeTasks(
       // The identity backend makes its own schema, which ours refer to.
       dependsOn: ["bootstrap", "identity"],
       run: async () => {
-        const applied = await applyMigrations({ dbUrl, directory: path.join(root, "supabase/migrations") });
+        const [first] = await readReleases(root);
+        const applied = await applyMigrations({
+          dbUrl,
+          directory: path.join(root, "supabase/migrations"),
+          firstRelease: Object.keys(first?.migrations ?? {}),
+        });
         if (applied.length > 0) log.say("migrations", `applied ${applied.length}, up to ${applied.at(-1)}`);
         await letGatewayIn(dbUrl, secrets.passwords.gateway);
       },

@@ -1,9 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
 import { withDatabase } from "./database.ts";
-import { messageOf, StackError } from "./errors.ts";
+import { codeOf, messageOf, StackError } from "./errors.ts";
 import { excerpt, leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "./statements.ts";
 
 /** A migration's file, as the Supabase CLI names it: `<14 digits>_<name>.sql`. */
@@ -13,6 +14,13 @@ type Recorded = { version: string; statements: string[] | null };
 
 const fileName = /^(\d{14})_(.*)\.sql$/;
 const reset = "During development start afresh with the files as they are: npm run reset";
+const untouched = "Nothing was changed.";
+
+/** Calls queue behind a statement that waits for a table, so a migration waits briefly and tries again. */
+const lockTimeoutMs = 500;
+const lockAttempts = 20;
+const lockPauseMs = 500;
+const lockNotAvailable = "55P03";
 
 /** The migrations in `directory`, oldest first. */
 export async function listMigrations(directory: string): Promise<MigrationFile[]> {
@@ -53,17 +61,46 @@ export async function recordedMigrations(client: pg.Client): Promise<Recorded[]>
   return recorded.rows;
 }
 
-/** @throws StackError when files and record cannot be brought together by going forward */
-function compare(files: readonly Migration[], recorded: readonly Recorded[]): Migration[] {
+/** @throws StackError when the database cannot reach the files by going forward */
+function findPending(
+  files: readonly Migration[],
+  recorded: readonly Recorded[],
+  firstRelease: readonly string[],
+): Migration[] {
   const byVersion = new Map(files.map((migration) => [migration.version, migration]));
-  for (const { version, statements } of recorded) {
-    const migration = byVersion.get(version);
+  const newestFile = files.at(-1)?.version ?? "";
+  const firstVersions = firstRelease.map((file) => file.slice(0, 14)).sort();
+  const lastOfFirst = firstVersions.at(-1) ?? "";
+  const matches = ({ version, statements }: Recorded) =>
+    isDeepStrictEqual(
+      byVersion.get(version)?.statements.map(({ text }) => text),
+      statements ?? [],
+    );
+  const older = recorded.find(
+    (one) => one.version <= lastOfFirst && !(firstVersions.includes(one.version) && matches(one)),
+  );
+  if (older) {
+    throw new StackError(
+      `This database is from before 0.1.0 (it has another migration ${older.version}) and cannot be upgraded here. ${untouched}\n` +
+        "Start afresh: npm run reset. For a hosted database see docs/upgrading.md.",
+    );
+  }
+  const newer = recorded.filter(({ version }) => version > newestFile);
+  if (newer.length > 0) {
+    throw new StackError(
+      `This database is from a newer release: this version does not have its migration ${newer.map(({ version }) => version).join(", ")}. ${untouched}\n` +
+        "Start the newer release, or keep this one's data apart: npm start -- --data-dir <directory>",
+    );
+  }
+  for (const one of recorded) {
+    const migration = byVersion.get(one.version);
     if (!migration) {
-      throw new StackError(`Migration ${version} has been applied to this database, but its file is gone.\n${reset}`);
+      throw new StackError(
+        `Migration ${one.version} has been applied to this database, but its file is gone. ${untouched}\n${reset}`,
+      );
     }
-    const texts = migration.statements.map((statement) => statement.text);
-    if (!isDeepStrictEqual(texts, statements ?? [])) {
-      throw new StackError(`${relative(migration.file)} was changed after it had been applied.\n${reset}`);
+    if (!matches(one)) {
+      throw new StackError(`${relative(migration.file)} was changed after it had been applied. ${untouched}\n${reset}`);
     }
   }
   const newest = recorded.at(-1)?.version ?? "";
@@ -72,7 +109,7 @@ function compare(files: readonly Migration[], recorded: readonly Recorded[]): Mi
   const late = pending.find(({ version }) => version < newest);
   if (late) {
     throw new StackError(
-      `${relative(late.file)} is older than ${newest}, which has been applied already.\n` +
+      `${relative(late.file)} is older than ${newest}, which has been applied already. ${untouched}\n` +
         `Give it a later date, or, ${reset.charAt(0).toLowerCase()}${reset.slice(1)}`,
     );
   }
@@ -81,28 +118,49 @@ function compare(files: readonly Migration[], recorded: readonly Recorded[]): Mi
 
 /**
  * Applies the migrations of `directory` that are not recorded yet, each in one transaction with its record in
- * `supabase_migrations.schema_migrations`, as the Supabase CLI does.
+ * `supabase_migrations.schema_migrations`, as the Supabase CLI does. Concurrent callers wait for each other.
+ * @param options.firstRelease the file names of 0.1.0; a database with another history up to there is refused
  * @returns the files applied
  * @throws StackError with file, line, statement and Postgres's message at the first that fails; with what to do
- * when an applied file was changed, removed, or preceded by a new one
+ * when the database is older than the first release or newer than the files, or when an applied file was changed,
+ * removed, or preceded by a new one
  */
-export async function applyMigrations(options: { dbUrl: string; directory: string }): Promise<string[]> {
+export async function applyMigrations(options: {
+  dbUrl: string;
+  directory: string;
+  firstRelease?: readonly string[];
+}): Promise<string[]> {
   const files = await Promise.all((await listMigrations(options.directory)).map(readMigration));
   return withDatabase(connection(options.dbUrl), async (client) => {
-    const pending = compare(files, await recordedMigrations(client));
+    await client.query("select pg_advisory_lock(hashtextextended('gatehouse-migrations', 0))");
+    const pending = findPending(files, await recordedMigrations(client), options.firstRelease ?? []);
+    if (pending.length === 0) return [];
     await client.query(
       `create schema if not exists supabase_migrations;
        create table if not exists supabase_migrations.schema_migrations
          (version text not null primary key, statements text[], name text)`,
     );
     for (const migration of pending) {
-      await applyFile(client, migration, {
+      await applyWhenUnlocked(client, migration, {
         text: "insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)",
         values: [migration.version, migration.name, migration.statements.map((statement) => statement.text)],
       });
     }
     return pending.map(({ file }) => path.basename(file));
   });
+}
+
+/** Applies a file, and tries again while other sessions hold locks that it needs. */
+async function applyWhenUnlocked(client: pg.Client, migration: Migration, record: pg.QueryConfig): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await client.query(`set lock_timeout = ${lockTimeoutMs}`);
+      return await applyFile(client, migration, record);
+    } catch (error) {
+      if (codeOf((error as Error).cause) !== lockNotAvailable || attempt === lockAttempts) throw error;
+      await sleep(lockPauseMs);
+    }
+  }
 }
 
 /**
@@ -126,7 +184,7 @@ async function applyFile(
       try {
         await client.query(statement.text);
       } catch (error) {
-        throw new StackError(describeFailure(content, statement, error));
+        throw new StackError(describeFailure(content, statement, error), { cause: error });
       }
     }
     if (record) await client.query(record);

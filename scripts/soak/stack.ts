@@ -27,9 +27,10 @@ export interface SoakStack {
 
 /**
  * Starts one on free ports and empty data below `.local/`, built for production, with a proxy in front of Postgres.
+ * @param options.root the checkout whose code it runs; this one unless another is named
  * @throws Error with the runner's last words when it does not become ready
  */
-export async function startSoakStack(): Promise<SoakStack> {
+export async function startSoakStack({ root = "." }: { root?: string } = {}): Promise<SoakStack> {
   await mkdir(".local", { recursive: true });
   const dataDir = await mkdtemp(path.resolve(".local/soak-"));
   const proxy = await createDelayingProxy();
@@ -41,6 +42,7 @@ export async function startSoakStack(): Promise<SoakStack> {
       ...["--database-via", String(proxy.port)],
     ],
     {
+      cwd: root,
       stdio: ["ignore", "pipe", "pipe"],
       // A Ctrl-C is ours to hear: traffic ends, and the stack is still needed for the audit.
       detached: true,

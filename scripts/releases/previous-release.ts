@@ -1,0 +1,95 @@
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
+import path from "node:path";
+import { promisify } from "node:util";
+import { readReleases } from "./releases.ts";
+
+const run = promisify(execFile);
+const fixture = path.resolve(import.meta.dirname, "fixture/migrations");
+const migrations = "supabase/migrations";
+
+/** The code that an operator runs before the upgrade, and where the upgrade leads. */
+export interface PreviousRelease {
+  version: string;
+  /** The checkout of its code. */
+  root: string;
+  /** A folder with all migrations of the upgraded database. */
+  upgraded: string;
+  /** Those that it does not have itself. */
+  added: string[];
+  remove: () => Promise<void>;
+}
+
+/**
+ * Prepares the release before this checkout: the newest that lacks one of its migrations, or the newest of all, which
+ * the fixture's migrations then lead on from.
+ * @param options.commit stands in for the commit that the manifest records
+ * @returns why there is none where its code cannot be had
+ */
+export async function checkOutPrevious({
+  commit,
+}: {
+  commit?: string | undefined;
+} = {}): Promise<PreviousRelease | { unavailable: string }> {
+  const { release, added } = await findPrevious();
+  const id = commit ?? release.commit;
+  if (id === null) return { unavailable: `the manifest records no commit for ${release.version}` };
+  const found = await git(["rev-parse", "--verify", "--quiet", `${id}^{commit}`]);
+  if (found === null) return { unavailable: `commit ${id} of ${release.version} is not in this clone` };
+  const lock = await git(["show", `${id}:package-lock.json`]);
+  if (lock !== (await readFile("package-lock.json", "utf8"))) {
+    return { unavailable: `${release.version} has another package-lock.json` };
+  }
+  await mkdir(".local", { recursive: true });
+  const folder = await mkdtemp(path.resolve(".local/test-release-"));
+  const root = path.join(folder, "code");
+  await run("git", ["clone", "--quiet", "--shared", "--no-checkout", ".", root]);
+  await run("git", ["-C", root, "checkout", "--quiet", "--detach", found.trim()]);
+  await symlink(path.resolve("node_modules"), path.join(root, "node_modules"));
+  // It is built again where its sources are others.
+  await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);
+  return { version: release.version, root, ...(await gatherMigrations({ folder, root, added })) };
+}
+
+/** The same for this checkout's own code, which is that of the release as long as it adds no migration. */
+export async function useThisCheckout(): Promise<PreviousRelease> {
+  await mkdir(".local", { recursive: true });
+  const folder = await mkdtemp(path.resolve(".local/test-release-"));
+  const { release } = await findPrevious();
+  return {
+    version: release.version,
+    root: path.resolve("."),
+    ...(await gatherMigrations({ folder, root: ".", added: [] })),
+  };
+}
+
+/** Whether this checkout has migrations that the release before does not have. */
+export async function hasNewMigrations(): Promise<boolean> {
+  return (await findPrevious()).added.length > 0;
+}
+
+async function findPrevious() {
+  const files = await readdir(migrations);
+  const releases = await readReleases(".");
+  const lacks = (release: (typeof releases)[number]) => files.filter((file) => !(file in release.migrations));
+  const release = releases.findLast((one) => lacks(one).length > 0) ?? releases.at(-1);
+  if (!release) throw new Error("The manifest has no release.");
+  return { release, added: lacks(release) };
+}
+
+async function gatherMigrations({ folder, root, added }: { folder: string; root: string; added: string[] }) {
+  const upgraded = path.join(folder, "migrations");
+  const before = new Set(await readdir(path.join(root, migrations)));
+  await cp(migrations, upgraded, { recursive: true });
+  if (added.length === 0) await cp(fixture, upgraded, { recursive: true });
+  return {
+    upgraded,
+    added: (await readdir(upgraded)).filter((file) => !before.has(file)).sort(),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+async function git(args: string[]): Promise<string | null> {
+  const done = await run("git", args, { maxBuffer: 2 ** 26 }).catch(() => null);
+  return done?.stdout ?? null;
+}

@@ -2,7 +2,8 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readStack } from "../test/stack.ts";
 import { withDatabase } from "./database.ts";
 import { applyMigrations, applySqlFile } from "./migrations.ts";
@@ -86,7 +87,107 @@ test("a changed, removed or late file says npm run reset", async () => {
   await write("20260102000000_second.sql", "create table public.notes (note text, extra int);");
   await expect(apply()).rejects.toThrow(/second\.sql was changed after it had been applied[\s\S]*npm run reset/);
   await rm(path.join(directory, "20260102000000_second.sql"));
+  await write("20260103000000_third.sql", "select 1");
   await expect(apply()).rejects.toThrow(/20260102000000 has been applied[\s\S]*its file is gone[\s\S]*npm run reset/);
+});
+
+describe("a database of another release", () => {
+  const first = { "20260101000000_first.sql": "create table public.notes (note text)" };
+  const firstRelease = Object.keys(first);
+  const second = "20260201000000_second.sql";
+  const upgrade = () => applyMigrations({ dbUrl, directory, firstRelease });
+  const versions = async () =>
+    (await query("select version from supabase_migrations.schema_migrations order by 1")).map(({ version }) => version);
+
+  beforeEach(async () => {
+    for (const [file, sql] of Object.entries(first)) await write(file, sql);
+    await upgrade();
+    await query("insert into public.notes values ('kept')");
+  });
+
+  test("of an older one gets the new migrations and keeps its rows", async () => {
+    await write(second, "alter table public.notes add column read boolean not null default false");
+    expect(await upgrade()).toEqual([second]);
+    expect(await query("select * from public.notes")).toEqual([{ note: "kept", read: false }]);
+    expect(await versions()).toEqual(["20260101000000", "20260201000000"]);
+  });
+
+  test("of an older one is as before when a migration fails, and the next start takes it up", async () => {
+    await write(second, "alter table public.notes add column read boolean; update public.notes set missing = 1;");
+    await expect(upgrade()).rejects.toThrow(
+      /second\.sql, line 1: column "missing" [\s\S]*Nothing of this file has been applied/,
+    );
+    expect(await query("select * from public.notes")).toEqual([{ note: "kept" }]);
+    await write(second, "alter table public.notes add column read boolean;");
+    expect(await upgrade()).toEqual([second]);
+  });
+
+  test("of a newer one is refused and left alone", async () => {
+    await write(second, "alter table public.notes add column read boolean");
+    await upgrade();
+    await rm(path.join(directory, second));
+    await expect(upgrade()).rejects.toThrow(
+      /from a newer release: this version does not have its migration 20260201000000\. Nothing was changed\.\nStart the newer release/,
+    );
+    expect(await versions()).toEqual(["20260101000000", "20260201000000"]);
+    expect(await query("select * from public.notes")).toEqual([{ note: "kept", read: null }]);
+  });
+
+  test.each([
+    ["with a migration that 0.1.0 does not have", "20251231000000"],
+    ["with another text of one of 0.1.0's", "20260101000000"],
+  ])("from before 0.1.0, %s, is refused with what to do", async (_, version) => {
+    await query(
+      `insert into supabase_migrations.schema_migrations values ('${version}', '{select 1}', 'old')
+       on conflict (version) do update set statements = excluded.statements`,
+    );
+    await write(second, "drop table public.notes");
+    await expect(upgrade()).rejects.toThrow(
+      new RegExp(`from before 0\\.1\\.0 \\(it has another migration ${version}\\)[\\s\\S]*npm run reset`),
+    );
+    expect(await query("select * from public.notes")).toEqual([{ note: "kept" }]);
+  });
+
+  test("is upgraded once by several starts at the same time", async () => {
+    await write(second, "select pg_sleep(0.2); alter table public.notes add column read boolean");
+    const applied = await Promise.all([upgrade(), upgrade(), upgrade()]);
+    expect(applied.flat()).toEqual([second]);
+  });
+
+  test("whose table is in use waits briefly, lets callers through, and tries again", async () => {
+    await write(second, "alter table public.notes add column read boolean");
+    const longCall = withDatabase(dbUrl, async (client) => {
+      await client.query("begin");
+      await client.query("select * from public.notes");
+      await sleep(1_500);
+      await client.query("commit");
+    });
+    await sleep(100);
+    const upgraded = upgrade();
+    await sleep(100);
+    const began = performance.now();
+    await query("select * from public.notes");
+    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(await upgraded).toEqual([second]);
+    await longCall;
+  });
+
+  test("whose upgrade is cut off in the middle is as before, and the next start takes it up", async () => {
+    await write(second, "alter table public.notes add column read boolean; select pg_sleep(60);");
+    const cut = upgrade();
+    const refused = expect(cut).rejects.toThrow(/second\.sql/);
+    await expect
+      .poll(() =>
+        query(
+          "select pg_terminate_backend(pid) as ended from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(60)'",
+        ),
+      )
+      .toEqual([{ ended: true }]);
+    await refused;
+    expect(await query("select * from public.notes")).toEqual([{ note: "kept" }]);
+    await write(second, "alter table public.notes add column read boolean");
+    expect(await upgrade()).toEqual([second]);
+  });
 });
 
 test("a file that is no migration is refused by name", async () => {

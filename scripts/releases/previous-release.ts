@@ -52,7 +52,7 @@ export async function checkOutPrevious({
 }
 
 /** The same for this checkout's own code, which is that of the release as long as it adds no migration. */
-export async function useThisCheckout(): Promise<PreviousRelease> {
+export async function takeThisCheckout(): Promise<PreviousRelease> {
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
   const { release } = await findPrevious();

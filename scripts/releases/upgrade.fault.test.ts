@@ -7,20 +7,20 @@ import { createRandom } from "../soak/random.ts";
 import { renderVerdicts } from "../soak/report.ts";
 import { type SoakStack, startSoakStack } from "../soak/stack.ts";
 import { followTruth } from "../soak/truth.ts";
-import { checkOutPrevious, hasNewMigrations, type PreviousRelease, useThisCheckout } from "./previous-release.ts";
+import { checkOutPrevious, hasNewMigrations, type PreviousRelease, takeThisCheckout } from "./previous-release.ts";
 
-const trafficBeforeMs = 5_000;
-const trafficAfterMs = 4_000;
+const trafficBeforeMs = 4_000;
+const trafficAfterMs = 3_000;
 const heldStreams = 6;
 
 let previous: PreviousRelease;
 let stack: SoakStack;
 
 beforeAll(async () => {
-  const found = (await hasNewMigrations()) ? await checkOutPrevious() : await useThisCheckout();
+  const found = (await hasNewMigrations()) ? await checkOutPrevious() : await takeThisCheckout();
   if ("unavailable" in found) {
     console.log(`The upgrade starts from this checkout: ${found.unavailable}.`);
-    previous = await useThisCheckout();
+    previous = await takeThisCheckout();
   } else previous = found;
   stack = await startSoakStack({ root: previous.root });
   process.env.GATEHOUSE_STACK = stack.file;

@@ -1,5 +1,5 @@
 -- Renames what a database from before release 0.1.0 holds, and drops the functions that `create or replace` cannot change.
--- docs/operating.md says how to use it. Safe for data: of the tables only ai.model_offers
+-- docs/upgrading.md says how to use it. Safe for data: of the tables only ai.model_offers
 -- is dropped, which was derived from the catalogue.
 set local check_function_bodies = off;
 

@@ -21,10 +21,11 @@ export const notRun: readonly string[] = [
   "docs/mobile.md context: const gateway = new OpenAI({",
   'docs/mobile.md values: npm run mobile -- qr approve "{base}/qr/open#<id>.<secret>"',
   "docs/mobile.md values: MOBILE_TOTP_SECRET=… npm run mobile -- sign-in admin@gatehouse.test     # or --code 123456",
-  "docs/operating.md hosted: npx supabase migration repair --remote --status applied",
   "docs/recovery.md production: npx node --env-file=production.env scripts/admin.ts list",
   'docs/required-mfa.md values: npm run admin -- grant ada@example.com --reason "on call"',
   'docs/satellites.md browser: import { createServer } from "node:http";',
   'docs/satellites.md values: npm run app -- add memo --display-name Memo --origin http://127.0.0.1:4000 --scope profile --reason "trying it"',
   "docs/soak.md checkout: npm run soak                     # 30 minutes of traffic, and the audit",
+  "docs/upgrading.md hosted: npx supabase db push --remote --dry-run   # the migrations that would be applied",
+  "docs/upgrading.md hosted: npx supabase migration repair --remote --status applied",
 ];

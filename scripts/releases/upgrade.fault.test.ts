@@ -6,6 +6,7 @@ import { createJournal } from "../soak/journal.ts";
 import { createRandom } from "../soak/random.ts";
 import { renderVerdicts } from "../soak/report.ts";
 import { type SoakStack, startSoakStack } from "../soak/stack.ts";
+import type { ReportedInvoice } from "../soak/traffic/importer.ts";
 import { followTruth } from "../soak/truth.ts";
 import { checkOutPrevious, hasNewMigrations, type PreviousRelease, takeThisCheckout } from "./previous-release.ts";
 
@@ -50,6 +51,17 @@ test("a database in use is upgraded, no call fails, and the books balance", asyn
     sql: `insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 1000)`,
     values: [world.payer.workspaceId],
   });
+  const invoice: ReportedInvoice = { reference: "UPGRADE-1", amountUsd: "12.5", accepted: true };
+  const reported = await fetch(`${world.stack.ai}/v1/provider-invoices`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${world.partner.key}`,
+      "content-type": "application/json",
+      "x-platform-workspace-id": world.partner.workspaceId,
+    },
+    body: `{"provider":"openai","reference":"${invoice.reference}","issuedOn":"2026-01-31","reviewedAt":"2026-02-01T09:00:00Z","amountUsd":${invoice.amountUsd}}`,
+  });
+  expect(reported.status).toBe(200);
   const truth = followTruth(world.stack.provider);
   const journal = createJournal();
   const enough = new AbortController();
@@ -124,7 +136,7 @@ test("a database in use is upgraded, no call fails, and the books balance", asyn
     ...judgeBooks(await readBooks(world)),
     ...judgeCharges({ runs, calls: await truth.finish(), asks: traffic.asks, spans: [] }),
     judgeReports(await readReports(world)),
-    judgeImports({ costs, invoices, ...(await readImports(world)) }),
+    judgeImports({ costs, invoices: [...invoices, invoice], ...(await readImports(world)) }),
     judgeAccounts(await openAccounts(world, traffic.households)),
     judgeEnded(ended),
     verdict("the budget is what runs cost", {
@@ -148,4 +160,11 @@ test("a database in use is upgraded, no call fails, and the books balance", asyn
   );
   expect(verdicts.flatMap(({ failures }) => failures)).toEqual([]);
   expect(during.length).toBeGreaterThan(0);
+  if (applied.some((file) => file.endsWith("_run_region.sql"))) {
+    const unfilled = await query(world, {
+      sql: "select id, status from ai.runs where region is distinct from 'eu'",
+      values: [],
+    });
+    expect(unfilled).toEqual([]);
+  }
 });

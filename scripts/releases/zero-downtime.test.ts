@@ -1,0 +1,75 @@
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { readReleases } from "./releases.ts";
+import { findDowntime } from "./zero-downtime.ts";
+
+const short = "set lock_timeout = '500ms';\n";
+
+test("every migration since 0.1.0 can be applied while the release before serves", async () => {
+  const [first] = await readReleases(".");
+  const released = new Set(Object.keys(first?.migrations ?? {}));
+  for (const folder of ["supabase/migrations", "scripts/releases/fixture/migrations"]) {
+    for (const file of (await readdir(folder)).filter((name) => !released.has(name))) {
+      expect({ file, faults: await findDowntime(await readFile(path.join(folder, file), "utf8")) }).toEqual({
+        file,
+        faults: [],
+      });
+    }
+  }
+});
+
+test.each([
+  ["a rename of a column", "alter table ai.runs rename column model_id to model", /renames/],
+  ["a rename of a table", "alter table ai.runs rename to calls", /renames/],
+  ["a dropped table", `${short}drop table ai.runs`, /drops/],
+  ["a dropped function", "drop function ai.settle_runs(jsonb)", /drops/],
+  ["a dropped column", `${short}alter table ai.runs drop column steps`, /drops a column/],
+  ["a new type of a column", `${short}alter table ai.runs alter column steps type text`, /type/],
+  ["a required column of old rows", `${short}alter table ai.runs alter column steps set not null`, /whole table/],
+  ["a checked constraint", `${short}alter table ai.runs add check (route > 0)`, /not valid/],
+  [
+    "a checked reference",
+    `${short}alter table ai.runs add foreign key (app_id) references private.apps (id)`,
+    /not valid/,
+  ],
+  ["a unique constraint", `${short}alter table ai.runs add unique (request_id)`, /concurrently/],
+  ["a required column without a default", `${short}alter table ai.runs add column region text not null`, /default/],
+  ["an index", `${short}create index on ai.runs (request_id)`, /concurrently/],
+  [
+    "a backfill beside a lock",
+    `${short}alter table ai.runs add column a text; update ai.runs set a = ''`,
+    /file of its own/,
+  ],
+  ["a lock without a limit", "alter table ai.runs add column region text", /lock_timeout/],
+  ["a lock limit that comes late", `alter table ai.runs add column region text; ${short}`, /lock_timeout/],
+  ["a lock limit above a second", "set lock_timeout = '1001ms'; alter table ai.runs add column a text", /lock_timeout/],
+  ["no lock limit", "set lock_timeout = 0; alter table ai.runs add column a text", /lock_timeout/],
+])("refuses %s", async (_, sql, fault) => {
+  expect((await findDowntime(sql)).join("\n")).toMatch(fault);
+});
+
+test.each([
+  ["a column", `${short}alter table ai.runs add column region text`],
+  ["a lock limit of a second", "set lock_timeout = '1s'; alter table ai.runs add column region text"],
+  ["a required column with a default", `${short}alter table ai.runs add column region text not null default 'eu'`],
+  [
+    "a constraint that is checked later",
+    `${short}alter table ai.runs add constraint positive check (route > 0) not valid`,
+  ],
+  ["the check of that constraint", `${short}alter table ai.runs validate constraint positive`],
+  ["an index that the operator has built", `${short}create index if not exists a on ai.runs (request_id)`],
+  [
+    "a new table with its index",
+    "create table ai.a (id int); create index on ai.a (id); alter table ai.a enable row level security",
+  ],
+  ["a replaced function", "create or replace function ai.a() returns int language sql as 'select 1'"],
+  [
+    "a function with another signature",
+    "drop function ai.a(int); create function ai.a(b int, c int default 0) returns int language sql as 'select 1'",
+  ],
+  ["what no release uses any more", `${short}-- Unused since 0.2.0\nalter table ai.runs drop column steps`],
+  ["a backfill", "update ai.runs set region = 'eu' where region is null"],
+])("accepts %s", async (_, sql) => {
+  expect(await findDowntime(sql)).toEqual([]);
+});

@@ -1,0 +1,137 @@
+import { type AlterTableCmd, type Node, parse } from "libpg-query";
+
+/** A statement after this comment removes what no release that still runs uses. */
+const unused = /^\s*--\s*Unused since \d+\.\d+\.\d+/m;
+const longestLockWaitMs = 1_000;
+
+type Found = { node: Node; text: string };
+
+/**
+ * Says what in a migration would fail calls of the release before, or hold them up, while it is applied.
+ * Tables that the file creates itself are free.
+ */
+export async function findDowntime(sql: string): Promise<string[]> {
+  const found = await readStatements(sql);
+  const created = new Set(
+    found.flatMap(({ node }) => ("CreateStmt" in node ? [nameOf(node.CreateStmt.relation)] : [])),
+  );
+  const functions = new Set(
+    found.flatMap(({ node }) => ("CreateFunctionStmt" in node ? [namesOf(node.CreateFunctionStmt.funcname)] : [])),
+  );
+  const faults = found.flatMap((one) => faultsOf(one, { created, functions }));
+  const locking = found.findIndex(({ node }) => locksTable(node, created));
+  const waits = found.findIndex(({ node }) => isShortLockTimeout(node));
+  if (locking >= 0 && (waits < 0 || waits > locking)) {
+    faults.push("it locks a table in use: begin the file with `set lock_timeout = '500ms';`, at most 1 s");
+  }
+  if (locking >= 0 && found.some(({ node }) => changesData(node))) {
+    faults.push("it locks a table and changes data: put the change of data into a file of its own");
+  }
+  return faults;
+}
+
+async function readStatements(sql: string): Promise<Found[]> {
+  const bytes = Buffer.from(sql);
+  const { stmts = [] } = await parse(sql);
+  let start = 0;
+  return stmts.flatMap(({ stmt, stmt_location = 0, stmt_len }) => {
+    const end = stmt_len ? stmt_location + stmt_len : bytes.length;
+    const text = bytes.subarray(start, end).toString();
+    start = end;
+    return stmt ? [{ node: stmt, text }] : [];
+  });
+}
+
+type Made = { created: ReadonlySet<string>; functions: ReadonlySet<string> };
+
+function faultsOf({ node, text }: Found, { created, functions }: Made): string[] {
+  if ("RenameStmt" in node) {
+    return ["it renames: add the new name, switch the code, and remove the old one in a later release"];
+  }
+  if ("DropStmt" in node && !unused.test(text)) {
+    const { objects = [], removeType } = node.DropStmt;
+    const replaced =
+      removeType === "OBJECT_FUNCTION" &&
+      objects.every((one) => "ObjectWithArgs" in one && functions.has(namesOf(one.ObjectWithArgs.objname)));
+    const harmless = ["OBJECT_TRIGGER", "OBJECT_POLICY", "OBJECT_INDEX"].includes(removeType ?? "");
+    return replaced || harmless
+      ? []
+      : [
+          "it drops what the release before may use: remove it one release later, after a comment `-- Unused since <release>`",
+        ];
+  }
+  if ("IndexStmt" in node && !created.has(nameOf(node.IndexStmt.relation)) && !node.IndexStmt.if_not_exists) {
+    return [
+      "it builds an index on a table in use: have the operator build it concurrently first, and write `if not exists` here",
+    ];
+  }
+  if ("AlterTableStmt" in node && !created.has(nameOf(node.AlterTableStmt.relation))) {
+    return (node.AlterTableStmt.cmds ?? []).flatMap((cmd) =>
+      "AlterTableCmd" in cmd ? faultsOfChange(cmd.AlterTableCmd, text) : [],
+    );
+  }
+  return [];
+}
+
+function faultsOfChange({ subtype, def }: AlterTableCmd, text: string): string[] {
+  if (subtype === "AT_DropColumn" && !unused.test(text)) {
+    return [
+      "it drops a column that the release before may use: remove it one release later, after a comment `-- Unused since <release>`",
+    ];
+  }
+  if (subtype === "AT_AlterColumnType")
+    return ["it changes a column's type, which may rewrite the table: add a new column"];
+  if (subtype === "AT_SetNotNull")
+    return [
+      "it reads the whole table under a lock: add a check constraint `not valid`, and validate it in the next file",
+    ];
+  if (subtype === "AT_AddConstraint" && def && "Constraint" in def) {
+    const { contype, skip_validation, indexname } = def.Constraint;
+    const validates = (contype === "CONSTR_CHECK" || contype === "CONSTR_FOREIGN") && !skip_validation;
+    const builds = (contype === "CONSTR_UNIQUE" || contype === "CONSTR_PRIMARY") && !indexname;
+    if (validates)
+      return ["it checks all rows under a lock: add the constraint `not valid`, and validate it in the next file"];
+    if (builds) return ["it builds an index under a lock: use an index that was built concurrently"];
+  }
+  if (subtype === "AT_AddColumn" && def && "ColumnDef" in def) {
+    const kinds = (def.ColumnDef.constraints ?? []).flatMap((one) =>
+      "Constraint" in one ? [one.Constraint.contype] : [],
+    );
+    if (kinds.includes("CONSTR_NOTNULL") && !kinds.includes("CONSTR_DEFAULT")) {
+      return ["it adds a required column, which inserts of the release before do not name: give it a default"];
+    }
+  }
+  return [];
+}
+
+function locksTable(node: Node, created: ReadonlySet<string>): boolean {
+  if ("AlterTableStmt" in node) return !created.has(nameOf(node.AlterTableStmt.relation));
+  if ("CreateTrigStmt" in node) return !created.has(nameOf(node.CreateTrigStmt.relation));
+  if ("CreatePolicyStmt" in node) return !created.has(nameOf(node.CreatePolicyStmt.table));
+  if ("IndexStmt" in node) return !created.has(nameOf(node.IndexStmt.relation));
+  if ("CreateStmt" in node)
+    return (node.CreateStmt.constraints?.length ?? 0) > 0 && node.CreateStmt.partbound !== undefined;
+  return "DropStmt" in node && node.DropStmt.removeType !== "OBJECT_FUNCTION";
+}
+
+function changesData(node: Node): boolean {
+  return "UpdateStmt" in node || "DeleteStmt" in node || "DoStmt" in node;
+}
+
+function isShortLockTimeout(node: Node): boolean {
+  if (!("VariableSetStmt" in node) || node.VariableSetStmt.name !== "lock_timeout") return false;
+  const [value] = node.VariableSetStmt.args ?? [];
+  if (!value || !("A_Const" in value)) return false;
+  const { sval, ival } = value.A_Const;
+  const [, digits, unit] = /^(\d+)\s*(ms|s)?$/.exec(sval?.sval ?? String(ival?.ival ?? "")) ?? [];
+  const ms = Number(digits) * (unit === "s" ? 1_000 : 1);
+  return ms > 0 && ms <= longestLockWaitMs;
+}
+
+function nameOf(relation: { schemaname?: string; relname?: string } | undefined): string {
+  return `${relation?.schemaname ?? "public"}.${relation?.relname}`;
+}
+
+function namesOf(names: readonly Node[] | undefined): string {
+  return (names ?? []).map((name) => ("String" in name ? name.String.sval : "")).join(".");
+}

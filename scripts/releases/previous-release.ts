@@ -23,8 +23,8 @@ export interface PreviousRelease {
 /**
  * Prepares the release before this checkout: the newest that lacks one of its migrations, or the newest of all, which
  * the fixture's migrations then lead on from.
- * @param options.commit stands in for the commit that the manifest records
- * @returns why there is none where its code cannot be had
+ * @param options.commit replaces the commit that the manifest records
+ * @returns the reason when its code is not available
  */
 export async function checkOutPrevious({
   commit,
@@ -43,8 +43,10 @@ export async function checkOutPrevious({
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
   const root = path.join(folder, "code");
-  await run("git", ["clone", "--quiet", "--shared", "--no-checkout", ".", root]);
-  await run("git", ["-C", root, "checkout", "--quiet", "--detach", found.trim()]);
+  // By an index of its own: neither this clone's index nor its list of worktrees changes.
+  const env = { ...process.env, GIT_INDEX_FILE: path.join(folder, "index") };
+  await run("git", ["read-tree", found.trim()], { env });
+  await run("git", ["checkout-index", "--all", `--prefix=${root}/`], { env });
   await symlink(path.resolve("node_modules"), path.join(root, "node_modules"));
   // It is built again where its sources are others.
   await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);

@@ -37,7 +37,7 @@ test.each([
   ["a required column without a default", `${short}alter table ai.runs add column region text not null`, /default/],
   ["an index", `${short}create index on ai.runs (request_id)`, /concurrently/],
   [
-    "a backfill beside a lock",
+    "a backfill in the file that locks",
     `${short}alter table ai.runs add column a text; update ai.runs set a = ''`,
     /file of its own/,
   ],

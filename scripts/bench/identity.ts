@@ -1,17 +1,11 @@
 import { Agent, request } from "node:http";
 import { availableParallelism, cpus } from "node:os";
-import path from "node:path";
 import { hash, verify } from "@node-rs/bcrypt";
 import { createClient } from "@supabase/supabase-js";
-import { databaseUrl } from "../local-stack/addresses.ts";
-import { identityEnvironment } from "../local-stack/identity-environment.ts";
-import type { PortName, Ports } from "../local-stack/ports.ts";
-import { loadSecrets } from "../local-stack/secrets.ts";
 import { createTokenVerifier } from "../local-stack/services/gateway/user-tokens.ts";
 import { readStack, type Stack } from "../test/stack.ts";
 import { startStack } from "../test/start-stack.ts";
 import { type CpuTimes, readCpuTimes } from "./cpu.ts";
-import { profileServer } from "./profiled-server.ts";
 import { quantile, saturate, spread, timeEach, warmUpFactor } from "./statistics.ts";
 
 /**
@@ -21,7 +15,6 @@ import { quantile, saturate, spread, timeEach, warmUpFactor } from "./statistics
 const concurrencies = [1, 4, 16];
 const rounds = 3;
 const roundMs = 1_200;
-const profileMs = 2_500;
 const sampleSize = 500;
 const bcryptCost = 10;
 const password = "correct horse battery staple";
@@ -49,7 +42,6 @@ async function measure(stack: Stack): Promise<void> {
     const pids = { identity: identity.pid, postgres: service(stack, "postgres").pid };
     await measureThroughput(() => signIn().then(() => undefined), pids);
     await measureLatencies(url, { token: await signIn(), stack, pids });
-    if (await isOurs(url)) await measureMainThread(stack, email);
   } finally {
     await client.auth.admin.deleteUser(data.user.id);
   }
@@ -197,46 +189,6 @@ function get(url: URL, agent: Agent): Promise<void> {
     });
     sent.once("error", reject).end();
   });
-}
-
-async function measureMainThread(stack: Stack, email: string): Promise<void> {
-  const dataDir = path.dirname(path.resolve(process.env.GATEHOUSE_STACK ?? ""));
-  const secrets = await loadSecrets(dataDir, { clusterExists: true });
-  const at = (name: PortName) => stack.services.find((service) => service.name === name)?.port ?? 0;
-  const ports = Object.fromEntries(stack.services.map(({ name, port }) => [name, port])) as Ports;
-  const env = identityEnvironment({
-    addresses: {
-      notes: "",
-      base: stack.base,
-      supabase: stack.supabase.url,
-      identity: `http://127.0.0.1:${at("identity")}`,
-      functions: stack.ai,
-      provider: stack.provider,
-      oidc: stack.oidc,
-      mailbox: stack.mail.web,
-      turnstile: "",
-    },
-    ports: { ...ports, smtp: Number(new URL(stack.mail.smtp).port) },
-    secrets,
-    databaseUrl: databaseUrl("supabase_auth_admin", secrets, at("postgres")),
-    templatesUrl: "",
-    parentDomain: undefined,
-    given: {},
-    isBinary: false,
-  });
-  const { calls, times } = await profileServer(env, async (url) => {
-    const { latenciesMs } = await saturate({ concurrency: 4, durationMs: profileMs, work: openClient(url, email) });
-    return latenciesMs.length;
-  });
-  const total = [...times.values()].reduce((sum, ms) => sum + ms, 0);
-  const rows = [...times].map(([name, ms]) => [name, (ms / calls).toFixed(2), `${((100 * ms) / total).toFixed(0)} %`]);
-  console.log(`\nThe main thread in a sign-in, by V8's profiler (--cpu-prof), of ${calls} four at a time:\n`);
-  printTable(["where", "ms", "share"], rows.slice(0, 8));
-}
-
-async function isOurs(url: string): Promise<boolean> {
-  const health = (await (await fetch(`${url}/health`)).json()) as { version: string };
-  return health.version.endsWith("-gatehouse");
 }
 
 function service(stack: Stack, name: string) {

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import path from "node:path";
 import { type Addresses, databaseUrl, host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
@@ -9,7 +8,7 @@ import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { HeldPorts, Ports } from "./ports.ts";
 import { limits, type Service } from "./runner/service.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
-import { denoArguments } from "./services/functions/deno-arguments.ts";
+import { denoArguments, denoCommand } from "./services/functions/deno-arguments.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
 import type { Placement } from "./services/postgres/placement.ts";
 import { describeWeb, webEnvironment } from "./web-service.ts";
@@ -34,13 +33,6 @@ export type ServiceContext = {
 
 function plainEnvironment(all: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([name]) => inheritedNames.includes(name)));
-}
-
-/** The npm package's own binary, so that signals reach Deno and not a wrapper. */
-function denoCommand(root: string): { command: string; args: string[] } {
-  const binary = path.join(root, "node_modules/deno/deno");
-  if (existsSync(binary)) return { command: binary, args: [] };
-  return { command: process.execPath, args: [path.join(root, "node_modules/deno/bin.cjs")] };
 }
 
 /** Every process of the embedded stack, as data. */

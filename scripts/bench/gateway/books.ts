@@ -9,7 +9,6 @@ const pollMs = 50;
 /** What is written of the bench's runs, and how many workspaces have books that do not agree to the last digit. */
 export type Books = {
   runs: number;
-  cancelled: number;
   /** Still running, failed, or with counts other than the provider stated. */
   wrong: number;
   /** Ledger, balance, runs and usage report say different amounts, or something is still reserved. */
@@ -43,20 +42,9 @@ export async function readBooks(client: pg.Client, ownerId: string): Promise<Boo
   if (!row) throw new Error("The books cannot be read.");
   return {
     runs: Number(row.runs),
-    cancelled: Number(row.cancelled),
     wrong: Number(row.wrong),
     unbalanced: Number(row.unbalanced),
   };
-}
-
-/** How many of the streams that their clients left are written as cancelled, and charged. */
-export async function countCancelled(client: pg.Client, requestIds: string[]): Promise<number> {
-  const { rows } = await client.query<{ count: string }>(
-    `select count(*) from ai.runs
-     where request_id = any ($1) and status = 'cancelled' and input_tokens > 0 and output_tokens > 0 and billed_credits > 0`,
-    [requestIds],
-  );
-  return Number(rows[0]?.count ?? 0);
 }
 
 const booksSql = `
@@ -65,7 +53,6 @@ const booksSql = `
   ), runs as (
     select
       r.workspace_id, count(*) as runs, sum(r.billed_credits) as billed,
-      count(*) filter (where r.status = 'cancelled') as cancelled,
       count(*) filter (
         where r.status in ('running', 'failed')
           or r.status = 'succeeded' and (r.usage_source <> 'provider' or (r.input_tokens, r.output_tokens) <> ($3, $4))
@@ -78,7 +65,7 @@ const booksSql = `
     group by 1
   )
   select
-    coalesce(sum(r.runs), 0) as runs, coalesce(sum(r.cancelled), 0) as cancelled, coalesce(sum(r.wrong), 0) as wrong,
+    coalesce(sum(r.runs), 0) as runs, coalesce(sum(r.wrong), 0) as wrong,
     count(*) filter (
       where a.reserved <> 0 or a.balance <> l.total or l.used <> r.billed
         or l.used is distinct from (report.usage -> 'totals' ->> 'usedCredits')::numeric

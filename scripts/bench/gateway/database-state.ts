@@ -1,19 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 
-/** Of 16 MB: as much as Postgres keeps for later by itself (max_wal_size). */
+/** Files of 16 MB each: as much as Postgres keeps by default (max_wal_size). */
 const logFiles = 64;
 const vacuumLimitMs = 10_000;
 const pollMs = 100;
 
+/** What the bench does to the database beyond its load; printed with the results. */
+export const databasePreparation: string =
+  "The bench prepares the database: 1 GB of write-ahead log is written before the rounds, and a checkpoint runs before " +
+  "each latency and stream measurement.";
+
 /**
- * Gives a new database what one in use has: files of its log that were written before. A commit into one of these takes
- * the disk about two thirds of what it takes where there is room to be found first.
+ * Fills the write-ahead log of a new database with files to reuse, as a database in use has them.
  * @param superuser may switch to the next file
  */
 export async function makeLogFiles(superuser: pg.Client): Promise<void> {
   for (let file = 0; file < logFiles; file += 1) {
-    // A file with nothing in it is not left for the next one.
+    // Postgres does not switch from an empty file.
     await superuser.query("select pg_logical_emit_message(false, 'bench', 'x')");
     await superuser.query("select pg_switch_wal()");
   }
@@ -21,9 +25,8 @@ export async function makeLogFiles(superuser: pg.Client): Promise<void> {
 }
 
 /**
- * Has the database do what load left behind: write the pages that were changed, and vacuum. At its own pace it takes
- * minutes for it, in which the next measurement would pay for the one before.
- * @param superuser may ask for a checkpoint, and sees who vacuums
+ * Waits for running vacuums and writes all changed pages, so that a measurement does not pay for the load before it.
+ * @param superuser may request a checkpoint, and sees autovacuum workers
  */
 export async function clearBacklog(superuser: pg.Client): Promise<void> {
   const deadline = performance.now() + vacuumLimitMs;

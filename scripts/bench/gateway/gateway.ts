@@ -1,21 +1,20 @@
-import { setInterval } from "node:timers";
 import type pg from "pg";
 import { withDatabase } from "../../local-stack/database.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/superuser.ts";
 import type { Plan } from "../options.ts";
-import { readTree } from "../process-tree.ts";
-import { OutOfTime, type Progress } from "../progress.ts";
+import { startFloor } from "../peers/floor.ts";
+import { startLitellm } from "../peers/litellm.ts";
+import { startPortkey } from "../peers/portkey.ts";
+import type { Progress } from "../progress.ts";
 import { startUpstream } from "../upstream/upstream.ts";
+import { readBooks, untilSettled } from "./books.ts";
 import { makeLogFiles } from "./database-state.ts";
 import type { GatewayMeasurements } from "./measurements.ts";
-import { portkeyVersion, startPortkey } from "./portkey.ts";
-import { auditBooks, emptyMeasurements, type RoundContext, runRound, warmUpTargets } from "./rounds.ts";
+import { runRound, warmUpTargets } from "./rounds.ts";
 import type { ServiceProcess } from "./service-process.ts";
-import { bareTarget, ourTarget, portkeyTarget, type Target } from "./targets.ts";
+import { otherTarget, ourTarget, type Target, type TargetName, targetLabels } from "./targets.ts";
 import { createTenants } from "./tenants.ts";
-
-const memoryEveryMs = 500;
 
 type GatewayOptions = {
   stack: Stack;
@@ -30,14 +29,14 @@ type GatewayOptions = {
 
 /**
  * Measures the gateway in rounds, on a stack whose provider is left out: the upstream takes its place.
- * @param options.complain is told what is left out, and why
- * @throws Error where commits are not durable, or the functions end under the load
+ * @param options.complain receives what is left out, and why
+ * @throws Error if commits are not durable, or if the functions restart under the load
  */
 export async function measureGateway(options: GatewayOptions): Promise<GatewayMeasurements> {
   const { stackFile, client, progress } = options;
   await requireDurability(client);
-  progress.begin("a database as one in use");
   return withDatabase(await superuserUrl(stackFile), async (superuser) => {
+    progress.begin("write-ahead log files, as a database in use has them");
     await makeLogFiles(superuser);
     return measureInRounds(options, superuser);
   });
@@ -46,55 +45,47 @@ export async function measureGateway(options: GatewayOptions): Promise<GatewayMe
 async function measureInRounds(options: GatewayOptions, superuser: pg.Client): Promise<GatewayMeasurements> {
   const { stack, stackFile, client, plan, progress, signal, complain } = options;
   progress.begin(`${plan.workspaces} workspaces with policies, limits and keys`);
-  const tenants = await createTenants(client, { stack, count: plan.workspaces });
-  const upstream = await startUpstream(Number(new URL(stack.provider).port));
-  let portkey: ServiceProcess | undefined;
+  const { ownerId, keys } = await createTenants(client, { stack, count: plan.workspaces });
+  const ours = ourTarget(stack, keys);
+  const targets: Target[] = [ours];
+  const started: ServiceProcess[] = [];
   try {
-    if (options.peers) {
-      progress.begin(`Portkey ${portkeyVersion}`);
-      portkey = await startPortkey(signal).catch((error: Error) => {
-        complain(`Portkey ${portkeyVersion} is left out, since it cannot be had: ${error.message.slice(0, 500)}`);
-        return undefined;
+    const upstream = await startUpstream(Number(new URL(stack.provider).port));
+    started.push(upstream);
+    const add = async (name: Exclude<TargetName, "gatehouse">, start: () => Promise<ServiceProcess>) => {
+      progress.begin(targetLabels[name]);
+      const server = await start();
+      started.push(server);
+      targets.push(otherTarget(name, { ...server, upstream: upstream.url }));
+    };
+    const addPeer = (name: "portkey" | "litellm", start: () => Promise<ServiceProcess>) =>
+      add(name, start).catch((error: Error) => {
+        signal.throwIfAborted();
+        complain(`${targetLabels[name]} is left out: ${error.message.slice(0, 500)}`);
       });
-    }
-    const ours = ourTarget(stack, tenants);
-    const targets: Target[] = [
-      ours,
-      bareTarget(upstream),
-      ...(portkey ? [portkeyTarget({ ...portkey, upstream: upstream.url })] : []),
-    ];
-    const measured = emptyMeasurements();
-    const stopWatching = watchMemory(ours.pid, measured);
+    targets.push(otherTarget("bare", { ...upstream, upstream: upstream.url }));
+    await add("floor", () => startFloor(client, { upstream: upstream.url, databaseUrl: stack.supabase.dbUrl }));
+    if (options.peers) {
+      await addPeer("portkey", () => startPortkey(signal));
+      await addPeer("litellm", () => startLitellm(upstream.url, signal));
+    } else complain("Portkey and LiteLLM are left out without --peers.");
+    const measured: GatewayMeasurements = { latency: {}, throughput: {}, streams: {} };
     const postgresPid = stack.services.find(({ name }) => name === "postgres")?.pid ?? 0;
     const { begin } = progress;
-    const { ownerId } = tenants;
-    const context = { plan, targets, upstream, client, superuser, ownerId, postgresPid, signal, begin, complain };
-    try {
-      await warmUpTargets(context);
-      await measureRounds(context, measured);
-      requireSameProcess(stackFile, ours.pid);
-      begin("the books", { always: true });
-      await auditBooks(context, measured);
-    } finally {
-      stopWatching();
-    }
-    return measured;
+    const context = { plan, targets, upstream, client, superuser, postgresPid, signal, begin, complain };
+    await warmUpTargets(context);
+    for (let round = 1; round <= plan.rounds; round += 1) await runRound(context, measured, round);
+    const pid = readStackFile(stackFile).services.find(({ name }) => name === "functions")?.pid;
+    if (pid !== ours.pid) throw new Error("The functions restarted under the load: see the stack's log.");
+    begin("the books");
+    await untilSettled(client);
+    return { ...measured, books: await readBooks(client, ownerId) };
   } finally {
-    await Promise.all([upstream.stop(), portkey?.stop()]);
+    await Promise.all(started.map((server) => server.stop()));
   }
 }
 
-/** Rounds until the time is over, whose end is told of. */
-async function measureRounds(context: RoundContext, measured: GatewayMeasurements): Promise<void> {
-  try {
-    for (let round = 1; round <= context.plan.rounds; round += 1) await runRound(context, measured, round);
-  } catch (error) {
-    if (!(error instanceof OutOfTime)) throw error;
-    context.complain(error.message);
-  }
-}
-
-/** What is counted is only worth it if it is on the disk when the answer goes out. */
+/** A charge counts only if it is on disk when the answer is sent. */
 async function requireDurability(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('synchronous_commit', 'fsync', 'full_page_writes')
@@ -104,20 +95,4 @@ async function requireDurability(client: pg.Client): Promise<void> {
   );
   const off = rows.filter(({ setting }) => setting !== "on").map(({ name }) => name);
   if (off.length > 0) throw new Error(`Commits are not durable on this stack: ${off.join(", ")} is off.`);
-}
-
-function watchMemory(pid: number, { rss }: GatewayMeasurements): () => void {
-  const startedAt = performance.now();
-  const note = () => {
-    const use = readTree(pid);
-    if (use) rss.push({ atSeconds: (performance.now() - startedAt) / 1_000, bytes: use.rssBytes });
-  };
-  note();
-  const timer = setInterval(note, memoryEveryMs);
-  return () => clearInterval(timer);
-}
-
-function requireSameProcess(stackFile: string, pid: number): void {
-  const now = readStackFile(stackFile).services.find(({ name }) => name === "functions")?.pid;
-  if (now !== pid) throw new Error("The functions ended under the load and were started anew: see the stack's log.");
 }

@@ -3,7 +3,6 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { z } from "zod";
 import type { Call } from "./call.ts";
-import { findWrk, runWrk } from "./wrk.ts";
 
 const folder = path.resolve(import.meta.dirname, "../processes");
 
@@ -38,7 +37,6 @@ const streamLoad = z.object({
       whole: z.boolean(),
     }),
   ),
-  delaysMs: z.array(z.number()),
 });
 
 export type ClosedLoop = z.infer<typeof closedLoop>;
@@ -46,24 +44,19 @@ export type OpenLoop = z.infer<typeof openLoop>;
 export type StreamLoad = z.infer<typeof streamLoad>;
 type Span = { call: Call; warmUpMs: number; durationMs: number };
 
-/** The program that closed loops come from. */
-export const closedLoopBy: "wrk" | "autocannon" = findWrk() ? "wrk" : "autocannon";
-
-/** As many requests as so many connections carry, by wrk where it is installed, else by autocannon. */
+/** Keeps a number of connections busy. */
 export async function runClosedLoop(config: Span & { connections: number }, signal: AbortSignal): Promise<ClosedLoop> {
-  const wrk = findWrk();
-  if (wrk) return runWrk(wrk, config, signal);
   return closedLoop.parse(await run("closed-loop.ts", config, signal));
 }
 
-/** Requests at a fixed rate. */
+/** Sends requests at a fixed rate. */
 export async function runOpenLoop(config: Span & { perSecond: number }, signal: AbortSignal): Promise<OpenLoop> {
   return openLoop.parse(await run("open-loop.ts", config, signal));
 }
 
-/** Streams side by side. */
+/** Opens concurrent streams. */
 export async function runStreams(
-  config: { call: Call; names: string[]; staggerMs: number; leaveAfter?: number },
+  config: { call: Call; names: string[]; staggerMs: number },
   signal: AbortSignal,
 ): Promise<StreamLoad> {
   return streamLoad.parse(await run("streams.ts", config, signal));

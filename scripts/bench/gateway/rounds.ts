@@ -4,154 +4,136 @@ import { readTree } from "../process-tree.ts";
 import type { Progress } from "../progress.ts";
 import { quantile, quantilesOf } from "../statistics.ts";
 import { readUpstream } from "../upstream/upstream.ts";
-import { countCancelled, readBooks, untilSettled } from "./books.ts";
+import { untilSettled } from "./books.ts";
 import { clearBacklog } from "./database-state.ts";
-import { closedLoopBy, runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
+import { runClosedLoop, runOpenLoop, runStreams } from "./load.ts";
 import {
   addSample,
   type GatewayMeasurements,
   type LatencySample,
-  type LeavingSample,
   type StreamSample,
-  samplesOf,
   type ThroughputSample,
 } from "./measurements.ts";
-import type { Target } from "./targets.ts";
+import { type Target, targetLabels } from "./targets.ts";
 
 export type RoundContext = {
   plan: Plan;
-  /** Ours first. */
   targets: readonly Target[];
   upstream: { url: string };
   client: pg.Client;
   superuser: pg.Client;
-  ownerId: string;
   postgresPid: number;
   signal: AbortSignal;
   begin: Progress["begin"];
   complain: (text: string) => void;
 };
 
-/** Of a closed loop's requests: with more, what is measured is something else. */
+/** A closed loop with more failures does not count. */
 const mostFailedShare = 0.01;
 
-export function emptyMeasurements(): GatewayMeasurements {
-  return { latency: {}, throughput: {}, streams: {}, leaving: [], rss: [], closedLoopBy };
+/** Returns the targets that carry a fixed rate. Two workers of LiteLLM do not reach 200 requests a second. */
+const paced = (targets: readonly Target[]) => targets.filter(({ name }) => name !== "litellm");
+
+/** Returns how many steps the rounds have with so many targets, LiteLLM among them or not. */
+export function countSteps(plan: Plan, { targets, litellm }: { targets: number; litellm: boolean }): number {
+  const steady = targets - (litellm ? 1 : 0);
+  return targets - 1 + plan.rounds * (2 * steady + plan.closedLoop.connections.length * targets);
 }
 
-/** How many steps a round has, for those who wait. */
-export function stepsOfRound(plan: Plan, targets: number): number {
-  return targets * (2 + plan.closedLoop.connections.length) + 2;
-}
-
-/**
- * Has every gateway answer all kinds of load for a while before anything counts, as one in production has, and with it
- * the upstream.
- */
+/** Puts every kind of load on each gateway, so that its code is compiled before anything counts. */
 export async function warmUpTargets({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
   const { connections } = plan.closedLoop;
   for (const target of targets) {
     if (target.name === "bare") continue;
-    const call = target.spread;
-    begin(`before the rounds, ${target.label}`);
+    const { name, call } = target;
+    begin(`before the rounds, ${targetLabels[name]}`);
+    const durationMs = plan.firstWarmUpMs / connections.length;
     for (const each of connections) {
-      const durationMs = plan.firstWarmUpMs / connections.length;
       await runClosedLoop({ call, connections: each, warmUpMs: 0, durationMs }, signal);
     }
+    if (paced([target]).length === 0) continue;
     const { perSecond } = plan.openLoop;
-    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: plan.firstWarmUpMs / 4 }, signal);
-    const names = Array.from({ length: plan.streams.count }, (_, index) => `${target.name}-before-${index}`);
+    await runOpenLoop({ call, perSecond, warmUpMs: 0, durationMs: plan.firstWarmUpMs / 8 }, signal);
+    const names = Array.from({ length: plan.streams.count }, (_, index) => `${name}-before-${index}`);
     await runStreams({ call, names, staggerMs: 0 }, signal);
   }
   await untilSettled(client);
 }
 
-/** One round: every measurement of every target, in turns. */
+/** Runs one round: every measurement of every target, in turns. */
 export async function runRound(context: RoundContext, into: GatewayMeasurements, round: number): Promise<void> {
   const { plan, targets, client, begin } = context;
-  const named = (what: string, { label }: Target) => `round ${round}: ${what}, ${label}`;
-  for (const target of targets) {
-    begin(named(`${plan.openLoop.perSecond} requests a second`, target));
+  const announce = (what: string, { name }: Target) => begin(`round ${round}: ${what}, ${targetLabels[name]}`);
+  for (const target of paced(targets)) {
+    announce(`${plan.openLoop.perSecond} requests a second`, target);
     addSample(into.latency, { target: target.name, sample: await measureLatency(context, target) });
     await untilSettled(client);
   }
   for (const connections of plan.closedLoop.connections) {
+    const samples = into.throughput[connections] ?? {};
+    into.throughput[connections] = samples;
     for (const target of targets) {
-      begin(named(`${connections} connections`, target));
-      const sample = await measureThroughput(context, { target, call: target.spread, connections });
-      addSample(samplesOf(into, `${connections}`), { target: target.name, sample });
+      announce(`${connections} connections`, target);
+      addSample(samples, { target: target.name, sample: await measureThroughput(context, { target, connections }) });
     }
   }
-  const [ours] = targets;
-  if (!ours) throw new Error("There is nothing to measure.");
-  begin(named("one hot workspace", ours));
-  const connections = Math.max(...plan.closedLoop.connections);
-  const hot = await measureThroughput(context, { target: ours, call: ours.hot, connections });
-  addSample(samplesOf(into, "hot"), { target: ours.name, sample: hot });
-  for (const target of targets) {
-    begin(named(`${plan.streams.count} streams`, target));
+  for (const target of paced(targets)) {
+    announce(`${plan.streams.count} streams`, target);
     addSample(into.streams, { target: target.name, sample: await measureStreams(context, { target, round }) });
   }
-  begin(named("clients that leave", ours));
-  into.leaving.push(await measureLeaving(context, { target: ours, round }));
-}
-
-/** What is written of all rounds. */
-export async function auditBooks({ client, ownerId }: RoundContext, into: GatewayMeasurements): Promise<void> {
-  await untilSettled(client);
-  into.books = await readBooks(client, ownerId);
 }
 
 /**
- * Leaves nothing of the load before for latencies to pay for. A little load of the target's own follows the checkpoint,
- * after which Postgres logs whole each page that is changed for the first time: three a call at a low rate.
+ * Finishes what the load before left to the database, then runs a short load of the target's own: after a checkpoint
+ * Postgres logs each page whole at its first change.
  */
-async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, target: Target): Promise<void> {
+async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, { call }: Target): Promise<void> {
   await clearBacklog(superuser);
-  const connections = Math.min(...plan.closedLoop.connections);
-  await runClosedLoop({ call: target.spread, connections, warmUpMs: 0, durationMs: plan.warmUpMs }, signal);
+  const [connections] = plan.closedLoop.connections;
+  await runClosedLoop({ call, connections, warmUpMs: 0, durationMs: plan.warmUpMs }, signal);
   await untilSettled(client);
 }
 
 async function measureLatency(context: RoundContext, target: Target): Promise<LatencySample> {
-  const { plan, signal } = context;
+  const { plan, signal, complain } = context;
   const { warmUpMs, openLoop } = plan;
   await prepareForLatency(context, target);
-  const load = await runOpenLoop({ call: target.spread, warmUpMs, ...openLoop }, signal);
+  const load = await runOpenLoop({ call: target.call, warmUpMs, ...openLoop }, signal);
   const { latenciesMs, sentLateMs, failed, firstFailure: first } = load;
-  const what = `${openLoop.perSecond} requests a second`;
-  if (failed > 0)
-    context.complain(
-      `${what}, ${target.label}: ${failed} failed, which counts as taking for ever; ${latenciesMs.length} were answered. ${first ?? ""}`,
+  if (failed > 0) {
+    const label = targetLabels[target.name];
+    complain(
+      `${label} failed ${failed} of ${failed + latenciesMs.length} at a fixed rate, counted as ∞. ${first ?? ""}`,
     );
+  }
   return { quantilesMs: quantilesOf(latenciesMs, failed), sentLateMs: quantile(sentLateMs, 0.99), failed };
 }
 
 async function measureThroughput(
-  context: RoundContext,
-  { target, call, connections }: { target: Target; call: Target["spread"]; connections: number },
+  { plan, client, postgresPid, signal, complain }: RoundContext,
+  { target: { name, pid, call }, connections }: { target: Target; connections: number },
 ): Promise<ThroughputSample> {
-  const { plan, client, postgresPid, signal } = context;
-  const read = () => [readTree(target.pid)?.cpuMs, readTree(postgresPid)?.cpuMs] as const;
+  const read = () => [readTree(pid)?.cpuMs, readTree(postgresPid)?.cpuMs] as const;
   const before = read();
-  const { warmUpMs } = plan;
-  const { durationMs, upstreamMs } = plan.closedLoop;
-  const load = await runClosedLoop(
-    { call, connections, warmUpMs, durationMs: target.name === "bare" ? upstreamMs : durationMs },
-    signal,
-  );
-  // What goes on behind the answers belongs to them.
+  const { warmUpMs, closedLoop } = plan;
+  const durationMs = name === "bare" ? closedLoop.upstreamMs : closedLoop.durationMs;
+  const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
+  // Settlements after the last answer belong to the calls.
   await untilSettled(client);
   const after = read();
   const { perSecond, quantilesMs, failed, answered, answeredInAll } = load;
-  if (!wentWell(context, { target, what: `${connections} connections`, failed, answered })) {
-    return { perSecond: Number.NaN, quantilesMs: [], failed, cpuMsEach: undefined, postgresCpuMsEach: undefined };
+  if (answered === 0 || failed / answered > mostFailedShare) {
+    complain(
+      `Does not count: ${connections} connections, ${targetLabels[name]}: ${failed} failed, ${answered} answered.`,
+    );
+    return { perSecond: Number.NaN, quantilesMs: [], failed, gatewayCpuMs: undefined, postgresCpuMs: undefined };
   }
   const each = (index: 0 | 1) => {
     const [from, to] = [before[index], after[index]];
     return from === undefined || to === undefined ? undefined : (to - from) / answeredInAll;
   };
-  return { perSecond, quantilesMs, failed, cpuMsEach: each(0), postgresCpuMsEach: each(1) };
+  const usesPostgres = name === "gatehouse" || name === "floor";
+  return { perSecond, quantilesMs, failed, gatewayCpuMs: each(0), postgresCpuMs: usesPostgres ? each(1) : 0 };
 }
 
 async function measureStreams(
@@ -159,49 +141,17 @@ async function measureStreams(
   { target, round }: { target: Target; round: number },
 ): Promise<StreamSample> {
   const { plan, upstream, signal } = context;
+  const { name, call } = target;
   await prepareForLatency(context, target);
   const { count, staggerMs, warmUp } = plan.streams;
   const named = (what: string, length: number) =>
-    Array.from({ length }, (_, index) => `${target.name}-${round}-${what}${index}`);
-  // What streams go through has run before, as what whole answers do has.
-  await runStreams({ call: target.spread, names: named("warm-up-", warmUp), staggerMs: 0 }, signal);
-  const names = named("", count);
-  const { streams, delaysMs } = await runStreams({ call: target.spread, names, staggerMs }, signal);
+    Array.from({ length }, (_, index) => `${name}-${round}-${what}${index}`);
+  await runStreams({ call, names: named("warm-up-", warmUp), staggerMs: 0 }, signal);
+  const { streams } = await runStreams({ call, names: named("", count), staggerMs }, signal);
   const { streams: sent } = await readUpstream(upstream);
-  const firstMs = streams.flatMap((stream) => stream.firstMs ?? []);
   return {
-    firstMs,
-    firstQuantilesMs: quantilesOf(firstMs),
-    delayQuantilesMs: quantilesOf(delaysMs),
+    firstMs: streams.flatMap((stream) => stream.firstMs ?? []),
     streams: count,
-    whole: streams.filter(({ whole }) => whole).length,
     identical: streams.filter(({ name, sha256, whole }) => whole && sent[name]?.sha256 === sha256).length,
   };
-}
-
-async function measureLeaving(
-  { plan, upstream, client, signal }: RoundContext,
-  { target, round }: { target: Target; round: number },
-): Promise<LeavingSample> {
-  const { count, staggerMs, leaveAfter } = plan.leaving;
-  const names = Array.from({ length: count }, (_, index) => `leaving-${round}-${index}`);
-  const { streams } = await runStreams({ call: target.spread, names, staggerMs, leaveAfter }, signal);
-  await untilSettled(client);
-  const { streams: sent } = await readUpstream(upstream);
-  return {
-    left: streams.filter(({ whole, chunks }) => !whole && chunks >= leaveAfter).length,
-    cancelled: names.filter((name) => sent[name]?.end === "cancelled").length,
-    metered: await countCancelled(client, names),
-  };
-}
-
-/** Whether a closed loop went well enough to count. One that did not is named, and the others go on. */
-function wentWell(
-  { complain }: RoundContext,
-  load: { target: Target; what: string; failed: number; answered: number },
-): boolean {
-  const { target, what, failed, answered } = load;
-  if (answered > 0 && failed / answered <= mostFailedShare) return true;
-  complain(`Does not count: ${what}, ${target.label} failed ${failed} and answered ${answered}.`);
-  return false;
 }

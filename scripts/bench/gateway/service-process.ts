@@ -4,7 +4,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../../local-stack/ports.ts";
 
 const host = "127.0.0.1";
-const startTimeoutMs = 15_000;
 const stopTimeoutMs = 3_000;
 
 /** A server of the bench's own. */
@@ -17,18 +16,21 @@ export type ServiceProcess = {
 };
 
 /**
- * Starts a Node program that listens on loopback, and waits until it takes connections.
- * @param options.args how to run it, for a port
- * @param options.port any free one where absent
- * @throws Error with its last words where it does not come up
+ * Starts a program that listens on loopback, and waits until it answers.
+ * @param options.command Node if absent
+ * @param options.args its arguments, for a port
+ * @param options.port a free one if absent
+ * @throws Error with the end of its error output if it does not answer in time
  */
 export async function startServer(options: {
+  command?: string;
   args: (port: number) => string[];
   port?: number;
   env?: (port: number) => Record<string, string>;
+  startTimeoutMs?: number;
 }): Promise<ServiceProcess> {
   const port = options.port ?? (await freePort());
-  const child = spawn(process.execPath, options.args(port), {
+  const child = spawn(options.command ?? process.execPath, options.args(port), {
     env: { ...process.env, ...options.env?.(port), PORT: String(port) },
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
@@ -52,7 +54,7 @@ export async function startServer(options: {
     return Promise.race([answered, gone]);
   };
   const url = `http://${host}:${port}`;
-  const deadline = performance.now() + startTimeoutMs;
+  const deadline = performance.now() + (options.startTimeoutMs ?? 15_000);
   while (child.exitCode === null && performance.now() < deadline) {
     const answer = await fetch(url).catch(() => undefined);
     await answer?.body?.cancel();

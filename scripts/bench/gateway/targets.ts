@@ -1,43 +1,38 @@
 import type { Stack } from "../../test/stack.ts";
+import { litellmKey, litellmLabel } from "../peers/litellm.ts";
+import { portkeyLabel } from "../peers/portkey.ts";
 import type { Call } from "./call.ts";
-import type { Tenants } from "./tenants.ts";
 
-/** Ours first. */
-export const targetNames = ["gatehouse", "bare", "portkey"] as const;
+/** In the order of the tables. */
+export const targetNames = ["gatehouse", "floor", "portkey", "litellm", "bare"] as const;
 export type TargetName = (typeof targetNames)[number];
-
-/** Something that answers chats, and the process that does. */
-export type Target = {
-  name: TargetName;
-  label: string;
-  pid: number;
-  /** One of many tenants a call. */
-  spread: Call;
-  /** All calls of one tenant. */
-  hot: Call;
+export const targetLabels: Record<TargetName, string> = {
+  gatehouse: "Gatehouse",
+  floor: "floor",
+  portkey: portkeyLabel,
+  litellm: litellmLabel,
+  bare: "upstream alone",
 };
 
-/** Our functions, asked as the platform asks them: directly, since hosted Supabase's own relay is not ours to measure. */
-export function ourTarget(stack: Stack, { keys, hotKey }: Tenants): Target {
+/** A server that answers chats. */
+export type Target = { name: TargetName; pid: number; call: Call };
+
+/** Returns our functions, called directly: hosted Supabase's relay in front of them is not ours to measure. */
+export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   const functions = stack.services.find(({ name }) => name === "functions");
   if (!functions) throw new Error("The stack runs without its functions.");
   const url = `http://127.0.0.1:${functions.port}/chat/completions`;
-  const call = (texts: string[]): Call => ({ url, headers: {}, authorizations: texts.map((text) => `Bearer ${text}`) });
-  return { name: "gatehouse", label: "Gatehouse", pid: functions.pid, spread: call(keys), hot: call([hotKey]) };
+  const call = { url, headers: {}, authorizations: keys.map((key) => `Bearer ${key}`) };
+  return { name: "gatehouse", pid: functions.pid, call };
 }
 
-/** The upstream itself. */
-export function bareTarget({ url, pid }: { url: string; pid: number }): Target {
-  const call = { url: `${url}/v1/chat/completions`, headers: {}, authorizations: ["Bearer bench"] };
-  return { name: "bare", label: "upstream alone", pid, spread: call, hot: call };
-}
-
-/** Portkey's gateway, which knows neither tenants nor credits and passes the provider's key on. */
-export function portkeyTarget({ url, pid, upstream }: { url: string; pid: number; upstream: string }): Target {
-  const call = {
-    url: `${url}/v1/chat/completions`,
-    headers: { "x-portkey-provider": "openai", "x-portkey-custom-host": `${upstream}/v1` },
-    authorizations: ["Bearer bench"],
-  };
-  return { name: "portkey", label: "Portkey", pid, spread: call, hot: call };
+/** Returns a target that has no tenants: every call carries the same key. */
+export function otherTarget(
+  name: Exclude<TargetName, "gatehouse">,
+  { url, pid, upstream }: { url: string; pid: number; upstream: string },
+): Target {
+  const headers: Record<string, string> =
+    name === "portkey" ? { "x-portkey-provider": "openai", "x-portkey-custom-host": `${upstream}/v1` } : {};
+  const authorizations = [`Bearer ${name === "litellm" ? litellmKey : "bench"}`];
+  return { name, pid, call: { url: `${url}/v1/chat/completions`, headers, authorizations } };
 }

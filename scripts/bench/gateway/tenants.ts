@@ -10,19 +10,19 @@ const credits = "1000000000";
 const requestsPerMinute = 100_000_000;
 const tokensPerMinute = 1_000_000_000_000;
 
-/** Workspaces of one owner, and a key of each. */
-export type Tenants = { ownerId: string; keys: string[]; hotKey: string };
+/** Workspaces of one owner, with one key each. */
+export type Tenants = { ownerId: string; keys: string[] };
 
 /**
- * Makes `count` workspaces for load and one that stays apart to be the hot one. Each has a balance, a policy that names
- * its models, a key, and limits of requests and tokens for key and workspace: nothing of a governed call is left out.
+ * Creates `count` workspaces. Each has a balance, a policy that names its models, a key, and request and token limits
+ * for key and workspace, so that a call is checked in full.
  */
 export async function createTenants(
   client: pg.Client,
   { stack, count }: { stack: Stack; count: number },
 ): Promise<Tenants> {
   const ownerId = await createOwner(stack);
-  const keys = await Promise.all(Array.from({ length: count + 1 }, createAiKey));
+  const keys = await Promise.all(Array.from({ length: count }, createAiKey));
   await client.query("begin");
   await client.query(
     `insert into ai.plans (id, name, payer, markup, initial_credits, requests_per_minute, tokens_per_minute)
@@ -62,12 +62,11 @@ export async function createTenants(
     ],
   );
   await client.query("commit");
-  // Not those that are empty still: Postgres would believe that of them until it looks again.
+  // Empty tables are left out: Postgres would plan for empty ones until it analyzes them again.
   await client.query(
     "analyze public.workspaces, ai.plans, ai.workspace_policies, ai.credit_accounts, ai.credit_ledger, ai.keys",
   );
-  const [hot, ...others] = keys.map(({ text }) => text);
-  return { ownerId, keys: others, hotKey: hot ?? "" };
+  return { ownerId, keys: keys.map(({ text }) => text) };
 }
 
 async function createOwner({ supabase }: Stack): Promise<string> {

@@ -4,25 +4,23 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { callSchema, streamBody } from "../gateway/call.ts";
-import { writtenAt } from "../upstream/answers.ts";
+import { isContent } from "../upstream/answers.ts";
 
 /**
- * Opens streams one after another, each a little later than the one before, until all run side by side, and notes when
- * each content event comes; told how on standard input. With `leaveAfter` each client leaves once it has so many.
+ * Opens streams one after another until all are concurrent, and notes when the first content event of each arrives.
+ * Reads its configuration from standard input.
  */
 const config = z
   .object({
     call: callSchema,
     names: z.array(z.string()),
     staggerMs: z.number(),
-    leaveAfter: z.number().optional(),
   })
   .parse(JSON.parse(await text(process.stdin)));
-const { call, names, staggerMs, leaveAfter } = config;
+const { call, names, staggerMs } = config;
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 
 type Seen = { name: string; firstMs: number; chunks: number; sha256: string; whole: boolean };
-const delaysMs: number[] = [];
 
 function open(name: string, index: number): Promise<Seen> {
   const body = streamBody(name);
@@ -51,14 +49,11 @@ function open(name: string, index: number): Promise<Seen> {
           const event = pending.slice(0, at + 2);
           pending = pending.slice(at + 2);
           if (event === "data: [DONE]\n\n") seen.whole = true;
-          const written = writtenAt(event);
-          if (written === undefined) continue;
+          if (!isContent(event)) continue;
           if (seen.chunks === 0) seen.firstMs = Number(now - sentAt) / 1e6;
           seen.chunks += 1;
           hash.update(event);
-          delaysMs.push(Number(now - written) / 1e6);
         }
-        if (leaveAfter !== undefined && seen.chunks >= leaveAfter) response.destroy();
       });
       response.once("error", end).once("close", end);
     });
@@ -82,4 +77,4 @@ for (const [index, name] of names.entries()) {
 }
 const streams = await Promise.all(opened);
 agent.destroy();
-process.stdout.write(JSON.stringify({ streams, delaysMs }));
+process.stdout.write(JSON.stringify({ streams }));

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os";
 
-/** Where and of what the figures are. */
+/** The machine and the versions that were measured. */
 export type Machine = {
   takenAt: string;
   commit: string;
@@ -34,13 +34,22 @@ export function describeMachine(): Machine {
   };
 }
 
-/** What to hold against the figures, where other work shared the machine from the start. */
+/** Returns one sentence on when, where and of what the figures were taken. */
+export function machineText(machine: Machine): string {
+  const { takenAt, commit, changed, cpus, memoryGb, kernel, loadBefore, versions } = machine;
+  const [postgres = ""] = /^\S+/.exec(versions.postgres ?? "") ?? [];
+  return (
+    `Taken ${takenAt.slice(0, 16).replace("T", " ")} UTC at commit ${commit}${changed ? " with changes" : ""}: ${cpus}, ` +
+    `${memoryGb} GB, Linux ${kernel}, load ${loadBefore.toFixed(1)} before; ` +
+    `Node ${versions.node}, Deno ${versions.deno}, Postgres ${postgres}.`
+  );
+}
+
+/** Returns a warning if other work shared the machine from the start. */
 export function busyWarning({ loadBefore }: Pick<Machine, "loadBefore">, cores = availableParallelism()): string[] {
   const mostShare = 0.5;
   if (loadBefore <= cores * mostShare) return [];
-  return [
-    `The machine was busy before (load ${loadBefore.toFixed(1)} on ${cores} cores): its times and rates say little.`,
-  ];
+  return [`The machine was busy (load ${loadBefore.toFixed(1)} on ${cores} cores), so times and rates say little.`];
 }
 
 function git(...args: string[]): string {

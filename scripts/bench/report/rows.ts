@@ -1,53 +1,37 @@
 import { median } from "../statistics.ts";
 
-/**
- * One figure beside its goal (docs/performance.md). Judged by the median of its samples: one a round, or the one of all
- * that counts.
- */
+/** One figure and its goal, judged by the median of its samples. */
 export type Row = {
-  /** Stable, for those who compare files of results. */
+  /** Stable across runs. */
   id: string;
   what: string;
-  /** Absent where a figure only explains another. */
+  /** Absent if a figure only explains another. */
   goal?: { atMost: number } | { atLeast: number };
   unit: string;
   digits: number;
   samples: readonly number[];
-  /** How they were taken otherwise than the goal says: then it is not met. Missed it may be where that was easier. */
-  unlike?: { how: string; easier: boolean } | undefined;
-  /** What else there is to know; or why there are no samples. */
+  /** What the figure consists of, or why there is none. */
   note?: string;
 };
 
-export type Verdict = "met" | "missed" | "not measured" | "";
-
-/** Whether the goal is met; empty where there is none. */
-export function verdictOf({ goal, samples, unlike }: Row): Verdict {
+/** Returns whether the goal is met; empty without a goal. */
+export function verdictOf({ goal, samples }: Row): "met" | "missed" | "not measured" | "" {
   if (!goal) return "";
   const figure = median(samples);
   if (Number.isNaN(figure)) return "not measured";
   const met = "atMost" in goal ? figure <= goal.atMost : figure >= goal.atLeast;
-  if (unlike && (met || !unlike.easier)) return "not measured";
   return met ? "met" : "missed";
 }
 
-/** What stands below a row: first what its goal cannot be judged by. */
-export function noteText({ unlike, note }: Row): string {
-  return [unlike && `not as the goal has it: ${unlike.how}`, note].filter(Boolean).join("; ");
-}
-
-/** The goal as people write it. */
+/** Returns the goal as text, or "". */
 export function goalText({ goal, unit, digits }: Row): string {
   if (!goal) return "";
   const [sign, value] = "atMost" in goal ? ["≤", goal.atMost] : ["≥", goal.atLeast];
-  // A peer that was not measured sets none.
-  if (Number.isNaN(value)) return "";
-  const short = Number.isInteger(value) ? formatNumber(value, 0) : formatNumber(value, digits);
-  return withUnit(`${sign} ${short}`, unit);
+  return withUnit(`${sign} ${formatNumber(value, Number.isInteger(value) ? 0 : digits)}`, unit);
 }
 
-/** `median (lowest–highest)`, or the one figure that there is. */
-export function figureText({ samples, unit, digits }: Row): string {
+/** Returns `median (lowest–highest)`, or the single figure. */
+export function figureText({ samples, unit, digits }: Pick<Row, "samples" | "unit" | "digits">): string {
   if (samples.length === 0) return "—";
   const [middle, low, high] = [median(samples), Math.min(...samples), Math.max(...samples)].map((value) =>
     formatNumber(value, digits),

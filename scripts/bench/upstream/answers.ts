@@ -44,16 +44,13 @@ export function bodyChunk(event: string): string {
   return `${Buffer.byteLength(event).toString(16)}\r\n${event}\r\n`;
 }
 
-/** A content event that says when it was written, in nanoseconds of the system's monotonic clock. */
-export function contentEvent(writtenAt: bigint): string {
-  return choiceEvent({ content: `${String(writtenAt).padStart(18, "0")} ` }, null);
+/** Returns a content event with a unique text. */
+export function contentEvent(nanoseconds: bigint): string {
+  return choiceEvent({ content: `${String(nanoseconds).padStart(18, "0")} ` }, null);
 }
 
-/** When a content event was written, by what it says itself; undefined for any other event. */
-export function writtenAt(event: string): bigint | undefined {
-  const digits = /"content": ?"(\d{18}) "/.exec(event)?.[1];
-  return digits === undefined ? undefined : BigInt(digits);
-}
+/** Returns whether an event carries such content. */
+export const isContent = (event: string): boolean => /"content": ?"\d{18} "/.test(event);
 
 /** What closes a stream. */
 export function closingEvents(includeUsage: boolean): string[] {

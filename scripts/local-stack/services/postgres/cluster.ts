@@ -16,7 +16,6 @@ import { withDatabase } from "../../database.ts";
 import { StackError } from "../../errors.ts";
 import type { Adopt } from "../../runner/service.ts";
 import { majorVersion, type Placement, placeCluster } from "./placement.ts";
-import { yieldingCommand } from "./scheduling.ts";
 
 /** The roles that log in, and whose passwords the stack makes up. */
 const loginRoles = ["postgres", "authenticator", "supabase_auth_admin"] as const;
@@ -98,10 +97,7 @@ function runInitdb(
   });
 }
 
-/**
- * How to start the server on loopback in the foreground. SIGINT is its fast shutdown. It shares the machine with those
- * that ask it: a statement is work of a millisecond, and would otherwise hold up, for as long, the process that sent it.
- */
+/** Returns the command that runs the server on loopback in the foreground. SIGINT is its fast shutdown. */
 export async function clusterCommand(options: Omit<ClusterOptions, "passwords">) {
   const placement = options.placement ?? (await placeCluster(options.dataDir));
   const settings = {
@@ -114,14 +110,9 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
     timezone: "UTC",
     log_timezone: "UTC",
     shared_preload_libraries: "pg_stat_statements",
-    // A new cluster has no old file of its log to use again, and writes 16 MB of zeros for each, while all commits wait.
-    wal_init_zero: "off",
   };
   const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  return {
-    ...yieldingCommand({ command: placement.postgres, args: ["-D", placement.dataDir, ...given] }),
-    ...placement.user,
-  };
+  return { command: placement.postgres, args: ["-D", placement.dataDir, ...given], ...placement.user };
 }
 
 /**

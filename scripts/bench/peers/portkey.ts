@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { type ServiceProcess, startServer } from "./service-process.ts";
+import { type ServiceProcess, startServer } from "../gateway/service-process.ts";
 
 const execute = promisify(execFile);
 const version = "1.15.2";
@@ -11,7 +11,7 @@ const installTimeoutMs = 120_000;
 const directory = path.resolve(`.local/peers/portkey-${version}`);
 const program = path.join(directory, "node_modules/@portkey-ai/gateway/build/start-server.js");
 
-/** What npm makes of it. Without these overrides its streams fail. */
+/** The package that npm installs. Without these overrides Portkey's streams fail. */
 const manifest = {
   name: "gatehouse-bench-peer",
   private: true,
@@ -19,12 +19,9 @@ const manifest = {
   overrides: { "@hono/node-server": "1.13.5", hono: "4.9.7" },
 };
 
-export const portkeyVersion: string = version;
+export const portkeyLabel: string = `Portkey ${version}`;
 
-/**
- * Installs Portkey's gateway below `.local/`, unless it is there, and starts it.
- * @throws Error that says why it cannot be installed or started
- */
+/** Installs Portkey's gateway below `.local/` if it is missing, and starts it. @throws Error if either fails */
 export async function startPortkey(signal: AbortSignal): Promise<ServiceProcess> {
   if (!existsSync(program)) await install(signal);
   return startServer({

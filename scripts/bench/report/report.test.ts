@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import { busyWarning } from "./machine.ts";
+import { figureText, goalText, type Row, verdictOf } from "./rows.ts";
+import { goalTable, replaceMarked } from "./tables.ts";
+
+const row = (fields: Partial<Row>): Row => ({
+  id: "x",
+  what: "x",
+  unit: "ms",
+  digits: 1,
+  samples: [2, 1, 3],
+  ...fields,
+});
+
+describe("a verdict", () => {
+  test("compares the median with the goal, inclusive", () => {
+    expect(verdictOf(row({ goal: { atMost: 2 } }))).toBe("met");
+    expect(verdictOf(row({ goal: { atMost: 1.99 } }))).toBe("missed");
+    expect(verdictOf(row({ goal: { atLeast: 2 } }))).toBe("met");
+    expect(verdictOf(row({ goal: { atLeast: 2.01 } }))).toBe("missed");
+  });
+
+  test("is never that an unmeasured goal is met", () => {
+    expect(verdictOf(row({ goal: { atMost: 1 }, samples: [] }))).toBe("not measured");
+    expect(verdictOf(row({ goal: { atLeast: 1 }, samples: [Number.NaN] }))).toBe("not measured");
+    expect(verdictOf(row({}))).toBe("");
+  });
+
+  test("counts failed requests as infinitely slow", () => {
+    const failed = row({ goal: { atMost: 8 }, samples: [Number.POSITIVE_INFINITY] });
+    expect(verdictOf(failed)).toBe("missed");
+    expect(figureText(failed)).toBe("∞ ms");
+  });
+});
+
+test("figures show their spread, goals their sign, both their unit", () => {
+  expect(figureText(row({}))).toBe("2.0 (1.0–3.0) ms");
+  expect(figureText(row({ samples: [4] }))).toBe("4.0 ms");
+  expect(figureText(row({ samples: [] }))).toBe("—");
+  expect(figureText(row({ samples: [4321.4], digits: 0, unit: "a second" }))).toBe("4,321 a second");
+  expect(goalText(row({ goal: { atMost: 8 } }))).toBe("≤ 8 ms");
+  expect(goalText(row({ goal: { atLeast: 1.2 }, unit: "×" }))).toBe("≥ 1.2 ×");
+});
+
+test("the table of goals is Markdown in columns, without verdicts for a quick run", () => {
+  const rows = [row({ what: "added, median", goal: { atMost: 8 } }), row({ what: "memory", goal: { atMost: 1 } })];
+  expect(goalTable(rows, { judged: true }).split("\n")).toEqual([
+    "| what          | goal   | measured         |        |",
+    "| ------------- | ------ | ---------------- | ------ |",
+    "| added, median | ≤ 8 ms | 2.0 (1.0–3.0) ms | met    |",
+    "| memory        | ≤ 1 ms | 2.0 (1.0–3.0) ms | missed |",
+  ]);
+  expect(goalTable(rows, { judged: false })).not.toMatch(/met|missed/);
+});
+
+test("tables are written between a document's markers only", () => {
+  const document = "a\n<!-- bench -->\n\nold\n\n<!-- /bench -->\nb\n";
+  expect(replaceMarked(document, "new")).toBe("a\n<!-- bench -->\n\nnew\n\n<!-- /bench -->\nb\n");
+  expect(() => replaceMarked("a\n", "new")).toThrow("<!-- bench -->");
+});
+
+test("a machine counts as busy when more than half of its cores are in use", () => {
+  expect(busyWarning({ loadBefore: 1 }, 2)).toEqual([]);
+  expect(busyWarning({ loadBefore: 1.1 }, 2)).toEqual([expect.stringContaining("load 1.1 on 2 cores")]);
+});

@@ -1,30 +1,31 @@
-import { Agent, createServer, request } from "node:http";
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import process from "node:process";
+import { buffer } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
 import pg from "pg";
 
 /**
- * Forwards each call to UPSTREAM after it has committed one row. A gateway in this runtime that writes down a call before
- * it costs money cannot do less.
+ * Forwards each call to UPSTREAM after it has committed one row. A gateway in this runtime that records a call before it
+ * costs money cannot do less.
  */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 8 });
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
 const insert = { name: "insert", text: "insert into bench.calls (id, at) values ($1, now())" };
 
-createServer(async (incoming, outgoing) => {
-  if (incoming.method !== "POST") return outgoing.end();
-  const pieces: Uint8Array[] = [];
-  for await (const piece of incoming) pieces.push(piece);
-  try {
-    await pool.query({ ...insert, values: [crypto.randomUUID()] });
-  } catch {
-    return outgoing.writeHead(500).end();
-  }
-  const body = Buffer.concat(pieces);
+async function forward(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  const body = await buffer(incoming);
+  await pool.query({ ...insert, values: [crypto.randomUUID()] });
   const headers = { "content-type": "application/json", "content-length": body.length };
-  return request(`${process.env.UPSTREAM}${incoming.url}`, { method: "POST", agent, headers }, (answer) => {
-    outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-    answer.pipe(outgoing);
-  })
-    .once("error", () => outgoing.destroy())
-    .end(body);
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    const url = `${process.env.UPSTREAM}${incoming.url}`;
+    request(url, { method: "POST", agent, headers }, resolve).once("error", reject).end(body);
+  });
+  outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+  await pipeline(answer, outgoing);
+}
+
+createServer((incoming, outgoing) => {
+  if (incoming.method !== "POST") outgoing.end();
+  // A client that leaves ends its own call only.
+  else forward(incoming, outgoing).catch(() => outgoing.destroy());
 }).listen(Number(process.env.PORT), "127.0.0.1");

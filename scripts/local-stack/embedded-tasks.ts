@@ -1,7 +1,7 @@
 import path from "node:path";
-import { readReleases } from "../releases/releases.ts";
 import { databaseUrl } from "./addresses.ts";
 import { ensureBuild } from "./build.ts";
+import { readManifest } from "./contents/releases.ts";
 import { withDatabase } from "./database.ts";
 import { type DemoData, seedDemo } from "./demo-seed.ts";
 import { applyMigrations, applySqlFile } from "./migrations.ts";
@@ -50,7 +50,9 @@ export function describeTasks(
       // The identity backend makes its own schema, which ours refer to.
       dependsOn: ["bootstrap", "identity"],
       run: async () => {
-        const [first] = await readReleases(root);
+        const {
+          releases: [first],
+        } = await readManifest(root);
         const applied = await applyMigrations({
           dbUrl,
           directory: path.join(root, "supabase/migrations"),

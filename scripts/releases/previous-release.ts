@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { readReleases } from "./releases.ts";
+import { readManifest } from "../local-stack/contents/releases.ts";
 
 const run = promisify(execFile);
 const fixture = path.resolve(import.meta.dirname, "fixture/migrations");
@@ -72,7 +72,7 @@ export async function hasNewMigrations(): Promise<boolean> {
 
 async function findPrevious() {
   const files = await readdir(migrations);
-  const releases = await readReleases(".");
+  const { releases } = await readManifest(".");
   const lacks = (release: (typeof releases)[number]) => files.filter((file) => !(file in release.migrations));
   const release = releases.findLast((one) => lacks(one).length > 0) ?? releases.at(-1);
   if (!release) throw new Error("The manifest has no release.");

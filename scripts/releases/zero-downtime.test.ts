@@ -1,13 +1,15 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { readReleases } from "./releases.ts";
+import { readManifest } from "../local-stack/contents/releases.ts";
 import { findDowntime } from "./zero-downtime.ts";
 
 const short = "set lock_timeout = '500ms';\n";
 
 test("every migration since 0.1.0 can be applied while the release before serves", async () => {
-  const [first] = await readReleases(".");
+  const {
+    releases: [first],
+  } = await readManifest(".");
   const released = new Set(Object.keys(first?.migrations ?? {}));
   for (const folder of ["supabase/migrations", "scripts/releases/fixture/migrations"]) {
     for (const file of (await readdir(folder)).filter((name) => !released.has(name))) {

@@ -509,13 +509,9 @@ create type ai.route_offer as (
   voice text,
   routes jsonb,
   reserved_tokens bigint,
-  maximum_cost_usd numeric(24, 12),
-  spoken_limit bigint,
-  unavailable jsonb
+  maximum_cost_usd numeric(24, 12)
 );
-comment on type ai.route_offer is 
-  'A model with its routes and prices, and the maximum tokens and cost of a call. unavailable says why the model cannot be '
-  'offered, refusal why this call cannot be made; spoken_limit is the output limit of a speech model.';
+comment on type ai.route_offer is 'A model with its routes and prices, and the maximum tokens and cost of a call; or why there is none.';
 
 create type ai.priced_call as (
   refusal jsonb,

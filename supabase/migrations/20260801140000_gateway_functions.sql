@@ -523,7 +523,7 @@ comment on function ai.refusal(text, jsonb) is 'A refusal by its code in the gat
 
 -- schemas/gateway/offers.sql
 
-create or replace function ai.find_offer(request ai.run_request, caller ai.caller) returns ai.route_offer
+create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql
   stable
   security invoker
@@ -531,6 +531,9 @@ as $$
 declare
   model ai.models;
   offer ai.route_offer;
+  audio boolean := coalesce(request.audio, false);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  output_tokens bigint := request.output_limit * coalesce(request.choices, 1);
 begin
   if request.model is null then
     select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
@@ -540,38 +543,28 @@ begin
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
   where m.id = request.model and m.kind = request.kind;
-  offer.model_id := coalesce(model.id, '');
-  offer.voice := coalesce(request.voice, model.voices[1]);
-  offer.routes := ai.priced_routes(model.id, request.providers);
-  offer.spoken_limit := case when model.kind = 'speech' then model.output_limit end;
-  offer.unavailable := case
-    when model.id is null then ai.refusal('model_not_found')
-    when request.voice is not null and not coalesce(request.voice = any (model.voices), false)
-      then ai.refusal('invalid_request', '{"param": "voice"}')
-    when offer.routes is null then ai.refusal('service_unavailable')
-  end;
-  return offer;
-end
-$$;
-comment on function ai.find_offer(ai.run_request, ai.caller) is
-  'Returns the model of a call with its routes and prices for a caller; or, in unavailable, why there is none.';
+  if not found then
+    offer.refusal := ai.refusal('model_not_found');
+    return offer;
+  end if;
+  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
+    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
+    return offer;
+  end if;
+  if model.kind = 'speech' then
+    output_tokens := least(output_tokens, model.output_limit);
+  end if;
 
-create or replace function ai.limit_offer(offer ai.route_offer, request ai.run_request) returns ai.route_offer
-  language plpgsql
-  immutable
-  security invoker
-as $$
-declare
-  audio boolean := coalesce(request.audio, false);
-  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
-  output_tokens bigint := least(request.output_limit * coalesce(request.choices, 1), offer.spoken_limit);
-begin
+  offer.model_id := model.id;
+  offer.voice := coalesce(request.voice, model.voices[1]);
+  offer.routes := case
+    when model.id = (previous.offer).model_id and request.providers = (previous.request).providers then (previous.offer).routes
+    else ai.priced_routes(model.id, request.providers)
+  end;
   offer.reserved_tokens := input_tokens + output_tokens;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(
-    offer.routes, input_tokens, output_tokens, audio, offer.spoken_limit is not null
-  );
+  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, input_tokens, output_tokens, audio, model.kind = 'speech');
   offer.refusal := case
-    when offer.unavailable is not null then offer.unavailable
+    when offer.routes is null then ai.refusal('service_unavailable')
     when audio and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
@@ -579,8 +572,9 @@ begin
   return offer;
 end
 $$;
-comment on function ai.limit_offer(ai.route_offer, ai.run_request) is
-  'Adds the maximum tokens and cost of one call to an offer; or, in refusal, why the call cannot be made.';
+comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
+  'Returns the model of a call with its routes, prices and maximum cost for a caller; or, in refusal, why there is none. '
+  'Calls of a batch for one model read its routes once.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
@@ -1041,47 +1035,28 @@ create or replace function ai.price_call(request ai.run_request, previous ai.pri
   security invoker
 as $$
 declare
-  priced ai.priced_call;
-  like_previous boolean := ai.offer_question(request) = ai.offer_question(previous.request);
+  caller ai.caller := ai.find_caller(request);
+  offer ai.route_offer;
+  refusal jsonb := ai.call_refusal(caller, request.kind);
+  account uuid;
 begin
-  if like_previous then
-    priced := previous;
-  else
-    priced.caller := ai.find_caller(request);
-    priced.refusal := ai.call_refusal(priced.caller, request.kind);
-    if priced.refusal is null and (priced.caller).plan_id is null then
-      priced.refusal := ai.refusal('service_unavailable');
-    end if;
-    if priced.refusal is null then
-      priced.offer := ai.find_offer(request, priced.caller);
-      select a.id into priced.account_id
-      from ai.credit_accounts a
-      where coalesce(a.workspace_id, a.user_id) = ai.payer_id(priced.caller);
-    end if;
+  if refusal is null and caller.plan_id is null then
+    refusal := ai.refusal('service_unavailable');
   end if;
-  priced.request := request;
-  if (priced.offer).model_id is not null then
-    priced.offer := ai.limit_offer(priced.offer, request);
-    priced.refusal := (priced.offer).refusal;
+  if refusal is null then
+    offer := ai.find_offer(request, caller, previous);
+    refusal := offer.refusal;
   end if;
-  return priced;
+  if refusal is null then
+    select a.id into account
+    from ai.credit_accounts a
+    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
+  end if;
+  return row(refusal, request, caller, offer, account)::ai.priced_call;
 end
 $$;
 comment on function ai.price_call(ai.run_request, ai.priced_call) is
-  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Takes caller and model from '
-  'the previous call of the batch where they are the same. Locks nothing.';
-
-create or replace function ai.offer_question(request ai.run_request) returns text
-  language sql
-  immutable
-  security invoker
-as $$
-  select row(
-    (request).credential, (request).workspace, (request).address, (request).kind, (request).model, (request).voice,
-    (request).providers
-  )::text
-$$;
-comment on function ai.offer_question(ai.run_request) is 'Returns what the caller and the model of a call depend on.';
+  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Locks nothing.';
 
 create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
   language plpgsql

@@ -102,47 +102,28 @@ create or replace function ai.price_call(request ai.run_request, previous ai.pri
   security invoker
 as $$
 declare
-  priced ai.priced_call;
-  like_previous boolean := ai.offer_question(request) = ai.offer_question(previous.request);
+  caller ai.caller := ai.find_caller(request);
+  offer ai.route_offer;
+  refusal jsonb := ai.call_refusal(caller, request.kind);
+  account uuid;
 begin
-  if like_previous then
-    priced := previous;
-  else
-    priced.caller := ai.find_caller(request);
-    priced.refusal := ai.call_refusal(priced.caller, request.kind);
-    if priced.refusal is null and (priced.caller).plan_id is null then
-      priced.refusal := ai.refusal('service_unavailable');
-    end if;
-    if priced.refusal is null then
-      priced.offer := ai.find_offer(request, priced.caller);
-      select a.id into priced.account_id
-      from ai.credit_accounts a
-      where coalesce(a.workspace_id, a.user_id) = ai.payer_id(priced.caller);
-    end if;
+  if refusal is null and caller.plan_id is null then
+    refusal := ai.refusal('service_unavailable');
   end if;
-  priced.request := request;
-  if (priced.offer).model_id is not null then
-    priced.offer := ai.limit_offer(priced.offer, request);
-    priced.refusal := (priced.offer).refusal;
+  if refusal is null then
+    offer := ai.find_offer(request, caller, previous);
+    refusal := offer.refusal;
   end if;
-  return priced;
+  if refusal is null then
+    select a.id into account
+    from ai.credit_accounts a
+    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
+  end if;
+  return row(refusal, request, caller, offer, account)::ai.priced_call;
 end
 $$;
 comment on function ai.price_call(ai.run_request, ai.priced_call) is
-  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Takes caller and model from '
-  'the previous call of the batch where they are the same. Locks nothing.';
-
-create or replace function ai.offer_question(request ai.run_request) returns text
-  language sql
-  immutable
-  security invoker
-as $$
-  select row(
-    (request).credential, (request).workspace, (request).address, (request).kind, (request).model, (request).voice,
-    (request).providers
-  )::text
-$$;
-comment on function ai.offer_question(ai.run_request) is 'Returns what the caller and the model of a call depend on.';
+  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Locks nothing.';
 
 create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
   language plpgsql

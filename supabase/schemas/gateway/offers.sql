@@ -1,6 +1,6 @@
 -- Which models a caller may use, at which routes and prices, and the maximum cost of a call.
 
-create or replace function ai.find_offer(request ai.run_request, caller ai.caller) returns ai.route_offer
+create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql
   stable
   security invoker
@@ -8,6 +8,9 @@ as $$
 declare
   model ai.models;
   offer ai.route_offer;
+  audio boolean := coalesce(request.audio, false);
+  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
+  output_tokens bigint := request.output_limit * coalesce(request.choices, 1);
 begin
   if request.model is null then
     select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
@@ -17,38 +20,28 @@ begin
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
   where m.id = request.model and m.kind = request.kind;
-  offer.model_id := coalesce(model.id, '');
-  offer.voice := coalesce(request.voice, model.voices[1]);
-  offer.routes := ai.priced_routes(model.id, request.providers);
-  offer.spoken_limit := case when model.kind = 'speech' then model.output_limit end;
-  offer.unavailable := case
-    when model.id is null then ai.refusal('model_not_found')
-    when request.voice is not null and not coalesce(request.voice = any (model.voices), false)
-      then ai.refusal('invalid_request', '{"param": "voice"}')
-    when offer.routes is null then ai.refusal('service_unavailable')
-  end;
-  return offer;
-end
-$$;
-comment on function ai.find_offer(ai.run_request, ai.caller) is
-  'Returns the model of a call with its routes and prices for a caller; or, in unavailable, why there is none.';
+  if not found then
+    offer.refusal := ai.refusal('model_not_found');
+    return offer;
+  end if;
+  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
+    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
+    return offer;
+  end if;
+  if model.kind = 'speech' then
+    output_tokens := least(output_tokens, model.output_limit);
+  end if;
 
-create or replace function ai.limit_offer(offer ai.route_offer, request ai.run_request) returns ai.route_offer
-  language plpgsql
-  immutable
-  security invoker
-as $$
-declare
-  audio boolean := coalesce(request.audio, false);
-  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
-  output_tokens bigint := least(request.output_limit * coalesce(request.choices, 1), offer.spoken_limit);
-begin
+  offer.model_id := model.id;
+  offer.voice := coalesce(request.voice, model.voices[1]);
+  offer.routes := case
+    when model.id = (previous.offer).model_id and request.providers = (previous.request).providers then (previous.offer).routes
+    else ai.priced_routes(model.id, request.providers)
+  end;
   offer.reserved_tokens := input_tokens + output_tokens;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(
-    offer.routes, input_tokens, output_tokens, audio, offer.spoken_limit is not null
-  );
+  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, input_tokens, output_tokens, audio, model.kind = 'speech');
   offer.refusal := case
-    when offer.unavailable is not null then offer.unavailable
+    when offer.routes is null then ai.refusal('service_unavailable')
     when audio and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
@@ -56,8 +49,9 @@ begin
   return offer;
 end
 $$;
-comment on function ai.limit_offer(ai.route_offer, ai.run_request) is
-  'Adds the maximum tokens and cost of one call to an offer; or, in refusal, why the call cannot be made.';
+comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
+  'Returns the model of a call with its routes, prices and maximum cost for a caller; or, in refusal, why there is none. '
+  'Calls of a batch for one model read its routes once.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models

@@ -167,7 +167,77 @@ drop function private.preserve_required_mfa_policy() cascade;
 drop function private.record_unconfirmed_identity() cascade;
 drop function private.create_profile_and_workspace() cascade;
 
-alter table ai.runs add column cost_so_far_usd numeric(24, 12) not null default 0;
+alter table ai.runs
+  add column cost_so_far_usd numeric(24, 12) not null default 0,
+  add column cache_write_tokens bigint not null default 0,
+  add column cache_write_1h_tokens bigint not null default 0,
+  add column image_input_tokens bigint not null default 0,
+  add column fee_requests bigint not null default 0,
+  add column served_tier text,
+  add column marks text[] not null default '{}',
+  add column billing_name text,
+  add column billing_account text;
+
+alter table ai.model_routes
+  add column tier_multipliers jsonb not null default '{}' check (jsonb_typeof(tier_multipliers) = 'object'),
+  add column trusts_stated_cost boolean not null default false;
+alter table ai.model_prices drop constraint model_prices_one_at_a_time, drop column as_offered;
+drop function ai.price_tier(integer, numeric, numeric, numeric, numeric, numeric);
+create or replace function ai.price_tier(
+  service_tier text, min_input_tokens integer, input numeric, cached_input numeric, cache_write numeric,
+  cache_write_1h numeric, output numeric, audio_input numeric, audio_output numeric, image_input numeric, request_fee numeric
+) returns jsonb
+  language sql
+  -- jsonb_build_object is only stable because the text of some types depends on settings; none of these do.
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'service_tier', nullif(service_tier, 'default'),
+    'min_input_tokens', min_input_tokens,
+    'input', input::text,
+    'cached_input', cached_input::text,
+    'cache_write', cache_write::text,
+    'cache_write_1h', cache_write_1h::text,
+    'output', output::text,
+    'audio_input', audio_input::text,
+    'audio_output', audio_output::text,
+    'image_input', image_input::text,
+    'request_fee', request_fee::text
+  ))
+$$;
+comment on function ai.price_tier is 'Returns a price as runs keep it: exact decimals as text, without those that are null.';
+alter table ai.model_prices
+  add column service_tier text not null default 'default' check (service_tier ~ '^[a-z][a-z0-9_-]{0,31}$'),
+  add column cache_write_usd_per_million numeric(18, 6) check (cache_write_usd_per_million >= 0),
+  add column cache_write_1h_usd_per_million numeric(18, 6) check (cache_write_1h_usd_per_million >= 0),
+  add column image_input_usd_per_million numeric(18, 6) check (image_input_usd_per_million >= 0),
+  add column request_fee_usd numeric(18, 6) check (request_fee_usd >= 0);
+alter table ai.model_prices
+  add column as_offered jsonb not null generated always as (ai.price_tier(
+    service_tier, min_input_tokens, input_usd_per_million, cached_input_usd_per_million, cache_write_usd_per_million,
+    cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million, audio_output_usd_per_million,
+    image_input_usd_per_million, request_fee_usd
+  )) stored,
+  add constraint model_prices_one_at_a_time exclude using gist
+    (model_id with =, provider_id with =, service_tier with =, min_input_tokens with =, valid with &&);
+comment on column ai.model_routes.tier_multipliers is
+  'What a service tier costs, as a multiple of the default prices: {"priority": 2}. Tiers with prices of their own have '
+  'rows in ai.model_prices.';
+comment on column ai.model_routes.trusts_stated_cost is 'The cost of a run is the cost that the provider states in its answer.';
+comment on column ai.model_prices.service_tier is 'The tier that the provider''s answer names; default where it names none.';
+comment on column ai.model_prices.cache_write_usd_per_million is 'Null: writing to a cache costs what input costs.';
+comment on column ai.model_prices.cache_write_1h_usd_per_million is 'For an hour. Null: what other cache writes cost.';
+comment on column ai.model_prices.image_input_usd_per_million is 'Null: images cost what input costs.';
+comment on column ai.model_prices.request_fee_usd is 'For each request with a fee that the provider counts, such as a web search. Null: none.';
+comment on column ai.model_prices.as_offered is
+  'The price as begin_run hands it out, put together once and not at every call.';
+comment on column ai.runs.marks is
+  'What an operator should look at: above_context_window, above_output_limit, implausible, unpriced_tier.';
+comment on column ai.runs.billing_name is 'Who bills the run''s provider call, and to which account: for reconciliation.';
+comment on column ai.runs.cost_so_far_usd is
+  'What an open run''s calls cost as far as is known, by its latest heartbeat: charged where its function dies.';
 
 create type ai.credential as (source text, hash text, claims jsonb);
 comment on type ai.credential is
@@ -191,6 +261,8 @@ create type ai.run_request as (
   input_bytes bigint,
   images bigint,
   audio boolean,
+  audio_seconds bigint,
+  service_tier text,
   output_limit bigint,
   choices bigint
 );
@@ -201,6 +273,7 @@ create type ai.route_offer as (
   model_id text,
   voice text,
   routes jsonb,
+  context_window integer,
   reserved_tokens bigint,
   maximum_cost_usd numeric(24, 12)
 );
@@ -249,6 +322,14 @@ create type ai.run_outcome as (
   output_tokens bigint,
   reasoning_tokens bigint,
   audio_output_tokens bigint,
+  cache_write_tokens bigint,
+  cache_write_1h_tokens bigint,
+  image_input_tokens bigint,
+  fee_requests bigint,
+  served_tier text,
+  marks text[],
+  billing_name text,
+  billing_account text,
   cost_usd numeric,
   credits numeric,
   first_byte_ms integer,
@@ -258,6 +339,9 @@ create type ai.run_outcome as (
 );
 comment on type ai.run_outcome is
   'How a run ended, as the gateway reports it: the usage and cost of all its provider calls together.';
+
+create type ai.token_use as (text bigint, image bigint, audio bigint, output bigint);
+comment on type ai.token_use is 'Tokens of a call: input by class, and output.';
 
 create type ai.run_report as (run ai.runs, outcome jsonb);
 comment on type ai.run_report is 'A locked run, and what the gateway reported of it.';

@@ -31,34 +31,46 @@ create table ai.model_routes (
   provider_id text not null check (provider_id ~ '^[a-z][a-z0-9_]{0,31}$'),
   provider_model text not null,
   enabled boolean not null default true,
+  tier_multipliers jsonb not null default '{}' check (jsonb_typeof(tier_multipliers) = 'object'),
+  trusts_stated_cost boolean not null default false,
   primary key (model_id, position)
 );
 comment on table ai.model_routes is
   'Where a model is asked for, in order. A provider is named by its id alone: addresses and keys live in the '
   'environment, so that no row can send a request elsewhere.';
+comment on column ai.model_routes.tier_multipliers is
+  'What a service tier costs, as a multiple of the default prices: {"priority": 2}. Tiers with prices of their own have '
+  'rows in ai.model_prices.';
+comment on column ai.model_routes.trusts_stated_cost is 'The cost of a run is the cost that the provider states in its answer.';
 alter table ai.model_routes enable row level security;
 
 -- schemas/gateway/money.sql
 
 create or replace function ai.price_tier(
-  min_input_tokens integer, input numeric, cached_input numeric, output numeric, audio_input numeric, audio_output numeric
+  service_tier text, min_input_tokens integer, input numeric, cached_input numeric, cache_write numeric,
+  cache_write_1h numeric, output numeric, audio_input numeric, audio_output numeric, image_input numeric, request_fee numeric
 ) returns jsonb
   language sql
-  -- jsonb_build_object is stable for the sake of types whose text depends on settings; of these none does.
+  -- jsonb_build_object is only stable because the text of some types depends on settings; none of these do.
   immutable
   security invoker
   parallel safe
 as $$
   select jsonb_strip_nulls(jsonb_build_object(
+    'service_tier', nullif(service_tier, 'default'),
     'min_input_tokens', min_input_tokens,
     'input', input::text,
     'cached_input', cached_input::text,
+    'cache_write', cache_write::text,
+    'cache_write_1h', cache_write_1h::text,
     'output', output::text,
     'audio_input', audio_input::text,
-    'audio_output', audio_output::text
+    'audio_output', audio_output::text,
+    'image_input', image_input::text,
+    'request_fee', request_fee::text
   ))
 $$;
-comment on function ai.price_tier is 'A price as runs keep it: exact decimals as text, absent ones left out.';
+comment on function ai.price_tier is 'Returns a price as runs keep it: exact decimals as text, without those that are null.';
 
 create table ai.model_prices (
   id bigint generated always as identity primary key,
@@ -71,12 +83,18 @@ create table ai.model_prices (
   output_usd_per_million numeric(18, 6) not null check (output_usd_per_million >= 0),
   audio_input_usd_per_million numeric(18, 6) check (audio_input_usd_per_million >= 0),
   audio_output_usd_per_million numeric(18, 6) check (audio_output_usd_per_million >= 0),
+  service_tier text not null default 'default' check (service_tier ~ '^[a-z][a-z0-9_-]{0,31}$'),
+  cache_write_usd_per_million numeric(18, 6) check (cache_write_usd_per_million >= 0),
+  cache_write_1h_usd_per_million numeric(18, 6) check (cache_write_1h_usd_per_million >= 0),
+  image_input_usd_per_million numeric(18, 6) check (image_input_usd_per_million >= 0),
+  request_fee_usd numeric(18, 6) check (request_fee_usd >= 0),
   as_offered jsonb not null generated always as (ai.price_tier(
-    min_input_tokens, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million,
-    audio_input_usd_per_million, audio_output_usd_per_million
+    service_tier, min_input_tokens, input_usd_per_million, cached_input_usd_per_million, cache_write_usd_per_million,
+    cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million, audio_output_usd_per_million,
+    image_input_usd_per_million, request_fee_usd
   )) stored,
   constraint model_prices_one_at_a_time exclude using gist
-    (model_id with =, provider_id with =, min_input_tokens with =, valid with &&)
+    (model_id with =, provider_id with =, service_tier with =, min_input_tokens with =, valid with &&)
 );
 comment on table ai.model_prices is
   'The price book, versioned by time. A price never changes: a new one closes the old one''s range. Two prices of one '
@@ -86,6 +104,11 @@ comment on column ai.model_prices.min_input_tokens is
 comment on column ai.model_prices.input_usd_per_million is
   'USD for a million tokens, six decimals at most, so that tokens times price is exact in the twelve decimals of an amount.';
 comment on column ai.model_prices.cached_input_usd_per_million is 'Null: cached input costs what input costs.';
+comment on column ai.model_prices.service_tier is 'The tier that the provider''s answer names; default where it names none.';
+comment on column ai.model_prices.cache_write_usd_per_million is 'Null: writing to a cache costs what input costs.';
+comment on column ai.model_prices.cache_write_1h_usd_per_million is 'For an hour. Null: what other cache writes cost.';
+comment on column ai.model_prices.image_input_usd_per_million is 'Null: images cost what input costs.';
+comment on column ai.model_prices.request_fee_usd is 'For each request with a fee that the provider counts, such as a web search. Null: none.';
 comment on column ai.model_prices.as_offered is
   'The price as begin_run hands it out, put together once and not at every call.';
 comment on column ai.model_prices.audio_input_usd_per_million is 'Null: audio has no price, and is refused.';
@@ -330,6 +353,14 @@ create table ai.runs (
   settled_at timestamptz,
   swept boolean not null default false,
   cost_so_far_usd numeric(24, 12) not null default 0,
+  cache_write_tokens bigint not null default 0,
+  cache_write_1h_tokens bigint not null default 0,
+  image_input_tokens bigint not null default 0,
+  fee_requests bigint not null default 0,
+  served_tier text,
+  marks text[] not null default '{}',
+  billing_name text,
+  billing_account text,
   primary key (created_at, id)
 ) partition by range (created_at);
 comment on table ai.runs is
@@ -344,6 +375,9 @@ comment on column ai.runs.routes is
   'The routes as offered when the run began, in order, each with its prices of that moment (exact decimals as text): '
   'what the run is charged at.';
 comment on column ai.runs.route is 'The position of the route that answered and is charged.';
+comment on column ai.runs.marks is
+  'What an operator should look at: above_context_window, above_output_limit, implausible, unpriced_tier.';
+comment on column ai.runs.billing_name is 'Who bills the run''s provider call, and to which account: for reconciliation.';
 comment on column ai.runs.cost_so_far_usd is
   'What an open run''s calls cost as far as is known, by its latest heartbeat: charged where its function dies.';
 comment on column ai.runs.output_tokens is
@@ -498,16 +532,22 @@ create type ai.run_request as (
   input_bytes bigint,
   images bigint,
   audio boolean,
+  audio_seconds bigint,
+  service_tier text,
   output_limit bigint,
   choices bigint
 );
 comment on type ai.run_request is 'A call as the gateway describes it to ai.begin_run. Other reads of a credential send parts of it.';
+
+create type ai.token_use as (text bigint, image bigint, audio bigint, output bigint);
+comment on type ai.token_use is 'Tokens of a call: input by class, and output.';
 
 create type ai.route_offer as (
   refusal jsonb,
   model_id text,
   voice text,
   routes jsonb,
+  context_window integer,
   reserved_tokens bigint,
   maximum_cost_usd numeric(24, 12)
 );
@@ -556,6 +596,14 @@ create type ai.run_outcome as (
   output_tokens bigint,
   reasoning_tokens bigint,
   audio_output_tokens bigint,
+  cache_write_tokens bigint,
+  cache_write_1h_tokens bigint,
+  image_input_tokens bigint,
+  fee_requests bigint,
+  served_tier text,
+  marks text[],
+  billing_name text,
+  billing_account text,
   cost_usd numeric,
   credits numeric,
   first_byte_ms integer,

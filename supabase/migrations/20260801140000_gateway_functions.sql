@@ -531,9 +531,7 @@ as $$
 declare
   model ai.models;
   offer ai.route_offer;
-  audio boolean := coalesce(request.audio, false);
-  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
-  output_tokens bigint := request.output_limit * coalesce(request.choices, 1);
+  most ai.token_use := ai.maximum_use(request);
 begin
   if request.model is null then
     select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
@@ -552,7 +550,7 @@ begin
     return offer;
   end if;
   if model.kind = 'speech' then
-    output_tokens := least(output_tokens, model.output_limit);
+    most.output := least(most.output, model.output_limit);
   end if;
 
   offer.model_id := model.id;
@@ -561,12 +559,15 @@ begin
     when model.id = (previous.offer).model_id and request.providers = (previous.request).providers then (previous.offer).routes
     else ai.priced_routes(model.id, request.providers)
   end;
-  offer.reserved_tokens := input_tokens + output_tokens;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, input_tokens, output_tokens, audio, model.kind = 'speech');
+  offer.context_window := model.context_window;
+  offer.reserved_tokens := most.text + most.image + most.audio + most.output;
+  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech');
   offer.refusal := case
     when offer.routes is null then ai.refusal('service_unavailable')
-    when audio and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+    when most.audio > 0 and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+    when not ai.is_tier_priced(offer.routes, request.service_tier)
+      then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
   end;
   return offer;
@@ -605,11 +606,13 @@ begin
   return (
     select jsonb_agg(
       jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
+      || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+      || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
       order by r.position
     )
     from ai.model_routes r
     cross join lateral (
-      select jsonb_agg(t.as_offered order by t.min_input_tokens) as tiers
+      select jsonb_agg(t.as_offered order by t.service_tier <> 'default', t.service_tier, t.min_input_tokens) as tiers
       from ai.model_prices t
       where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
     ) as p
@@ -621,20 +624,23 @@ comment on function ai.priced_routes(text, text[]) is
   'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null '
   'when none does.';
 
-create or replace function ai.reserved_input_tokens(input_bytes bigint, images bigint) returns bigint
+create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
   language sql
   immutable
   security invoker
   parallel safe
 as $$
-  select (input_bytes + 2) / 3 + 1500 * coalesce(images, 0)
+  select row(
+    ((request).input_bytes + 2) / 3, 1500 * coalesce((request).images, 0), 50 * coalesce((request).audio_seconds, 0),
+    (request).output_limit * coalesce((request).choices, 1)
+  )::ai.token_use
 $$;
-comment on function ai.reserved_input_tokens(bigint, bigint) is
-  'Returns the most input tokens of a call: a third of its bytes, and 1,500 an image.';
+comment on function ai.maximum_use(ai.run_request) is
+  'Returns the most tokens of a call: a third of its bytes without media, 1,500 an image, 50 a second of audio (Gemini counts '
+  '32, OpenAI 10), and the output limit of each choice.';
 
-create or replace function ai.maximum_cost_usd(
-  routes jsonb, input_tokens bigint, output_tokens bigint, audio boolean, speech boolean default false
-) returns numeric
+create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
+  returns numeric
   language plpgsql
   immutable
   security invoker
@@ -643,19 +649,42 @@ begin
   return (
     select max(
       (
-        input_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'audio_input')::numeric * audio::integer)
-        + output_tokens * coalesce(case when speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
+        most.text * greatest(
+          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric, (tier ->> 'cache_write_1h')::numeric
+        )
+        + most.image * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
+        + most.audio * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
+        + most.output * coalesce(case when speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
       ) * 0.000001
+      * greatest(1, (route -> 'tier_multipliers' ->> maximum_cost_usd.service_tier)::numeric)
+      + coalesce((tier ->> 'request_fee')::numeric, 0)
     )
     from jsonb_array_elements(routes) as route
     cross join jsonb_array_elements(route -> 'prices') as tier
-    where (tier ->> 'min_input_tokens')::bigint <= input_tokens
+    where (tier ->> 'min_input_tokens')::bigint <= most.text + most.image + most.audio
+      and coalesce(tier ->> 'service_tier', 'default') in ('default', maximum_cost_usd.service_tier)
   );
 end
 $$;
 comment on function ai.maximum_cost_usd is
-  'The maximum cost of a provider call: the whole output, nothing cached, at any route, at any tier that the input may '
-  'reach; with audio in the input, or with nothing but audio in the output.';
+  'Returns the maximum cost of a provider call: the whole output, nothing cached, all of it written to a cache where that '
+  'has a price, one fee, at any route and any tier that the input may reach.';
+
+create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select coalesce(service_tier, 'auto') in ('auto', 'default') or not exists (
+    select from jsonb_array_elements(routes) as route
+    where not coalesce(route -> 'tier_multipliers' ? service_tier, false)
+      and not jsonb_path_exists(
+        route, '$.prices[*] ? (@.service_tier == $tier)', jsonb_build_object('tier', service_tier)
+      )
+  )
+$$;
+comment on function ai.is_tier_priced(jsonb, text) is 'Returns whether every route has a price for a service tier that a call names.';
 
 create or replace function ai.reject_price_change() returns trigger
   language plpgsql
@@ -1166,12 +1195,13 @@ begin
 
   -- As text: building JSON from values looks up how each type is written.
   return format(
-    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
+    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
     run_id,
     to_json(now()),
     caller.workspace_id,
     to_json(offer.model_id),
+    coalesce(to_json(offer.context_window), 'null'),
     coalesce(to_json(offer.voice), 'null'),
     offer.routes,
     ai.credits_per_usd(caller.markup),
@@ -1236,8 +1266,8 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
-  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
-  tokens bigint := input_tokens + request.output_limit;
+  most ai.token_use := ai.maximum_use(request);
+  tokens bigint := most.text + most.image + most.audio + most.output;
   run ai.runs;
   caller ai.caller;
   key_is_over boolean;
@@ -1271,7 +1301,7 @@ begin
   caller.workspace_id := run.workspace_id;
   caller.budgets := run.budget_scopes;
 
-  step_usd := ai.maximum_cost_usd(run.routes, input_tokens, request.output_limit, coalesce(request.audio, false));
+  step_usd := ai.maximum_cost_usd(run.routes, most, request.service_tier);
   if step_usd is null then
     return ai.refusal('service_unavailable');
   end if;
@@ -1479,6 +1509,14 @@ begin
     output_tokens = (c.run).output_tokens,
     reasoning_tokens = (c.run).reasoning_tokens,
     audio_output_tokens = (c.run).audio_output_tokens,
+    cache_write_tokens = (c.run).cache_write_tokens,
+    cache_write_1h_tokens = (c.run).cache_write_1h_tokens,
+    image_input_tokens = (c.run).image_input_tokens,
+    fee_requests = (c.run).fee_requests,
+    served_tier = (c.run).served_tier,
+    marks = (c.run).marks,
+    billing_name = (c.run).billing_name,
+    billing_account = (c.run).billing_account,
     cost_usd = (c.run).cost_usd,
     billed_credits = (c.run).billed_credits,
     unmetered_credits = (c.run).unmetered_credits,
@@ -1530,7 +1568,8 @@ begin
     or outcome.usage_source <> 'unavailable' and (outcome.cost_usd is null or outcome.credits is null)
     or least(
     outcome.cost_usd, outcome.credits, outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
-    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
+    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens,
+    outcome.cache_write_tokens, outcome.cache_write_1h_tokens, outcome.image_input_tokens, outcome.fee_requests
   ) < 0 then
     raise exception 'a run ends with a status, a usage source, a cost and counts of at least 0' using errcode = 'check_violation';
   end if;
@@ -1546,6 +1585,14 @@ begin
   run.output_tokens := coalesce(outcome.output_tokens, 0);
   run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
   run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
+  run.cache_write_tokens := coalesce(outcome.cache_write_tokens, 0);
+  run.cache_write_1h_tokens := coalesce(outcome.cache_write_1h_tokens, 0);
+  run.image_input_tokens := coalesce(outcome.image_input_tokens, 0);
+  run.fee_requests := coalesce(outcome.fee_requests, 0);
+  run.served_tier := outcome.served_tier;
+  run.marks := coalesce(outcome.marks, '{}');
+  run.billing_name := outcome.billing_name;
+  run.billing_account := outcome.billing_account;
   run.cost_usd := cost_usd;
   run.billed_credits := billed_credits;
   run.unmetered_credits := case

@@ -654,16 +654,21 @@ as $$
       select coalesce(jsonb_agg(jsonb_build_object(
         'id', p.id,
         'providerId', p.provider_id,
+        'serviceTier', p.service_tier,
         'minInputTokens', p.min_input_tokens,
         'from', lower(p.valid),
         'until', upper(p.valid),
         'current', p.valid @> now(),
         'inputUsd', p.input_usd_per_million::text,
         'cachedInputUsd', p.cached_input_usd_per_million::text,
+        'cacheWriteUsd', p.cache_write_usd_per_million::text,
+        'cacheWrite1hUsd', p.cache_write_1h_usd_per_million::text,
         'outputUsd', p.output_usd_per_million::text,
         'audioInputUsd', p.audio_input_usd_per_million::text,
-        'audioOutputUsd', p.audio_output_usd_per_million::text
-      ) order by p.provider_id, p.min_input_tokens, lower(p.valid) desc), '[]')
+        'audioOutputUsd', p.audio_output_usd_per_million::text,
+        'imageInputUsd', p.image_input_usd_per_million::text,
+        'requestFeeUsd', p.request_fee_usd::text
+      ) order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
       from ai.model_prices p
       where p.model_id = m.id
     )
@@ -718,6 +723,7 @@ declare
   model ai.models;
   starts timestamptz := coalesce((change ->> 'from')::timestamptz, now());
   tier integer := coalesce((change ->> 'minInputTokens')::integer, 0);
+  served text := coalesce(change ->> 'serviceTier', 'default');
   ends timestamptz;
   old ai.model_prices;
   made ai.model_prices;
@@ -741,13 +747,13 @@ begin
   end if;
   select * into old
   from ai.model_prices p
-  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
   -- The admin decided on the price that they saw.
   if change ->> 'latest' is distinct from (
     select max(p.id)::text
     from ai.model_prices p
-    where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
+    where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
   ) then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
@@ -756,19 +762,21 @@ begin
   end if;
   select min(lower(p.valid)) into ends
   from ai.model_prices p
-  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and lower(p.valid) > starts;
   if old.id is not null then
     update ai.model_prices p set valid = tstzrange(lower(old.valid), starts) where p.id = old.id;
   end if;
   insert into ai.model_prices (
-    model_id, provider_id, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
-    output_usd_per_million, audio_input_usd_per_million, audio_output_usd_per_million
+    model_id, provider_id, service_tier, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
+    cache_write_usd_per_million, cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million,
+    audio_output_usd_per_million, image_input_usd_per_million, request_fee_usd
   )
   values (
-    model.id, change ->> 'providerId', tier, tstzrange(starts, ends), (change ->> 'inputUsd')::numeric,
-    (change ->> 'cachedInputUsd')::numeric, (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric,
-    (change ->> 'audioOutputUsd')::numeric
+    model.id, change ->> 'providerId', served, tier, tstzrange(starts, ends), (change ->> 'inputUsd')::numeric,
+    (change ->> 'cachedInputUsd')::numeric, (change ->> 'cacheWriteUsd')::numeric, (change ->> 'cacheWrite1hUsd')::numeric,
+    (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
+    (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
   )
   returning * into made;
   perform private.record_admin_action(change, jsonb_build_object(
@@ -782,8 +790,8 @@ end
 $$;
 comment on function private.add_model_price(jsonb) is
   'Adds a price from a time on, now unless said; it closes the one before and ends where the next begins: { actor, model, '
-  'providerId, minInputTokens, latest (id of the newest price seen, or null), from, inputUsd, cachedInputUsd, outputUsd, '
-  'audioInputUsd, audioOutputUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
+  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), from, inputUsd, cachedInputUsd, '
+  'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
   'no_route | past | taken | conflict (with last) }.';
 
 -- schemas/operations/describe-database.sql

@@ -18,7 +18,7 @@ export function expectTruth({ run, charged, truth }: Account): void {
     output_tokens: used?.output,
     reasoning_tokens: used?.reasoning,
   });
-  const cost = usageCostUsd(prices, run);
+  const cost = usageCostUsd({ prices }, run);
   expect(formatDecimal(parseDecimal(run.cost_usd))).toBe(formatDecimal(cost));
   expect(formatDecimal(parseDecimal(run.billed_credits))).toBe(formatDecimal(usdToCredits(cost, creditsPerUsd)));
   expect(charged).toBe(run.billed_credits);

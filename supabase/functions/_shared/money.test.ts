@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { add, formatDecimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
-import { usageCostUsd, usdToCredits } from "./money.ts";
+import { isTierPriced, type Tariff, type TokenCounts, usageCostUsd, usdToCredits } from "./money.ts";
 import vectors from "./money-vectors.json" with { type: "json" };
 
 describe("rounding", () => {
@@ -37,11 +37,69 @@ test("rounding agrees with integer arithmetic on any amount", () => {
 
 describe("cost and credits", () => {
   test.for(vectors.costs)("$name", ({ prices, usage, markup, cost_usd, credits }) => {
-    const cost = usageCostUsd(prices, usage);
+    const cost = usageCostUsd({ prices }, usage);
     expect(formatDecimal(cost)).toBe(cost_usd);
     expect(
       formatDecimal(usdToCredits(cost, formatDecimal(multiply(parseDecimal(markup), parseDecimal("10000"))))),
     ).toBe(credits);
+  });
+});
+
+describe("the tariff", () => {
+  const tier = { min_input_tokens: 0, input: "2", cached_input: "0.2", cache_write: "2.5", output: "8" };
+  const cost = (tariff: Tariff, counts: TokenCounts, served?: string) =>
+    formatDecimal(usageCostUsd(tariff, counts, served));
+
+  test.for([
+    // OpenAI bills cache writes at 1.25 times the input price, Anthropic those for an hour at 2 times.
+    {
+      name: "cache writes",
+      counts: { input_tokens: 8_000, cache_write_tokens: 7_900, output_tokens: 100 },
+      usd: "0.02075",
+    },
+    {
+      name: "cache writes beside the input",
+      counts: { input_tokens: 12_400, cache_write_tokens: 12_000, output_tokens: 25 },
+      usd: "0.031",
+    },
+    {
+      name: "cache writes for an hour",
+      counts: { input_tokens: 1_000, cache_write_1h_tokens: 1_000 },
+      more: { cache_write_1h: "4" },
+      usd: "0.004",
+    },
+    {
+      name: "images",
+      counts: { input_tokens: 1_000, image_input_tokens: 400 },
+      more: { image_input: "10" },
+      usd: "0.0052",
+    },
+    { name: "images without a price", counts: { input_tokens: 1_000, image_input_tokens: 400 }, usd: "0.002" },
+    { name: "fees", counts: { input_tokens: 1_000, fee_requests: 3 }, more: { request_fee: "0.005" }, usd: "0.017" },
+    {
+      name: "parts that are more than the input",
+      counts: { input_tokens: 10, cached_input_tokens: 8, cache_write_tokens: 9 },
+      usd: "0.0000066",
+    },
+  ])("charges $name", ({ counts, more, usd }) => {
+    expect(cost({ prices: [{ ...tier, ...more }] }, counts)).toBe(usd);
+  });
+
+  test("charges the tier that was served, at prices of its own or as a multiple", () => {
+    const counts = { input_tokens: 1_000, output_tokens: 100, fee_requests: 1 };
+    const flex = { ...tier, service_tier: "flex", input: "1", output: "4", request_fee: "0.01" };
+    const tariff = { prices: [{ ...tier, request_fee: "0.01" }, flex], tier_multipliers: { priority: 1.75 } };
+    expect(cost(tariff, counts)).toBe("0.0128");
+    expect(cost(tariff, counts, "default")).toBe("0.0128");
+    expect(cost(tariff, counts, "flex")).toBe("0.0114");
+    expect(cost(tariff, counts, "priority")).toBe("0.0149");
+    expect(cost(tariff, counts, "scale")).toBe("0.0128");
+    expect(["default", "flex", "priority", "scale"].map((name) => isTierPriced(tariff, name))).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
   });
 });
 

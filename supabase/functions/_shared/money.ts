@@ -1,48 +1,86 @@
 import { add, type Decimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
 
-/** One tier of a route's prices, USD per million tokens as decimal text, as `ai.begin_run` answers it. */
+/** One tier of a route's prices as decimal text, as `ai.begin_run` answers it: USD per million tokens, and USD per fee. */
 export type PriceTier = {
+  /** Absent: the default tier. */
+  service_tier?: string;
   min_input_tokens: number;
   input: string;
   cached_input?: string;
+  cache_write?: string;
+  cache_write_1h?: string;
   output: string;
   audio_input?: string;
   audio_output?: string;
+  image_input?: string;
+  request_fee?: string;
 };
 
-/** Counted tokens. Cached and audio tokens are parts of the input, reasoning and audio tokens parts of the output. */
+/** What a route charges. */
+export type Tariff = { prices: readonly PriceTier[]; tier_multipliers?: Readonly<Record<string, number>> };
+
+/**
+ * What a provider call used. `input_tokens` is the whole input: uncached, cache reads and writes, audio and images.
+ * `output_tokens` is the whole output: text, reasoning and audio. The other tokens are parts of one of the two.
+ */
 export type TokenCounts = {
   input_tokens?: number;
+  /** Read from a cache. */
   cached_input_tokens?: number;
+  /** Written to a cache for its default time, usually 5 minutes. */
+  cache_write_tokens?: number;
+  /** Written to a cache for an hour. */
+  cache_write_1h_tokens?: number;
   audio_input_tokens?: number;
+  image_input_tokens?: number;
   output_tokens?: number;
   reasoning_tokens?: number;
   audio_output_tokens?: number;
+  /** Requests with a fee of their own, such as web searches. */
+  fee_requests?: number;
 };
 
 const perMillion: Decimal = { units: 1n, scale: 6 };
+const nothing: Decimal = { units: 0n, scale: 0 };
 const creditDecimals = 8;
 
-/** Returns what usage costs in USD, exactly. Settlement books this amount. */
-export function usageCostUsd(prices: readonly PriceTier[], counts: TokenCounts): Decimal {
+/**
+ * Returns what usage costs in USD, exactly. Settlement books this amount.
+ * @param servedTier the service tier that the provider's answer names; one without a price is charged as the default tier
+ */
+export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: string): Decimal {
   const input = counts.input_tokens ?? 0;
   const output = counts.output_tokens ?? 0;
-  const cached = Math.min(counts.cached_input_tokens ?? 0, input);
-  const audioInput = Math.min(counts.audio_input_tokens ?? 0, input - cached);
+  let rest = input;
+  function part(tokens = 0): number {
+    const counted = Math.min(tokens, rest);
+    rest -= counted;
+    return counted;
+  }
+  const cached = part(counts.cached_input_tokens);
+  const written1h = part(counts.cache_write_1h_tokens);
+  const written = part(counts.cache_write_tokens);
+  const audioInput = part(counts.audio_input_tokens);
+  const imageInput = part(counts.image_input_tokens);
   const audioOutput = Math.min(counts.audio_output_tokens ?? 0, output);
-  const tier = tierFor(prices, input);
-  const parts: [number, string][] = [
-    [input - cached - audioInput, tier.input],
+  const { tier, multiplier } = priceFor(tariff, input, servedTier);
+  const tokenCost = total([
+    [rest, tier.input],
     [cached, tier.cached_input ?? tier.input],
+    [written, tier.cache_write ?? tier.input],
+    [written1h, tier.cache_write_1h ?? tier.cache_write ?? tier.input],
     [audioInput, tier.audio_input ?? tier.input],
+    [imageInput, tier.image_input ?? tier.input],
     [output - audioOutput, tier.output],
     [audioOutput, tier.audio_output ?? tier.output],
-  ];
-  const sum = parts
-    .filter(([tokens]) => tokens !== 0)
-    .map(([tokens, price]) => multiply({ units: BigInt(tokens), scale: 0 }, parseDecimal(price)))
-    .reduce(add, { units: 0n, scale: 0 });
-  return multiply(sum, perMillion);
+  ]);
+  const fees = total([[counts.fee_requests ?? 0, tier.request_fee ?? "0"]]);
+  return add(multiply(multiply(tokenCost, perMillion), multiplier), fees);
+}
+
+/** Returns whether a tariff has a price for a service tier. */
+export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: string): boolean {
+  return tier === "default" || tier in tier_multipliers || prices.some(({ service_tier }) => service_tier === tier);
 }
 
 /** Returns an amount in credits, rounded half to even, at the rate that `ai.begin_run` answers. */
@@ -50,9 +88,25 @@ export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal
   return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
 }
 
-function tierFor(prices: readonly PriceTier[], inputTokens: number): PriceTier {
-  const ascending = prices.toSorted((one, other) => one.min_input_tokens - other.min_input_tokens);
+function total(parts: readonly (readonly [number, string])[]): Decimal {
+  return parts
+    .filter(([count]) => count !== 0)
+    .map(([count, price]) => multiply({ units: BigInt(count), scale: 0 }, parseDecimal(price)))
+    .reduce(add, nothing);
+}
+
+function priceFor(
+  { prices, tier_multipliers = {} }: Tariff,
+  inputTokens: number,
+  servedTier = "default",
+): { tier: PriceTier; multiplier: Decimal } {
+  const of = (name: string) => prices.filter(({ service_tier = "default" }) => service_tier === name);
+  const own = of(servedTier);
+  const ascending = (own.length > 0 ? own : of("default")).toSorted(
+    (one, other) => one.min_input_tokens - other.min_input_tokens,
+  );
   const tier = ascending.findLast((each) => each.min_input_tokens <= inputTokens) ?? ascending[0];
   if (!tier) throw new RangeError("a route without a price");
-  return tier;
+  const multiplier = own.length > 0 ? 1 : (tier_multipliers[servedTier] ?? 1);
+  return { tier, multiplier: parseDecimal(String(multiplier)) };
 }

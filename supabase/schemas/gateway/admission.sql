@@ -233,12 +233,13 @@ begin
 
   -- As text: building JSON from values looks up how each type is written.
   return format(
-    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
+    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
     run_id,
     to_json(now()),
     caller.workspace_id,
     to_json(offer.model_id),
+    coalesce(to_json(offer.context_window), 'null'),
     coalesce(to_json(offer.voice), 'null'),
     offer.routes,
     ai.credits_per_usd(caller.markup),

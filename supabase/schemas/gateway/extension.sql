@@ -11,8 +11,8 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
-  input_tokens bigint := ai.reserved_input_tokens(request.input_bytes, request.images);
-  tokens bigint := input_tokens + request.output_limit;
+  most ai.token_use := ai.maximum_use(request);
+  tokens bigint := most.text + most.image + most.audio + most.output;
   run ai.runs;
   caller ai.caller;
   key_is_over boolean;
@@ -46,7 +46,7 @@ begin
   caller.workspace_id := run.workspace_id;
   caller.budgets := run.budget_scopes;
 
-  step_usd := ai.maximum_cost_usd(run.routes, input_tokens, request.output_limit, coalesce(request.audio, false));
+  step_usd := ai.maximum_cost_usd(run.routes, most, request.service_tier);
   if step_usd is null then
     return ai.refusal('service_unavailable');
   end if;

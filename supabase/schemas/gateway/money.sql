@@ -22,21 +22,27 @@ $$;
 comment on function ai.usd_to_credits(numeric, numeric) is 'Returns an amount in credits, for reservations and estimates.';
 
 create or replace function ai.price_tier(
-  min_input_tokens integer, input numeric, cached_input numeric, output numeric, audio_input numeric, audio_output numeric
+  service_tier text, min_input_tokens integer, input numeric, cached_input numeric, cache_write numeric,
+  cache_write_1h numeric, output numeric, audio_input numeric, audio_output numeric, image_input numeric, request_fee numeric
 ) returns jsonb
   language sql
-  -- jsonb_build_object is stable for the sake of types whose text depends on settings; of these none does.
+  -- jsonb_build_object is only stable because the text of some types depends on settings; none of these do.
   immutable
   security invoker
   parallel safe
 as $$
   select jsonb_strip_nulls(jsonb_build_object(
+    'service_tier', nullif(service_tier, 'default'),
     'min_input_tokens', min_input_tokens,
     'input', input::text,
     'cached_input', cached_input::text,
+    'cache_write', cache_write::text,
+    'cache_write_1h', cache_write_1h::text,
     'output', output::text,
     'audio_input', audio_input::text,
-    'audio_output', audio_output::text
+    'audio_output', audio_output::text,
+    'image_input', image_input::text,
+    'request_fee', request_fee::text
   ))
 $$;
-comment on function ai.price_tier is 'A price as runs keep it: exact decimals as text, absent ones left out.';
+comment on function ai.price_tier is 'Returns a price as runs keep it: exact decimals as text, without those that are null.';

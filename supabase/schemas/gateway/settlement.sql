@@ -170,6 +170,14 @@ begin
     output_tokens = (c.run).output_tokens,
     reasoning_tokens = (c.run).reasoning_tokens,
     audio_output_tokens = (c.run).audio_output_tokens,
+    cache_write_tokens = (c.run).cache_write_tokens,
+    cache_write_1h_tokens = (c.run).cache_write_1h_tokens,
+    image_input_tokens = (c.run).image_input_tokens,
+    fee_requests = (c.run).fee_requests,
+    served_tier = (c.run).served_tier,
+    marks = (c.run).marks,
+    billing_name = (c.run).billing_name,
+    billing_account = (c.run).billing_account,
     cost_usd = (c.run).cost_usd,
     billed_credits = (c.run).billed_credits,
     unmetered_credits = (c.run).unmetered_credits,
@@ -221,7 +229,8 @@ begin
     or outcome.usage_source <> 'unavailable' and (outcome.cost_usd is null or outcome.credits is null)
     or least(
     outcome.cost_usd, outcome.credits, outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
-    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens
+    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens,
+    outcome.cache_write_tokens, outcome.cache_write_1h_tokens, outcome.image_input_tokens, outcome.fee_requests
   ) < 0 then
     raise exception 'a run ends with a status, a usage source, a cost and counts of at least 0' using errcode = 'check_violation';
   end if;
@@ -237,6 +246,14 @@ begin
   run.output_tokens := coalesce(outcome.output_tokens, 0);
   run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
   run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
+  run.cache_write_tokens := coalesce(outcome.cache_write_tokens, 0);
+  run.cache_write_1h_tokens := coalesce(outcome.cache_write_1h_tokens, 0);
+  run.image_input_tokens := coalesce(outcome.image_input_tokens, 0);
+  run.fee_requests := coalesce(outcome.fee_requests, 0);
+  run.served_tier := outcome.served_tier;
+  run.marks := coalesce(outcome.marks, '{}');
+  run.billing_name := outcome.billing_name;
+  run.billing_account := outcome.billing_account;
   run.cost_usd := cost_usd;
   run.billed_credits := billed_credits;
   run.unmetered_credits := case

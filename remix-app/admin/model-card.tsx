@@ -79,10 +79,19 @@ function PriceTable({ prices }: { prices: readonly ModelPrice[] }) {
             <td className={cell}>{holds(price)}</td>
             <td className={`${cell} ${wide}`}>
               {price.providerId}
+              {price.serviceTier === "default" ? null : <p className="text-small">{price.serviceTier} tier</p>}
               {price.minInputTokens > 0 ? <p className="text-small">from {price.minInputTokens} tokens</p> : null}
             </td>
-            <td className={`${cell} ${number}`}>{usd(price.inputUsd)}</td>
-            <td className={`${cell} ${wide} ${number}`}>{usd(price.cachedInputUsd)}</td>
+            <td className={`${cell} ${number}`}>
+              {usd(price.inputUsd)}
+              {price.imageInputUsd ? <p className="text-small">{usd(price.imageInputUsd)} images</p> : null}
+              {price.requestFeeUsd ? <p className="text-small">{usd(price.requestFeeUsd)} a request</p> : null}
+            </td>
+            <td className={`${cell} ${wide} ${number}`}>
+              {usd(price.cachedInputUsd)}
+              {price.cacheWriteUsd ? <p className="text-small">{usd(price.cacheWriteUsd)} write</p> : null}
+              {price.cacheWrite1hUsd ? <p className="text-small">{usd(price.cacheWrite1hUsd)} write, 1 h</p> : null}
+            </td>
             <td className={`${cell} ${number}`}>{usd(price.outputUsd)}</td>
             <td className={`${cell} ${wide} ${number}`}>{usd(price.audioInputUsd)}</td>
             <td className={`${cell} ${wide} ${number}`}>{usd(price.audioOutputUsd)}</td>

@@ -10,6 +10,7 @@ import type { InfrastructureAdmin } from "./require-admin.ts";
 const priceSchema = z.object({
   id: z.number(),
   providerId: z.string(),
+  serviceTier: z.string(),
   minInputTokens: z.number(),
   from: z.string().nullable(),
   until: z.string().nullable(),
@@ -17,9 +18,14 @@ const priceSchema = z.object({
   /** USD for a million tokens, as decimal text. */
   inputUsd: z.string(),
   cachedInputUsd: z.string().nullable(),
+  cacheWriteUsd: z.string().nullable(),
+  cacheWrite1hUsd: z.string().nullable(),
   outputUsd: z.string(),
   audioInputUsd: z.string().nullable(),
   audioOutputUsd: z.string().nullable(),
+  imageInputUsd: z.string().nullable(),
+  /** USD for a request. */
+  requestFeeUsd: z.string().nullable(),
 });
 export type ModelPrice = z.infer<typeof priceSchema>;
 
@@ -68,10 +74,19 @@ export const priceChangeSchema = confirmedChangeSchema.extend({
         .refine((text) => utcTime.safeParse(text).success, "Enter a day and a time, or nothing"),
     ),
   inputUsd: amount,
+  serviceTier: z
+    .string()
+    .trim()
+    .regex(/^([a-z][a-z0-9_-]{0,31})?$/, "Enter the tier as the provider names it, such as priority")
+    .transform((text) => text || "default"),
   cachedInputUsd: optionalAmount,
+  cacheWriteUsd: optionalAmount,
+  cacheWrite1hUsd: optionalAmount,
   outputUsd: amount,
   audioInputUsd: optionalAmount,
   audioOutputUsd: optionalAmount,
+  imageInputUsd: optionalAmount,
+  requestFeeUsd: optionalAmount,
 });
 
 /** @throws Response 503 UNAVAILABLE where it could not be asked */

@@ -4,10 +4,18 @@ import type { ModelPrice } from "./models.ts";
 
 const amounts = [
   { name: "inputUsd", label: "Input", hint: "USD for a million tokens." },
-  { name: "cachedInputUsd", label: "Cached input", hint: "Nothing: as input." },
+  { name: "cachedInputUsd", label: "Cached input", hint: "Empty: as input." },
+  { name: "cacheWriteUsd", label: "Cache write", hint: "Empty: as input." },
+  { name: "cacheWrite1hUsd", label: "Cache write for an hour", hint: "Empty: as other cache writes." },
   { name: "outputUsd", label: "Output", hint: "USD for a million tokens." },
-  { name: "audioInputUsd", label: "Audio input", hint: "Nothing: audio is refused." },
-  { name: "audioOutputUsd", label: "Audio output", hint: "Nothing: as output." },
+  { name: "audioInputUsd", label: "Audio input", hint: "Empty: audio is refused." },
+  { name: "audioOutputUsd", label: "Audio output", hint: "Empty: as output." },
+  { name: "imageInputUsd", label: "Image input", hint: "Empty: as input." },
+  {
+    name: "requestFeeUsd",
+    label: "Fee",
+    hint: "USD for each request that the provider charges a fee for. Empty: none.",
+  },
 ] as const;
 
 /** The fields of a new price, which begin at the newest one. */
@@ -18,11 +26,21 @@ export function PriceFields({ latest, failed }: { latest: ModelPrice | undefined
         id="from"
         name="from"
         type="datetime-local"
-        label="From when on (UTC)"
-        hint="Nothing: from the moment you confirm."
+        label="Valid from (UTC)"
+        hint="Empty: from the moment you confirm."
         defaultValue={failed?.typed.from}
         errorId="from-error"
         errors={failed?.fields.from}
+      />
+      <Field
+        id="serviceTier"
+        name="serviceTier"
+        label="Service tier"
+        hint="As the provider's answer names it. Empty: the default tier."
+        autoComplete="off"
+        defaultValue={failed?.typed.serviceTier ?? tierName(latest)}
+        errorId="serviceTier-error"
+        errors={failed?.fields.serviceTier}
       />
       {amounts.map(({ name, label, hint }) => (
         <Field
@@ -40,4 +58,8 @@ export function PriceFields({ latest, failed }: { latest: ModelPrice | undefined
       ))}
     </>
   );
+}
+
+function tierName(price: ModelPrice | undefined): string {
+  return price && price.serviceTier !== "default" ? price.serviceTier : "";
 }

@@ -52,6 +52,13 @@ const sources = {
   unavailable: "not available",
 } as const;
 
+const notes = {
+  above_context_window: "The provider reported more tokens than the model's context window, so the window was charged.",
+  above_output_limit: "The answer is longer than the output limit of the request.",
+  implausible: "The provider reported more tokens than any model can use.",
+  unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
+} as const satisfies Record<RunSummary["marks"][number], string>;
+
 function factsOf(run: RunSummary): [string, string][] {
   const facts: [string, string | number | null][] = [
     ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
@@ -60,7 +67,12 @@ function factsOf(run: RunSummary): [string, string][] {
     ["About", run.entityId],
     ["Asked by", capitalised(run.credentialSource.replace("_", " "))],
     ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
+    ["Cache writes", run.cacheWriteTokens > 0 ? formatCount(run.cacheWriteTokens) : null],
+    ["Image tokens", run.imageInputTokens > 0 ? formatCount(run.imageInputTokens) : null],
     ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
+    ["Requests with a fee", run.feeRequests > 0 ? formatCount(run.feeRequests) : null],
+    ["Service tier", run.servedTier],
+    ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
     ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
     ["Provider's cost", run.costUsd && exactUsd(run.costUsd)],
     ["Billed credits", run.billedCredits],

@@ -30,6 +30,12 @@ export const runSummary = z.object({
   reasoningTokens: count,
   audioInputTokens: count,
   audioOutputTokens: count,
+  cacheWriteTokens: count,
+  imageInputTokens: count,
+  /** Requests that the provider charges a fee for, such as web searches. */
+  feeRequests: count,
+  servedTier: z.string().nullable(),
+  marks: z.array(z.enum(["above_context_window", "above_output_limit", "implausible", "unpriced_tier"])),
   billedCredits: amount,
   unmeteredCredits: amount,
   costUsd: amount.nullable(),

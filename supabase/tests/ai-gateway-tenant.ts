@@ -17,6 +17,8 @@ export type Account = {
     reasoning_tokens: number;
     cost_usd: string;
     billed_credits: string;
+    /** A JSON number, not exact. */
+    reserved_usd: number;
     reserved_credits: string;
     streamed: boolean;
     swept: boolean;

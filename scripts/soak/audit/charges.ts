@@ -70,11 +70,14 @@ function judgeTruth({ runs, calls }: ChargeFacts): Verdict {
     const said = [run.inputTokens, run.cachedInputTokens, run.outputTokens, run.reasoningTokens];
     const truth = [sum("input"), sum("cachedInput"), sum("output"), sum("reasoning")];
     if (String(said) !== String(truth)) failures.push(`run ${run.id} counts ${said}, its provider ${truth}`);
-    const cost = usageCostUsd({ prices: run.prices }, {
-      input_tokens: truth[0] ?? 0,
-      cached_input_tokens: truth[1] ?? 0,
-      output_tokens: truth[2] ?? 0,
-    });
+    const cost = usageCostUsd(
+      { prices: run.prices },
+      {
+        input_tokens: truth[0] ?? 0,
+        cached_input_tokens: truth[1] ?? 0,
+        output_tokens: truth[2] ?? 0,
+      },
+    );
     if (!same(run.costUsd, formatDecimal(cost))) {
       failures.push(`run ${run.id} cost ${run.costUsd}, its usage ${formatDecimal(cost)}`);
     }

@@ -1,7 +1,7 @@
 import type { Call } from "./http/router.ts";
 import type { OpenRun } from "./runs/run.ts";
-import type { UsageBound } from "./runs/usage.ts";
 import type { Asked, Surface } from "./surface.ts";
+import type { CallCounts, UsageLimits } from "./usage/usage.ts";
 
 /** A call that was admitted: what it asks, and its run. */
 export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" | "requestId"> & {
@@ -10,8 +10,8 @@ export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" |
   /** The model's name in the catalogue. */
   model: string;
   open: OpenRun;
-  usageBound: UsageBound;
-  guessedInputTokens: number;
+  usageLimits: UsageLimits;
+  inputEstimate: CallCounts;
   /** When the whole call must be over, by the gateway's clock. */
   deadline: number;
   /** What every good answer says: the rate limits. */

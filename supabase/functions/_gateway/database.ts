@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers";
 import { z } from "zod";
-import type { PriceTier } from "../_shared/money.ts";
+import type { Tariff } from "../_shared/money.ts";
 import type { Credential } from "./admission/credentials.ts";
 import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
@@ -8,7 +8,7 @@ import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections } from "./connections.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
-export type RunRoute = { position: number; provider: string; model: string; prices: PriceTier[] };
+export type RunRoute = Tariff & { position: number; provider: string; model: string; trusts_stated_cost?: boolean };
 
 /** One for all texts of a run that begins: what a schema has to look up is then at hand. */
 const textSchema = z.string();
@@ -18,20 +18,28 @@ const route = z.object({
   model: textSchema,
   prices: z.array(
     z.object({
+      service_tier: textSchema.optional(),
       min_input_tokens: z.number(),
       input: textSchema,
       cached_input: textSchema.optional(),
+      cache_write: textSchema.optional(),
+      cache_write_1h: textSchema.optional(),
       output: textSchema,
       audio_input: textSchema.optional(),
       audio_output: textSchema.optional(),
+      image_input: textSchema.optional(),
+      request_fee: textSchema.optional(),
     }),
   ),
+  tier_multipliers: z.record(z.string(), z.number()).optional(),
+  trusts_stated_cost: z.boolean().optional(),
 });
 const begunRun = z.object({
   run_id: textSchema,
   created_at: textSchema,
   workspace_id: textSchema,
   model: textSchema,
+  context_window: z.number().nullish(),
   voice: textSchema.nullish(),
   routes: z.array(route).min(1),
   credits_per_usd: textSchema,
@@ -88,12 +96,14 @@ export type RunRequest = Caller & {
   input_bytes: number;
   images?: number;
   audio?: boolean;
+  /** Of the audio in the input, rounded up; `input_bytes` has neither audio nor images. */
+  audio_seconds?: number;
   output_limit: number;
   choices?: number;
 };
 
 /** What `ai.extend_run` is asked. */
-type RunStep = Pick<RunRequest, "input_bytes" | "images" | "audio" | "output_limit"> & {
+type RunStep = Pick<RunRequest, "input_bytes" | "images" | "audio" | "audio_seconds" | "output_limit"> & {
   created_at: string;
   id: string;
 };

@@ -104,8 +104,9 @@ describe("a body, whatever it is, is read or refused by one of our errors", { ti
     fc.assert(
       fc.property(mutated(valid), (body) => {
         try {
-          const { inputBytes, outputLimit, choices, images } = read(body, 1_000);
-          for (const count of [inputBytes, outputLimit, choices, images]) expect(count).toBeGreaterThanOrEqual(0);
+          const { inputBytes, outputLimit, choices, images, inputEstimate } = read(body, 1_000);
+          for (const count of [inputBytes, outputLimit, choices, images, inputEstimate.input_tokens])
+            expect(count).toBeGreaterThanOrEqual(0);
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError);
           expect((error as GatewayError).status).toBe(400);
@@ -117,8 +118,8 @@ describe("a body, whatever it is, is read or refused by one of our errors", { ti
 });
 
 describe("a provider's stream, whatever it sends, is read without a fault", { timeout: 30_000 }, () => {
-  const bound = { inputTokens: 100, outputTokens: 100, exceeded: () => {} };
-  const step = { first: true, last: false, earlier: { input_tokens: 1 }, usageBound: bound };
+  const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
+  const step = { first: true, last: false, earlier: { input_tokens: 1 }, usageLimits };
   const conversation = () => ({ nextIndex: 0, nextSequence: 0, shown: [] });
   const readers: [string, object[], () => StreamReader][] = [
     [
@@ -127,7 +128,7 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
       () =>
         createChatReader({
           usageAsked: false,
-          usageBound: bound,
+          usageLimits,
           assembly: createAssembly(),
           unnamed: { id: "x", model: "m" },
         }),
@@ -137,7 +138,7 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
       chunks,
       () => createChatStep({ ...step, name: { created: 0, model: "m" }, usageAsked: true, assembly: createAssembly() }),
     ],
-    ["a response's", events, () => createResponsesReader({ usageBound: bound })],
+    ["a response's", events, () => createResponsesReader({ usageLimits })],
     ["a response's with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
   ];
   test.for(readers)("%s", ([, valid, create]) => {
@@ -174,7 +175,8 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
         for (const each of reader.end()) passed += decoder.decode(each);
         const { usage: stated } = reader.facts;
         if (stated)
-          for (const count of Object.values(stated)) expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
+          for (const count of Object.values(stated.counts))
+            expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
         reader.answer?.();
         const last = reader.completion({ usage: {} });
         expect(last.endsWith("data: [DONE]\n\n")).toBe(true);

@@ -9,7 +9,6 @@ import { type Body, parseJson } from "./http/body.ts";
 import type { Call, Handler } from "./http/router.ts";
 import { firstByteWithinMs } from "./providers/limits.ts";
 import { openRun } from "./runs/run.ts";
-import { boundUsage, guessInputTokens, ImplausibleUsage } from "./runs/usage.ts";
 import type { Asked, Surface } from "./surface.ts";
 
 /**
@@ -56,6 +55,7 @@ async function admit<Request extends Asked>(
     input_bytes: asked.inputBytes,
     images: asked.images || undefined,
     audio: asked.audio || undefined,
+    audio_seconds: asked.audioSeconds,
     output_limit: asked.outputLimit,
     choices: asked.choices === 1 ? undefined : asked.choices,
   });
@@ -71,8 +71,12 @@ async function admit<Request extends Asked>(
     open,
     request,
     requestId,
-    usageBound: boundUsage(asked, () => gateway.report(new ImplausibleUsage(), requestId)),
-    guessedInputTokens: guessInputTokens(asked),
+    usageLimits: {
+      contextWindow: run.context_window ?? undefined,
+      outputLimit: asked.outputLimit,
+      choices: asked.choices,
+    },
+    inputEstimate: asked.inputEstimate,
     deadline: startedAt + timeInAll(gateway, asked),
     headers: rateLimitHeaders(readRateLimits(run.limits, run.created_at)),
   });

@@ -1,22 +1,25 @@
-import type { TokenCounts } from "../_shared/money.ts";
 import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
 import type { Provider } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
-import type { UsageBound } from "./runs/usage.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
+import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
 /** What every call asks, as far as admission and metering need to know. */
 export type Asked = {
   /** Absent: the catalogue's default of the kind. */
   model?: string;
   stream: boolean;
-  /** Bytes of the body that count as text: all but the images'. */
+  /** Bytes of the body without its images and audio: no text has more tokens than bytes. */
   inputBytes: number;
   images: number;
   audio: boolean;
+  /** Seconds of audio in the input; absent where there is none. */
+  audioSeconds?: number;
+  /** What the input counts where no provider states it. */
+  inputEstimate: CallCounts;
   /** Tokens of output at most, of each choice. */
   outputLimit: number;
   choices: number;
@@ -44,16 +47,17 @@ export type ProviderTarget = { route: RunRoute; provider: Provider; workspaceId:
 /** How a provider's answers of JSON or events are read. */
 export type AnswerFormat<Call extends Asked> = {
   /** @returns undefined for what is no answer of this kind */
-  readAnswer: (value: unknown, bound: UsageBound) => WholeAnswer | undefined;
+  readAnswer: (value: unknown, limits: UsageLimits) => WholeAnswer | undefined;
   /** Reads a streamed answer; absent where there is none. */
   createReader?: (call: AdmittedCall<Call>) => StreamReader;
 };
 
 /** A whole answer, as far as metering needs to know. */
 export type WholeAnswer = {
-  usage?: Required<TokenCounts>;
-  /** Bytes of what was written, to guess by where no usage is stated. */
-  outputBytes: number;
+  usage?: StatedUsage;
+  servedTier?: string;
+  /** Where the strings of the answer's JSON that are output begin; absent where the output is not text. */
+  output?: RegExp;
   /** The provider says that it failed. */
   failed?: boolean;
   /** Read when it is asked for: few want to know. */

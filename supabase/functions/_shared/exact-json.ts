@@ -1,9 +1,15 @@
-/** A number of a JSON text, with the digits as they were written. */
+import { jsonNumber } from "./raw-json.ts";
+
+/** A number of a JSON text, with the digits as they were written, and `JSON.stringify` writes it so again. */
 export class JsonNumber {
   readonly text: string;
 
   constructor(text: string) {
     this.text = text;
+  }
+
+  toJSON(): object {
+    return jsonNumber(this.text);
   }
 }
 

@@ -43,6 +43,8 @@ export type TokenCounts = {
 const perMillion: Decimal = { units: 1n, scale: 6 };
 const nothing: Decimal = { units: 0n, scale: 0 };
 const creditDecimals = 8;
+/** What providers call the tier of their list prices: OpenAI, Anthropic and Groq. */
+const listPriceTiers: ReadonlySet<string> = new Set(["auto", "default", "standard", "on_demand"]);
 
 /**
  * Returns what usage costs in USD, exactly. Settlement books this amount.
@@ -80,7 +82,9 @@ export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: s
 
 /** Returns whether a tariff has a price for a service tier. */
 export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: string): boolean {
-  return tier === "default" || tier in tier_multipliers || prices.some(({ service_tier }) => service_tier === tier);
+  return (
+    listPriceTiers.has(tier) || tier in tier_multipliers || prices.some(({ service_tier }) => service_tier === tier)
+  );
 }
 
 /** Returns an amount in credits, rounded half to even, at the rate that `ai.begin_run` answers. */

@@ -260,7 +260,6 @@ describe("a provider that misbehaves", () => {
   test.for<[string, object]>([
     ["less than nothing", { prompt_tokens: -1, completion_tokens: 2 }],
     ["fractions", { prompt_tokens: 1.5, completion_tokens: 2 }],
-    ["more than there is", { prompt_tokens: 1e15, completion_tokens: 2 }],
     ["texts", { prompt_tokens: "3", completion_tokens: 2 }],
     ["more cached than asked", { ...usage, prompt_tokens_details: { cached_tokens: 9_999 } }],
   ])("by counting %s is charged within the reservation", async ([, stated]) => {
@@ -269,6 +268,13 @@ describe("a provider that misbehaves", () => {
     expect(account.run.status).toBe("succeeded");
     expect(Number(account.charged)).toBeGreaterThanOrEqual(0);
     expect(Number(account.charged)).toBeLessThanOrEqual(Number(account.run.reserved_credits));
+  });
+
+  test("by counting more than the model can read is charged at its context window", async () => {
+    answer = (_, response) =>
+      json(response, { ...completion({ content: "x" }), usage: { prompt_tokens: 1e15, completion_tokens: 2 } });
+    const { account } = await ask();
+    expect(account.run).toMatchObject({ status: "succeeded", input_tokens: 128_000, output_tokens: 2 });
   });
 
   describe("by a whole answer where a stream was asked for", () => {

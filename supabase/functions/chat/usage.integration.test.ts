@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readProviderFixtures } from "../../../scripts/local-stack/services/provider/fixtures.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
 import { createPricedModel } from "../../tests/priced-model.ts";
-import { chatUsages, responseUsages } from "../../tests/stated-usages.ts";
+
 import { formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
 /** What the provider does next with a call. */
@@ -57,7 +58,6 @@ type Asked = { path?: "chat" | "responses"; inputTokens?: number; fields?: objec
 async function ask({ path = "chat", inputTokens = 80, fields = {} }: Asked = {}) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
-  // No token has less than a byte: a request that is smaller than its usage would not be believed.
   const text = "x".repeat(inputTokens);
   const body = { model, ...(path === "chat" ? { messages: [{ role: "user", content: text }] } : { input: text }) };
   const request = { ...body, ...fields } as never;
@@ -73,32 +73,28 @@ async function ask({ path = "chat", inputTokens = 80, fields = {} }: Asked = {})
   return { told, events, run, usd: formatDecimal(parseDecimal(run.cost_usd)) };
 }
 
+const fixtures = readProviderFixtures();
 const provided = { status: "succeeded", http_status: 200, usage_source: "provider" };
 
-describe.for([false, true])("a chat, streamed %s, is charged for the usage that is stated by", (streamed) => {
-  test.for(chatUsages)("$from", async ({ usage, counts, usd }) => {
-    answer = (_, response) =>
-      streamed ? stream(response, delta("hi") + finish() + counted(usage) + done) : json(response, completion(usage));
-    const asked = await ask({ inputTokens: counts.input, fields: { stream: streamed } });
-    expect(asked.run).toMatchObject({
-      ...provided,
-      input_tokens: counts.input,
-      cached_input_tokens: counts.cached ?? 0,
-      output_tokens: counts.output,
-      reasoning_tokens: counts.reasoning ?? 0,
-    });
-    expect(asked.usd).toBe(usd);
-  });
-});
-
-describe.for([false, true])("a response, streamed %s, is charged for the usage that is stated by", (streamed) => {
-  test.for(responseUsages)("$from", async ({ usage, counts, usd }) => {
-    const response = { id: "r", object: "response", created_at: 1, status: "completed", output: [], usage };
-    answer = (_, to) => (streamed ? stream(to, event({ type: "response.completed", response })) : json(to, response));
-    const asked = await ask({ path: "responses", inputTokens: counts.input, fields: { stream: streamed } });
-    expect(asked.run).toMatchObject(provided);
-    expect(asked.usd).toBe(usd);
-  });
+describe("a run is charged for the usage that is stated by", () => {
+  test.for(fixtures.filter(({ surface, states }) => states && (surface === "chat" || surface === "responses")))(
+    "$name",
+    async ({ text, events, surface, states }) => {
+      answer = (_, response) =>
+        response.writeHead(200, { "content-type": events ? "text/event-stream" : "application/json" }).end(text);
+      const { counts = {}, usd } = states ?? {};
+      const path = surface === "responses" ? "responses" : "chat";
+      const asked = await ask({ path, fields: { stream: events !== undefined } });
+      expect(asked.run).toMatchObject({
+        ...provided,
+        input_tokens: counts.input_tokens,
+        cached_input_tokens: counts.cached_input_tokens ?? 0,
+        output_tokens: counts.output_tokens,
+        reasoning_tokens: counts.reasoning_tokens ?? 0,
+      });
+      expect(asked.usd).toBe(usd);
+    },
+  );
 });
 
 describe("a stream is charged for the usage that it states", () => {

@@ -5,6 +5,7 @@ import { behaviourOf, models } from "./behaviours.ts";
 import { chatRoute } from "./chat-route.ts";
 import { embeddingsRoute } from "./embeddings-route.ts";
 import { invalidKey, invalidRequest, unknownModel } from "./errors.ts";
+import { replayFixtures } from "./fixture-route.ts";
 import { geminiFailure, geminiSpeechRoute } from "./gemini-speech.ts";
 import { createOutage, outageSchema } from "./outage.ts";
 import { responsesRoute } from "./responses-route.ts";
@@ -14,7 +15,7 @@ import { countTokens } from "./usage.ts";
 
 /**
  * A model provider with OpenAI's wire format, and Gemini's for speech, whose answers depend on nothing but the request. What each call has used
- * is at `/truth`, by `x-request-id`. `PUT /outage` makes every call fail until `DELETE /outage`.
+ * is at `/truth`, by `x-request-id`. The model `fixture/<kind>/<case>` replays a recorded shape. `PUT /outage` makes every call fail until `DELETE /outage`.
  */
 export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
   const log = createTruthLog();
@@ -50,6 +51,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     if (!timingSafeEqual(digest(c.req.header("authorization") ?? ""), expected)) return invalidKey();
     await next();
   });
+  app.use("/v1/*", replayFixtures(log));
   app.use("/v1beta/*", async (c, next) => {
     if (!timingSafeEqual(digest(`Bearer ${c.req.header("x-goog-api-key")}`), expected)) return geminiFailure(401);
     await next();

@@ -48,6 +48,34 @@ async function streamed(model: string, { signal, leaveAfter }: { signal?: AbortC
   return { chunks, text, usage: chunks.at(-1)?.usage };
 }
 
+describe("fixtures", () => {
+  const send = (path: string, model: string) =>
+    fetch(`${origin}/v1/${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
+      body: JSON.stringify({ model }),
+    });
+
+  test("are replayed by name, with their status and their own digits", async () => {
+    const whole = await send("chat/completions", "fixture/openrouter/reasoning");
+    expect([whole.status, whole.headers.get("content-type")]).toEqual([200, "application/json"]);
+    expect(await whole.text()).toContain('"cost":1.5e-5');
+    const stream = await send("chat/completions", "fixture/groq/stream");
+    expect(stream.headers.get("content-type")).toBe("text/event-stream");
+    expect((await stream.text()).endsWith("data: [DONE]\n\n")).toBe(true);
+    expect((await send("responses", "fixture/openai/responses")).status).toBe(200);
+    expect((await send("chat/completions", "fixture/mistral/error")).status).toBe(422);
+  });
+
+  test("need the provider's key", async () => {
+    const answer = await fetch(`${origin}/v1/chat/completions`, {
+      method: "POST",
+      body: '{"model":"fixture/xai/plain"}',
+    });
+    expect(answer.status).toBe(401);
+  });
+});
+
 describe("chat", () => {
   test("an answer is marked as a demo, the same every time, and counted by the documented rule", async () => {
     const [first, second] = [await chat("demo-chat"), await chat("demo-chat")];

@@ -18,7 +18,12 @@ export async function answerCall<Request extends Asked>(
     const reader = call.asked.stream ? format.createReader?.(call) : undefined;
     if (reader) {
       const asked = await askForStream(gateway, call, format);
-      return streamed(gateway, call, { ...asked, reader, guessedInputTokens: call.guessedInputTokens });
+      return streamed(gateway, call, {
+        ...asked,
+        reader,
+        inputEstimate: call.inputEstimate,
+        usageLimits: call.usageLimits,
+      });
     }
     const answer = await askProvider(gateway, call);
     const read = await readAnswer(call, answer, format);
@@ -75,9 +80,9 @@ export async function askForStream<Request extends Asked>(
   format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<AskedStream> {
   const answer = await askProvider(gateway, call);
-  const { model, open, usageBound } = call;
+  const { model, open, usageLimits } = call;
   if (answer.contentType.toLowerCase().startsWith("text/event-stream")) {
-    const how = { route: answer.route.position, usageBound, readAnswer: format.readAnswer };
+    const how = { route: answer.route.position, usageLimits, readAnswer: format.readAnswer };
     return { answer, statedInPlace: (text) => statedInWhole(text, how) };
   }
   try {
@@ -161,10 +166,10 @@ export function streamedResponse(
 }
 
 /** What the call under way used by a guess, where it was made at all. */
-export function guessedUse<Request extends Asked>({ open, guessedInputTokens }: AdmittedCall<Request>) {
+export function guessedUse<Request extends Asked>({ open, inputEstimate }: AdmittedCall<Request>) {
   const route = open.progress.route;
   if (!open.dispatched || route === undefined) return undefined;
-  return { route, usage: { input_tokens: guessedInputTokens, output_tokens: 0 }, basis: "guess" } as const;
+  return { route, usage: inputEstimate, basis: "guess" } as const;
 }
 
 /** Ends the run of a call that brought nothing, for whatever reason. @returns what the client is told */

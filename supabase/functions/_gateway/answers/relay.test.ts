@@ -23,6 +23,7 @@ const usage = event({
   usage: { prompt_tokens: 3, completion_tokens: 2 },
 });
 
+const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
 const platform = { run_id: "r", usage: {} };
 
 /** Relays what a provider writes, and collects how the run ended. */
@@ -90,10 +91,11 @@ async function relay(
       answer,
       reader: createChatReader({
         usageAsked: false,
-        usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
+        usageLimits,
         unnamed: { id: "run", model: "m" },
       }),
-      guessedInputTokens: 9,
+      inputEstimate: { input_tokens: 9, output_tokens: 0 },
+      usageLimits,
       statedInPlace: () => undefined,
     },
     open,
@@ -161,7 +163,7 @@ describe("a relayed stream", () => {
   test.for<[string, string, object]>([
     ["before its content", counted("", 1) + content(much), { basis: "guess", usage: { output_tokens: 11 } }],
     ["after it", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
-    ["after it, of nothing", content(much) + counted("", 0), { basis: "final", usage: { output_tokens: 0 } }],
+    ["after it, of nothing", content(much) + counted("", 0), { basis: "guess", usage: { output_tokens: 10 } }],
   ])("that is complete is charged by counts that came %s, as far as they reach", async ([, written, use]) => {
     const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
     await text(stream);
@@ -201,11 +203,40 @@ describe("a relayed stream", () => {
     expect(later.ends).toMatchObject([{ status: "failed", use: { basis: "guess" } }]);
   });
 
-  test("whose usage cannot be is charged by a guess", async () => {
+  test("whose usage is above the context window is charged at the window, and marked", async () => {
     const usage = event({ choices: [], usage: { prompt_tokens: 101, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     expect(await text(stream)).toContain("[DONE]");
-    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "guess" } }]);
+    const use = { basis: "final", usage: { input_tokens: 100, output_tokens: 1 }, marks: ["above_context_window"] };
+    expect(ends).toMatchObject([{ status: "succeeded", use }]);
+  });
+
+  test("that ignores the output limit without usage is charged as delivered, and marked", async () => {
+    const finish = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+    for (const [words, marks] of [
+      [50, undefined],
+      [51, ["above_output_limit"]],
+    ] as const) {
+      const sent = content("sixteen letters ".repeat(words));
+      const { stream, ends } = await relay((response) => response.end(`${sent}${finish}data: [DONE]\n\n`));
+      await text(stream);
+      expect(ends).toMatchObject([
+        { status: "succeeded", use: { basis: "guess", usage: { output_tokens: words * 4 } } },
+      ]);
+      expect(ends[0]?.use?.marks).toEqual(marks);
+    }
+  });
+
+  test("keeps the tier and the cost that its events state", async () => {
+    const tier = (data: object) => event({ id: "c", created: 1, model: "m", ...data });
+    const { stream, ends } = await relay((response) =>
+      response.end(
+        tier({ choices: [{ delta: { content: "a" } }], service_tier: "priority" }) +
+          'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"cost":0.00310}}\n\ndata: [DONE]\n\n',
+      ),
+    );
+    await text(stream);
+    expect(ends).toMatchObject([{ use: { basis: "final", servedTier: "priority", statedCostUsd: "0.00310" } }]);
   });
 
   test.for<[string, (response: ServerResponse) => void]>([

@@ -1,7 +1,10 @@
+import type { AdmittedCall } from "../call.ts";
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
+import { estimateTokens, markOverrun } from "../usage/estimate.ts";
+import { callUse } from "../usage/usage.ts";
 import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
@@ -13,7 +16,7 @@ type Controller = ReadableStreamDefaultController<Uint8Array>;
 type StepState = "open" | "done" | "failed";
 
 /** One provider call of a streamed answer. */
-export type StreamStep = AskedStream & { reader: StreamReader; guessedInputTokens: number };
+export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
 
 /** A stream as it comes from the provider, and what a text that has come in its place says that the call used. */
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
@@ -63,12 +66,12 @@ export function relayStream(options: {
    * @returns how the call stands
    */
   async function advance(pass?: (bytes: Uint8Array) => boolean): Promise<StepState> {
-    const { answer, reader, guessedInputTokens } = step;
+    const { answer, reader, inputEstimate } = step;
     let state: StepState = "open";
     /** @returns whether there is more to come, and somebody who wants it */
     function digest(passed: Uint8Array[], ended: boolean): boolean {
       const { facts } = reader;
-      open.progress.input_tokens = inputTokens(facts, guessedInputTokens);
+      open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
       open.progress.output_tokens = outputTokens(facts);
       if (facts.done) state = "done";
       else if (facts.failed || ended) {
@@ -220,37 +223,41 @@ function answerOf({ answer }: StreamReader): RunEnd["answer"] {
 function usedBy(step: StreamStep, status: "succeeded"): CallUse;
 function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
 function usedBy(
-  { answer, reader: { facts }, guessedInputTokens, statedInPlace }: StreamStep,
+  { answer, reader: { facts }, inputEstimate, usageLimits, statedInPlace }: StreamStep,
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
-  const { usage, guessedOutputTokens } = facts;
-  if (usage && countsAll(facts, status === "succeeded")) return { route, usage, basis: "final" };
-  if (usage && usage.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
-    return { route, usage, basis: "partial" };
+  const { guessedOutputTokens, servedTier } = facts;
+  const usage = facts.usage && (servedTier === undefined ? facts.usage : { ...facts.usage, servedTier });
+  if (usage && countsAll(facts, status === "succeeded")) return callUse(usage, { route, basis: "final" });
+  if (usage && usage.counts.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
+    return callUse(usage, { route, basis: "partial" });
   }
   const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
   if (stated) return stated;
   // A failure that brought nothing is free, as it is where no stream was asked for.
   if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
-  const counted = { input_tokens: inputTokens(facts, guessedInputTokens), output_tokens: outputTokens(facts) };
-  return { route, usage: { ...usage, ...counted }, basis: "guess" };
+  const { counts, ...told } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
+  const input = inputTokens(facts) === undefined ? inputEstimate : {};
+  const output = outputTokens(facts);
+  const use = { ...told, route, usage: { ...counts, ...input, output_tokens: output }, basis: "guess" } as const;
+  return markOverrun(use, output, usageLimits);
 }
 
-/** The input so far: a guess while nothing is said of it, or nothing that can be. */
-function inputTokens({ usage, usageIsFinal }: StreamFacts, guessed: number): number {
-  return usageIsFinal ? (usage?.input_tokens ?? guessed) : usage?.input_tokens || guessed;
+/** The input as stated; undefined while it is not stated, or is stated as zero. */
+function inputTokens({ usage, usageIsFinal }: StreamFacts): number | undefined {
+  return usageIsFinal ? usage?.counts.input_tokens : usage?.counts.input_tokens || undefined;
 }
 
 /** The output so far: what is counted, and a guess at what has come that no count tells of yet. */
 function outputTokens(facts: StreamFacts): number {
-  const counted = facts.usage?.output_tokens ?? 0;
-  return facts.usageIsFinal ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
+  const counted = facts.usage?.counts.output_tokens ?? 0;
+  return facts.usageIsFinal && counted > 0 ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
 }
 
 /** As much of the guess as the last usage counts: nothing where it counts no output, as some do until their end. */
-function countedOfGuess({ usage, guessedAtUsage }: StreamFacts): number {
-  return usage && usage.output_tokens > 0 ? guessedAtUsage : 0;
+function countedOfGuess({ usage, outputBytesAtUsage }: StreamFacts): number {
+  return usage && usage.counts.output_tokens > 0 ? estimateTokens(outputBytesAtUsage) : 0;
 }
 
 /** Reads on to the end, so that the connection stays good; not for long. */

@@ -1,34 +1,38 @@
-import type { TokenCounts } from "../../_shared/money.ts";
 import type { Platform } from "../runs/run.ts";
-import { latestCounts } from "../runs/stated-usage.ts";
-import { createOutputGuess } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
+import { createOutputCounter, estimateTokens } from "../usage/estimate.ts";
+import { parseAnswer } from "../usage/read-usage.ts";
+import { latestUsage, type StatedUsage } from "../usage/usage.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { createEventSplitter, dataOf, type Fate, isNameAlone, isSilent, lineEnd, strayLinesOf } from "./sse.ts";
 
 /** What a stream has told so far. */
 export type StreamFacts = {
   /** The last usage that was stated, and whether it came in the event that closes the count. */
-  usage?: Required<TokenCounts>;
+  usage?: StatedUsage;
   usageIsFinal: boolean;
+  /** The `service_tier` that was stated last. */
+  servedTier?: string;
   /** The end has come: nothing after it counts. */
   done: boolean;
   /** Every choice has its finish reason: what may still come is usage and the end. */
   finished: boolean;
   /** The provider has sent an error, or something that is no event of this kind, or has ended too early. */
   failed: boolean;
-  /** Events with content so far, and a guess at what they hold. */
+  /** Events with content so far, and an estimate of what they hold. */
   events: number;
   guessedOutputTokens: number;
-  /** What that guess was when the last usage came. */
-  guessedAtUsage: number;
+  /** Bytes of the output so far, and when the last usage came. */
+  outputBytes: number;
+  outputBytesAtUsage: number;
   /** What has come in place of any content, where it may be an answer that is no stream. */
   inItsPlace?: string;
 };
 
 /** Whether the usage that a stream has stated is of all that came. @param whole it has come to its end */
 export function countsAll(facts: StreamFacts, whole: boolean): boolean {
-  return facts.usageIsFinal || ((whole || facts.finished) && facts.guessedOutputTokens === facts.guessedAtUsage);
+  if (facts.usage?.counts.output_tokens === 0 && facts.guessedOutputTokens > 0) return false;
+  return facts.usageIsFinal || ((whole || facts.finished) && facts.outputBytes === facts.outputBytesAtUsage);
 }
 
 /** Whether all content has come, so that a connection that closes now cuts nothing off. */
@@ -53,8 +57,9 @@ export type StreamedAnswer = { value: Record<string, unknown>; said: () => SaidT
 /** What an event that had to be read says. */
 export type Reading = {
   fate: "pass" | "drop" | "done" | "fail" | Uint8Array;
-  usage?: Required<TokenCounts>;
+  usage?: StatedUsage;
   usageIsFinal?: boolean;
+  servedTier?: string;
   /** With it, every choice has its finish reason. */
   finished?: boolean;
   /** It holds content, and not the count alone. */
@@ -91,10 +96,11 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     failed: false,
     events: 0,
     guessedOutputTokens: 0,
-    guessedAtUsage: 0,
+    outputBytes: 0,
+    outputBytesAtUsage: 0,
   };
   const decoder = new TextDecoder("utf-8");
-  const guess = createOutputGuess(dialect.output);
+  const bytesSoFar = createOutputCounter(dialect.output);
   const splitter = createEventSplitter(take, () => {
     facts.failed = true;
   });
@@ -136,26 +142,28 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     return "stop";
   }
 
-  function learn({ usage, usageIsFinal = false, finished = false }: Reading): void {
+  function learn({ usage, usageIsFinal = false, finished = false, servedTier }: Reading): void {
     facts.finished ||= finished;
+    facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
     // Zeros next to content are a placeholder: content has tokens.
-    if (!usage || (!usageIsFinal && isNothing(usage))) return;
-    facts.usage = latestCounts(facts.usage, usage);
+    if (!usage || (isNothing(usage) && (!usageIsFinal || facts.guessedOutputTokens > 0))) return;
+    facts.usage = latestUsage(facts.usage, usage);
     facts.usageIsFinal ||= usageIsFinal;
-    facts.guessedAtUsage = facts.guessedOutputTokens;
+    facts.outputBytesAtUsage = facts.outputBytes;
   }
 
   function count(text: string): void {
     facts.events += 1;
-    const guessed = guess(text);
+    const bytes = bytesSoFar(text);
     // Usage that content follows was not the last word.
-    if (guessed > facts.guessedOutputTokens) facts.usageIsFinal = false;
-    facts.guessedOutputTokens = guessed;
+    if (bytes > facts.outputBytes) facts.usageIsFinal = false;
+    facts.outputBytes = bytes;
+    facts.guessedOutputTokens = estimateTokens(bytes);
   }
 
   function readData(data: string): Reading | undefined {
     try {
-      const value: unknown = JSON.parse(data);
+      const value = parseAnswer(data);
       const reading = dialect.read(value);
       if (nestsTooDeeply(value, data)) return { ...reading, fate: "fail" };
       if (reading.fate !== "fail") dialect.observe?.(value);
@@ -179,7 +187,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   return { facts, push: splitter.push, end, completion: dialect.completion };
 }
 
-function isNothing({ input_tokens, output_tokens }: Required<TokenCounts>): boolean {
+function isNothing({ counts: { input_tokens, output_tokens } }: StatedUsage): boolean {
   return input_tokens === 0 && output_tokens === 0;
 }
 

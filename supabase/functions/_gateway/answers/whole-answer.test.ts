@@ -14,8 +14,9 @@ function answering(pieces: readonly Uint8Array[], then: "ends" | "is silent" = "
 }
 
 function readChat(answer: ProviderAnswer) {
-  const usageBound = { inputTokens: 1_000, outputTokens: 1_000, exceeded: () => {} };
-  const call = { usageBound, guessedInputTokens: 5, request: new Request("http://localhost") };
+  const usageLimits = { contextWindow: 1_000, outputLimit: 10, choices: 1 };
+  const inputEstimate = { input_tokens: 5, output_tokens: 0 };
+  const call = { usageLimits, inputEstimate, request: new Request("http://localhost") };
   return readWholeAnswer(answer, call as unknown as AdmittedCall<Chat>, chatFormat);
 }
 
@@ -59,6 +60,36 @@ describe("one that is not", () => {
     await expect(readChat(answer)).rejects.toThrow(ProviderFailure);
     expect(answer.cancel).toHaveBeenCalledOnce();
     expect((await readChat(answering([bytes]))).text).toBe(text);
+  });
+});
+
+describe("the output of an answer without usage", () => {
+  const entry = { token: "Hello", logprob: -0.1, bytes: [72, 101], top_logprobs: [] };
+  const saying = (content: string, rest: object = {}, choice: object = {}) =>
+    new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, message: { content }, ...choice }], ...rest }));
+  const readUse = async (bytes: Uint8Array) => (await readChat(answering([bytes]))).use;
+
+  test("is estimated from its text alone, with log probabilities and without", async () => {
+    const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
+    expect(await readUse(saying("Hello there"))).toMatchObject(estimated);
+    const logprobs = { content: Array(50).fill(entry), refusal: null };
+    expect(await readUse(saying("Hello there", {}, { logprobs }))).toMatchObject(estimated);
+  });
+
+  test("is estimated where usage is all zeros, next to the input that is stated", async () => {
+    const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+    const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
+    expect(await readUse(saying("Hello there", { usage }))).toMatchObject(estimated);
+    expect(await readUse(saying("Hello there", { usage: { ...usage, prompt_tokens: 7 } }))).toMatchObject({
+      basis: "guess",
+      usage: { input_tokens: 7, output_tokens: 3 },
+    });
+    expect(await readUse(saying("", { usage }))).toMatchObject({ basis: "final", usage: { input_tokens: 0 } });
+  });
+
+  test("is marked above twice the output limit", async () => {
+    expect(await readUse(saying("x".repeat(80)))).not.toHaveProperty("marks");
+    expect(await readUse(saying("x".repeat(81)))).toMatchObject({ marks: ["above_output_limit"] });
   });
 });
 

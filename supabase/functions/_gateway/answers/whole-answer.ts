@@ -1,9 +1,11 @@
 import type { AdmittedCall } from "../call.ts";
 import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run-cost.ts";
-import { guessTokens, type UsageBound } from "../runs/usage.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
-import type { AnswerFormat, Asked } from "../surface.ts";
+import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
+import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estimate.ts";
+import { parseAnswer } from "../usage/read-usage.ts";
+import { callUse, type UsageLimits } from "../usage/usage.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { countsAll, type StreamReader } from "./stream-reader.ts";
 
@@ -26,17 +28,31 @@ export async function readWholeAnswer<Request extends Asked>(
   const route = answer.route.position;
   const first = await firstOf(answer);
   if (first && createReader && beginsStream(first)) {
-    const inItsPlace = (text: string) => statedInWhole(text, { route, usageBound: call.usageBound, readAnswer });
+    const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
     throw unusable(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
   }
   const text = first ? await readText(answer, first) : "";
-  const value: unknown = orUnusable(() => JSON.parse(text));
-  const read = orUnusable(() => readAnswer(value, call.usageBound));
+  const value: unknown = orUnusable(() => parseAnswer(text));
+  const read = orUnusable(() => readAnswer(value, call.usageLimits));
   if (!read || !isObject(value)) throw unusable();
-  const stated = read.usage && ({ route, usage: read.usage, basis: "final" } as const);
-  if (read.failed || nestsTooDeeply(value, text)) throw unusable(stated);
-  const guessed = { input_tokens: call.guessedInputTokens, output_tokens: guessTokens(read.outputBytes) };
-  return { text, value, use: stated ?? { route, usage: guessed, basis: "guess" }, said: read.said };
+  const use = chargedUse(read, { text, route, call });
+  if (read.failed || nestsTooDeeply(value, text)) throw unusable(use.basis === "final" ? use : undefined);
+  return { text, value, use, said: read.said };
+}
+
+/** What a whole answer used: as stated, but zeros next to content are a placeholder. */
+function chargedUse(
+  { usage, output, servedTier }: WholeAnswer,
+  { text, route, call }: { text: string; route: number; call: Pick<AdmittedCall, "inputEstimate" | "usageLimits"> },
+): CallUse {
+  const { input_tokens = 0, output_tokens = 0 } = usage?.counts ?? {};
+  const delivered = output && output_tokens === 0 ? estimateTokens(createOutputCounter(output)(text)) : 0;
+  const isCounted = delivered === 0 && (input_tokens > 0 || output_tokens > 0 || output !== undefined);
+  if (usage && isCounted) return callUse(usage, { route, basis: "final" });
+  const input = usage && input_tokens > 0 ? usage.counts : call.inputEstimate;
+  const { counts, ...facts } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
+  const use = { ...facts, route, usage: { ...input, output_tokens: delivered }, basis: "guess" } as const;
+  return markOverrun(use, delivered, call.usageLimits);
 }
 
 /** What a text that reaches nobody, and may be a whole answer, says that its call used. */
@@ -44,13 +60,13 @@ export function statedInWhole(
   text: string,
   {
     route,
-    usageBound,
+    usageLimits,
     readAnswer,
-  }: { route: number; usageBound: UsageBound } & Pick<AnswerFormat<Asked>, "readAnswer">,
+  }: { route: number; usageLimits: UsageLimits } & Pick<AnswerFormat<Asked>, "readAnswer">,
 ): CallUse | undefined {
   try {
-    const usage = readAnswer(JSON.parse(text), usageBound)?.usage;
-    return usage && { route, usage, basis: "final" };
+    const usage = readAnswer(parseAnswer(text), usageLimits)?.usage;
+    return usage && callUse(usage, { route, basis: "final" });
   } catch {
     return undefined;
   }
@@ -93,7 +109,7 @@ async function statedUse(
   const { facts } = reader;
   const said = (): CallUse | undefined => {
     const { usage } = facts;
-    if (usage && countsAll(facts, facts.done)) return { route: answer.route.position, usage, basis: "final" };
+    if (usage && countsAll(facts, facts.done)) return callUse(usage, { route: answer.route.position, basis: "final" });
     return facts.inItsPlace === undefined ? undefined : inItsPlace(facts.inItsPlace);
   };
   try {

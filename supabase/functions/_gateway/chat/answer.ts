@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { AnswerFormat } from "../surface.ts";
+import { readTier } from "../usage/read-usage.ts";
 import { createAssembly } from "./assembly.ts";
-import { createChatReader } from "./events.ts";
+import { createChatReader, outputTexts } from "./events.ts";
 import type { Chat } from "./request.ts";
 import { saidInChat } from "./said.ts";
 import { readChatUsage } from "./usage.ts";
@@ -11,20 +12,20 @@ export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), 
 
 /** How chat completions are read, whole or streamed. */
 export const chatFormat = {
-  readAnswer(value, bound) {
+  readAnswer(value, limits) {
     const { success, data } = completion.safeParse(value);
     if (!success) return undefined;
-    const usage = readChatUsage(data, bound);
     return {
-      usage,
-      outputBytes: usage ? 0 : JSON.stringify(data.choices).length,
+      usage: readChatUsage(data, limits),
+      servedTier: readTier(data),
+      output: outputTexts,
       said: () => saidInChat(value),
     };
   },
-  createReader({ asked, model, open, usageBound }) {
+  createReader({ asked, model, open, usageLimits }) {
     const usageAsked = asked.request.stream_options?.include_usage === true;
     const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
     const unnamed = { id: open.run.run_id, model };
-    return createChatReader({ usageAsked, usageBound, choices: asked.choices, assembly, unnamed });
+    return createChatReader({ usageAsked, usageLimits, choices: asked.choices, assembly, unnamed });
   },
 } satisfies AnswerFormat<Chat>;

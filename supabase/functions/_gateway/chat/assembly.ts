@@ -3,7 +3,7 @@ import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { maxKept } from "../runs/captured-content.ts";
 import { saidInChat } from "./said.ts";
-import { latestUsage } from "./usage.ts";
+import { usageToShow } from "./usage.ts";
 
 const text = z.string().nullish().catch(undefined);
 const entries = z.array(z.unknown()).nullish().catch(undefined);
@@ -44,7 +44,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
     const { data: chunk } = chunkShape.safeParse(data);
     if (!chunk || characters > maxCharacters) return;
     if (!name && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    usage = latestUsage(usage, chunk);
+    usage = usageToShow(usage, chunk);
     for (const { index, delta, finish_reason, logprobs } of chunk.choices ?? []) {
       choices[index] ??= { message: {}, finish: null };
       const choice = choices[index];

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { type Reading, tellsError } from "../answers/stream-reader.ts";
-import type { UsageBound } from "../runs/usage.ts";
 import { isObject } from "../structured/canonical.ts";
+import { readTier } from "../usage/read-usage.ts";
+import type { UsageLimits } from "../usage/usage.ts";
 import { readChatUsage } from "./usage.ts";
 
 const chunkShape = z.looseObject({
@@ -22,17 +23,17 @@ type ReadChunk = Reading & { chunk?: Chunk };
  */
 export function createChunkReader({
   choices: asked,
-  usageBound,
+  usageLimits,
 }: {
   choices: number;
-  usageBound: UsageBound;
+  usageLimits: UsageLimits;
 }): (data: unknown) => ReadChunk {
   const finished = new Set<unknown>();
   return (data) => {
     const { success, data: chunk } = chunkShape.safeParse(data);
     if (!success) return { fate: "fail" };
     const { choices } = chunk;
-    const usage = readChatUsage(chunk, usageBound);
+    const usage = readChatUsage(chunk, usageLimits);
     if (choices ? isPresent(chunk.error) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
     const statesUsage = usage !== undefined || isPresent(chunk.usage);
     // Some send events of their own, such as {"type":"ping"}, at which stock clients fail.
@@ -41,7 +42,15 @@ export function createChunkReader({
       if (isObject(choice) && choice.finish_reason) finished.add(choice.index ?? 0);
     }
     const usageIsFinal = !choices?.length && statesUsage;
-    return { fate: "pass", chunk, usage, usageIsFinal, finished: finished.size >= asked, content: !usageIsFinal };
+    return {
+      fate: "pass",
+      chunk,
+      usage,
+      usageIsFinal,
+      servedTier: readTier(chunk),
+      finished: finished.size >= asked,
+      content: !usageIsFinal,
+    };
   };
 }
 

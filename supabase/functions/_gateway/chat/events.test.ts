@@ -7,19 +7,12 @@ const chunk = (rest: object) => ({ id: "c1", object: "chat.completion.chunk", cr
 const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
 const content = (text: string) => event(chunk({ choices: [{ index: 0, delta: { content: text } }] }));
 const usageChunk = event(chunk({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } }));
-const counts = {
-  input_tokens: 3,
-  cached_input_tokens: 0,
-  audio_input_tokens: 0,
-  output_tokens: 2,
-  reasoning_tokens: 0,
-  audio_output_tokens: 0,
-};
+const counts = { input_tokens: 3, output_tokens: 2 };
 
-const bound = { inputTokens: 1_000, outputTokens: 500, exceeded: () => {} };
+const limits = { contextWindow: 1_000, outputLimit: 1_000, choices: 1 };
 
-const createReader = ({ usageAsked = false, usageBound = bound, choices = 1 } = {}) =>
-  createChatReader({ usageAsked, usageBound, choices, unnamed: { id: "run", model: "m" } });
+const createReader = ({ usageAsked = false, usageLimits = limits, choices = 1 } = {}) =>
+  createChatReader({ usageAsked, usageLimits, choices, unnamed: { id: "run", model: "m" } });
 const platform = { run_id: "r", usage: { input_tokens: 7, output_tokens: 5 } };
 
 /** Feeds a stream in pieces and joins what passes. */
@@ -44,7 +37,7 @@ describe("the scanner", () => {
     for (let at = 0; at <= bytes.length; at++) {
       const { text, facts } = scan([bytes.slice(0, at), bytes.slice(at)]);
       expect(text, `split at ${at}`).toBe(body.join(""));
-      expect(facts).toMatchObject({ usage: counts, usageIsFinal: true, done: true, failed: false });
+      expect(facts).toMatchObject({ usage: { counts }, usageIsFinal: true, done: true, failed: false });
     }
   });
 
@@ -92,35 +85,30 @@ describe("the scanner", () => {
 describe("usage", () => {
   const stream = (...events: string[]) => scan([encoder.encode(events.join(""))]).facts;
 
-  test("of zero is usage", () => {
-    const zero = event(chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } }));
-    expect(stream(content("a"), zero, "data: [DONE]\n\n")).toMatchObject({
-      usage: { input_tokens: 0, output_tokens: 0 },
-      usageIsFinal: true,
-    });
-  });
-
   test("that other output follows is not final", () => {
     expect(stream(content("a"), usageChunk)).toMatchObject({ usageIsFinal: true });
     expect(stream(content("a"), usageChunk, content(""))).toMatchObject({ usageIsFinal: true });
-    expect(stream(content("a"), usageChunk, content("b"))).toMatchObject({ usage: counts, usageIsFinal: false });
+    expect(stream(content("a"), usageChunk, content("b"))).toMatchObject({ usage: { counts }, usageIsFinal: false });
   });
 
   test("of zero next to content is a placeholder", () => {
     const zeros = { prompt_tokens: 0, completion_tokens: 0 };
     const placeholder = event(chunk({ choices: [{ index: 0, delta: { content: "a" } }], usage: zeros }));
     expect(stream(placeholder, placeholder).usage).toBeUndefined();
-    expect(stream(placeholder, usageChunk, placeholder).usage).toEqual(counts);
+    expect(stream(placeholder, usageChunk, placeholder).usage).toEqual({ counts });
   });
 
   test("stated twice counts as last stated", () => {
     const more = event(chunk({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 9 } }));
-    expect(stream(usageChunk, more).usage).toMatchObject({ output_tokens: 9 });
+    expect(stream(usageChunk, more).usage).toMatchObject({ counts: { output_tokens: 9 } });
   });
 
   test("that grows with the content is not final until its chunk has no choices", () => {
     const growing = event(chunk({ choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } }));
-    expect(stream(content("a"), growing)).toMatchObject({ usage: { output_tokens: 1 }, usageIsFinal: false });
+    expect(stream(content("a"), growing)).toMatchObject({
+      usage: { counts: { output_tokens: 1 } },
+      usageIsFinal: false,
+    });
     expect(scan([encoder.encode(growing)]).text).toBe(event(chunk({ choices: [{ delta: {} }] })));
   });
 
@@ -131,7 +119,7 @@ describe("usage", () => {
       prompt_tokens_details: { cached_tokens: 4, audio_tokens: 2 },
       completion_tokens_details: { reasoning_tokens: 5, audio_tokens: 1 },
     };
-    expect(stream(event(chunk({ choices: [], usage }))).usage).toEqual({
+    expect(stream(event(chunk({ choices: [], usage }))).usage?.counts).toEqual({
       input_tokens: 10,
       cached_input_tokens: 4,
       audio_input_tokens: 2,
@@ -153,28 +141,45 @@ describe("usage", () => {
     expect(stream(content("a"), event(chunk({ choices: [], usage }))).usage).toBeUndefined();
   });
 
-  test("beyond what the request can have used is none, and is told", () => {
+  test("is held within the context window, and marked above it", () => {
     const usageOf = (prompt_tokens: number, completion_tokens: number) => {
-      let told = 0;
-      const usage = event(chunk({ choices: [], usage: { prompt_tokens, completion_tokens } }));
-      const usageBound = { ...bound, exceeded: () => (told += 1) };
-      const { facts, text } = scan([encoder.encode(content("a") + usage)], { usageBound });
-      expect(text).toBe(content("a"));
-      return [facts.usage?.input_tokens, facts.usage?.output_tokens, told];
+      const { usage } = stream(
+        content("a"),
+        event(chunk({ choices: [], usage: { prompt_tokens, completion_tokens } })),
+      );
+      return [usage?.counts.input_tokens, usage?.counts.output_tokens, usage?.marks];
     };
-    expect(usageOf(1_000, 500)).toEqual([1_000, 500, 0]);
-    expect(usageOf(1_001, 500)).toEqual([undefined, undefined, 1]);
-    expect(usageOf(1_000, 501)).toEqual([undefined, undefined, 1]);
+    expect(usageOf(1_000, 1_000)).toEqual([1_000, 1_000, undefined]);
+    expect(usageOf(1_001, 500)).toEqual([1_000, 500, ["above_context_window"]]);
+    expect(usageOf(1_000, 1_001)).toEqual([1_000, 1_000, ["above_output_limit", "above_context_window"]]);
   });
 
-  test("is guessed from the texts of the events: by their bytes, and a token for each event with any at least", () => {
-    const guess = (...texts: string[]) => stream(content(""), ...texts.map(content)).guessedOutputTokens;
-    expect(guess("a", "b", "c")).toBe(3);
-    expect(guess("x".repeat(400))).toBe(100);
-    expect(guess("x".repeat(401))).toBe(101);
-    expect(guess("", "")).toBe(0);
-    expect(guess("Grüße 🦊 ".repeat(10))).toBe(Math.ceil(Buffer.byteLength("Grüße 🦊 ".repeat(10)) / 4));
-    expect(guess('\n"\\'.repeat(40))).toBe(30);
+  test("is estimated from the texts of the events by their bytes, however they are cut", () => {
+    const estimate = (...texts: string[]) => stream(content(""), ...texts.map(content)).guessedOutputTokens;
+    expect(estimate("Hello there")).toBe(3);
+    expect(estimate(..."Hello there")).toBe(3);
+    expect(estimate("x".repeat(400))).toBe(100);
+    expect(estimate("x".repeat(401))).toBe(101);
+    expect(estimate("", "")).toBe(0);
+    expect(estimate("Grüße 🦊 ".repeat(10))).toBe(Math.ceil(Buffer.byteLength("Grüße 🦊 ".repeat(10)) / 4));
+    expect(estimate('\n"\\'.repeat(40))).toBe(30);
+  });
+
+  test("is estimated the same where characters are escaped", () => {
+    const escaped = content("Grüße 🦊 ".repeat(10)).replace(
+      /[^\0-\x7f]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
+    expect(stream(content(""), escaped).guessedOutputTokens).toBe(
+      stream(content(""), content("Grüße 🦊 ".repeat(10))).guessedOutputTokens,
+    );
+  });
+
+  test("is estimated where the last usage is all zeros, and not where nothing came", () => {
+    const zeros = event(chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } }));
+    expect(stream(content("Hello"), zeros)).toMatchObject({ usageIsFinal: false, guessedOutputTokens: 2 });
+    expect(stream(content("Hello"), zeros).usage).toBeUndefined();
+    expect(stream(content(""), zeros)).toMatchObject({ usageIsFinal: true });
   });
 
   test("is guessed of an event as large as any is", () => {
@@ -250,7 +255,7 @@ describe("an event that is no chunk", () => {
     const { usage } = JSON.parse(usageChunk.slice("data: ".length));
     for (const stated of [{ usage }, { choices: null, usage }]) {
       const bytes = [encoder.encode(content("a") + event(stated))];
-      expect(scan(bytes)).toMatchObject({ text: content("a"), facts: { usage: counts, usageIsFinal: true } });
+      expect(scan(bytes)).toMatchObject({ text: content("a"), facts: { usage: { counts }, usageIsFinal: true } });
       expect(completionOf(content("a") + event(stated))[0]).toMatchObject({ usage });
     }
   });
@@ -314,7 +319,7 @@ describe("failures", () => {
       const failure = event(chunk({ choices, usage, error: { message: "secret" } }));
       const { text, facts } = scan([encoder.encode(content("a") + failure)]);
       expect(text).toBe(content("a"));
-      expect(facts).toMatchObject({ failed: true, done: false, usage: counts, usageIsFinal: true });
+      expect(facts).toMatchObject({ failed: true, done: false, usage: { counts }, usageIsFinal: true });
     }
   });
 
@@ -345,7 +350,7 @@ describe("the terminator and the ends of lines", () => {
     (silent) => {
       const began = performance.now();
       const { facts } = scan([encoder.encode(`${silent.repeat(200_000)}${usageChunk}data: [DONE]\n\n`)]);
-      expect(facts).toMatchObject({ usage: counts, done: true });
+      expect(facts).toMatchObject({ usage: { counts }, done: true });
       // To search all that is left for each event would take a minute.
       expect(performance.now() - began).toBeLessThan(5_000);
     },
@@ -368,7 +373,7 @@ describe("the terminator and the ends of lines", () => {
     for (let at = 0; at <= returns.length; at++) {
       const { text, facts } = scan([returns.slice(0, at), returns.slice(at)]);
       expect(text, `split at ${at}`).toBe(passed);
-      expect(facts).toMatchObject({ usage: counts, done: true, failed: false });
+      expect(facts).toMatchObject({ usage: { counts }, done: true, failed: false });
     }
   });
 });

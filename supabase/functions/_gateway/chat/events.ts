@@ -1,16 +1,16 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Platform } from "../runs/run.ts";
-import type { UsageBound } from "../runs/usage.ts";
+import type { UsageLimits } from "../usage/usage.ts";
 import type { createAssembly } from "./assembly.ts";
 import { createChunkReader } from "./chunk.ts";
-import { latestUsage } from "./usage.ts";
+import { usageToShow } from "./usage.ts";
 
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
-/** The texts of a chunk that are output. */
-export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)": ?"/g;
+/** The texts of a chunk, or of a whole completion, that are output. */
+export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)"\s*:\s*"/g;
 
 /**
  * Reads a stream of chat completion chunks on its way through. Usage reaches the client once, in the last event: clients
@@ -22,21 +22,21 @@ export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|argu
  */
 export function createChatReader(options: {
   usageAsked: boolean;
-  usageBound: UsageBound;
+  usageLimits: UsageLimits;
   choices?: number;
   assembly?: ReturnType<typeof createAssembly>;
   unnamed: { id: string; model: string };
 }): StreamReader {
   let name = { id: options.unnamed.id, created: 0, model: options.unnamed.model };
 
-  const readChunk = createChunkReader({ choices: options.choices ?? 1, usageBound: options.usageBound });
+  const readChunk = createChunkReader({ choices: options.choices ?? 1, usageLimits: options.usageLimits });
   let usage: Record<string, unknown> | undefined;
 
   function read(data: unknown): Reading {
     const { chunk, ...reading } = readChunk(data);
     if (!chunk) return reading;
     if (chunk.choices && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    usage = latestUsage(usage, chunk);
+    usage = usageToShow(usage, chunk);
     if (reading.usageIsFinal) return { ...reading, fate: "drop" };
     return isPresent(chunk.usage) ? { ...reading, fate: withoutUsage(data as { usage: unknown }) } : reading;
   }

@@ -7,6 +7,8 @@ import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
+import { estimateInput } from "../usage/estimate.ts";
+import { audioSeconds, imageTokens } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
 
 /** What a chat asks for, and what it may cost at most. */
@@ -36,18 +38,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     format?.type === "json_schema"
       ? prepareAnswerCheck(format.json_schema, "response_format.json_schema.schema")
       : undefined;
-  let images = 0;
-  let imageBytes = 0;
-  let audio = false;
-  for (const { content } of request.messages) {
-    if (!Array.isArray(content)) continue;
-    for (const part of content) {
-      if (part.type === "image_url") {
-        images += 1;
-        if (part.image_url.url.startsWith("data:")) imageBytes += part.image_url.url.length;
-      } else if (part.type === "input_audio") audio = true;
-    }
-  }
+  const input = readInput(request);
   const { platform, max_steps, tools, ...fields } = request;
   const functions = serverTools
     ? serverTools.tools.map((name) => ({ type: "function", function: toolDefinition(name) }))
@@ -59,11 +50,40 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     stream: request.stream === true,
     outputLimit: request.max_completion_tokens ?? request.max_tokens ?? outputLimits.default,
     choices: request.n ?? 1,
-    images,
-    audio,
+    images: input.images,
+    audio: input.audioSeconds > 0,
+    ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),
+    inputEstimate: estimateInput({
+      ...input,
+      texts: [...input.texts, functions ? JSON.stringify(functions) : "", format ? JSON.stringify(format) : ""],
+    }),
     keepsSchema,
-    inputBytes: bodyBytes - imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
+    inputBytes: bodyBytes - input.mediaBytes + (serverTools ? JSON.stringify(functions).length : 0),
   };
+}
+
+/** What the messages hold, by kind; `mediaBytes` of the body are no text. */
+function readInput({ messages }: ChatRequest) {
+  const texts: string[] = [];
+  let [images, imageTokensInAll, seconds, mediaBytes] = [0, 0, 0, 0];
+  for (const message of messages) {
+    const { content } = message;
+    if (message.role === "assistant" && message.tool_calls) texts.push(JSON.stringify(message.tool_calls));
+    if (typeof content === "string") texts.push(content);
+    if (!Array.isArray(content)) continue;
+    for (const part of content) {
+      if (part.type === "image_url") {
+        const { url, detail } = part.image_url;
+        images += 1;
+        imageTokensInAll += imageTokens(url, detail);
+        if (url.startsWith("data:")) mediaBytes += url.length;
+      } else if (part.type === "input_audio") {
+        seconds += audioSeconds(part.input_audio);
+        mediaBytes += part.input_audio.data.length;
+      } else texts.push(part.type === "refusal" ? part.refusal : part.text);
+    }
+  }
+  return { texts, messages: messages.length, images, imageTokens: imageTokensInAll, audioSeconds: seconds, mediaBytes };
 }
 
 /** What a provider is asked: the client's fields, with the limits that the reservation counts on. */

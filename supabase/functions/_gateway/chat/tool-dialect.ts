@@ -1,5 +1,5 @@
-import { addUsage, chatUsageNames } from "../runs/total-usage.ts";
 import type { ToolDialect } from "../tools/tool-loop.ts";
+import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import { chatFormat } from "./answer.ts";
 import { createAssembly } from "./assembly.ts";
 import { readMessage } from "./message.ts";

@@ -32,7 +32,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
     last: false,
     usageAsked: false,
     earlier: {},
-    usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} },
+    usageLimits: { contextWindow: 100, outputLimit: 100, choices: 1 },
     ...options,
   });
   const passed = reader.push(encoder.encode(stream.join("")));
@@ -60,7 +60,7 @@ describe("a step that calls tools", () => {
     ]);
     expect(reader.facts).toMatchObject({
       done: true,
-      usage: { input_tokens: 3, output_tokens: 2 },
+      usage: { counts: { input_tokens: 3, output_tokens: 2 } },
       usageIsFinal: true,
     });
   });
@@ -167,7 +167,7 @@ test("a failure that says what was used has that counted", () => {
   const { reader } = scan([chunk({ content: "a" }), event({ choices: [], usage: used, error: { message: "secret" } })]);
   expect(reader.facts).toMatchObject({
     failed: true,
-    usage: { input_tokens: 3, output_tokens: 2 },
+    usage: { counts: { input_tokens: 3, output_tokens: 2 } },
     usageIsFinal: true,
   });
 });

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
-import { addUsage, chatUsageNames } from "../runs/total-usage.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
+import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import type { createAssembly } from "./assembly.ts";
 import { type Chunk, createChunkReader } from "./chunk.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 import { turnOf } from "./message.ts";
-import { latestUsage } from "./usage.ts";
+import { usageToShow } from "./usage.ts";
 
 /** Azure's asynchronous content filter sends choices without a delta. */
 const delta = z
@@ -40,7 +40,7 @@ export function createStepReader(
   const { name, first, last, usageAsked } = options;
   const message: Record<string, unknown> = {};
   let usage: Record<string, unknown> | undefined;
-  const readChunk = createChunkReader({ choices: 1, usageBound: options.usageBound });
+  const readChunk = createChunkReader({ choices: 1, usageLimits: options.usageLimits });
   const callsTools = () => Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
 
   function read(data: unknown): Reading {
@@ -53,7 +53,7 @@ export function createStepReader(
     if (name.id === undefined && chunk.id) {
       Object.assign(name, { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? name.model });
     }
-    usage = latestUsage(usage, chunk);
+    usage = usageToShow(usage, chunk);
     if (reading.usageIsFinal) return { ...reading, fate: "drop" };
     for (const choice of choices) mergeDelta(message, choice.delta);
     const kept = last ? choices : choices.flatMap(withoutTools);

@@ -2,9 +2,10 @@ import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
 import { parseBody } from "../http/parse-body.ts";
-import { readEmbeddingUsage } from "../runs/usage.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
+import { estimateInput } from "../usage/estimate.ts";
+import { readEmbeddingUsage } from "../usage/read-usage.ts";
 
 const maxInputs = 2_048;
 /** What the reservation takes for one token. */
@@ -35,9 +36,9 @@ type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
 export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
 const format: AnswerFormat<Embeddings> = {
-  readAnswer(value, bound) {
+  readAnswer(value, limits) {
     const { success, data } = embeddingList.safeParse(value);
-    return success ? { usage: readEmbeddingUsage(data.usage, bound), outputBytes: 0 } : undefined;
+    return success ? { usage: readEmbeddingUsage(data.usage, limits) } : undefined;
   },
 };
 
@@ -56,6 +57,10 @@ export const embeddingsSurface: Surface<Embeddings> = {
       inputBytes: counted === undefined ? bodyBytes : counted * reservedBytesPerToken,
       images: 0,
       audio: false,
+      inputEstimate:
+        counted === undefined
+          ? estimateInput({ texts: textsOf(request.input) })
+          : { input_tokens: counted, output_tokens: 0 },
       outputLimit: 0,
       choices: 1,
     };
@@ -69,6 +74,10 @@ export const embeddingsSurface: Surface<Embeddings> = {
 
 function kindOf(input: unknown): string {
   return typeof input;
+}
+
+function textsOf(input: Embeddings["request"]["input"]): string[] {
+  return [input].flat(2).filter((each) => typeof each === "string");
 }
 
 /** Input that is tokens already is as many as they are. */

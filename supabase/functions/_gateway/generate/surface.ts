@@ -7,6 +7,7 @@ import { bodyLimits } from "../http/body.ts";
 import { parseBody } from "../http/parse-body.ts";
 import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";
+import { estimateInput } from "../usage/estimate.ts";
 
 /** What the legacy adapter takes and answers. */
 export const generateSchema = z.strictObject({
@@ -46,6 +47,7 @@ export const generateSurface: Surface<Chat> = {
       images: 0,
       audio: false,
       inputBytes: bodyBytes,
+      inputEstimate: estimateInput({ texts: messages.map(({ content }) => content), messages: messages.length }),
     };
   },
   request: chatProviderRequest,

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { readCompletionUsage } from "../runs/usage.ts";
 import type { AnswerFormat } from "../surface.ts";
-import { createResponsesReader } from "./events.ts";
+import { readTier } from "../usage/read-usage.ts";
+import { createResponsesReader, readResponseUsage } from "./events.ts";
 import type { Responses } from "./request.ts";
 import { saidInResponse } from "./said.ts";
 
@@ -12,15 +12,18 @@ export const response = z.looseObject({
   usage: z.unknown().optional(),
 });
 
+/** The texts of a whole response that are output. */
+const wholeTexts = /"(?:text|refusal|arguments)"\s*:\s*"/g;
+
 /** How responses are read, whole or streamed. */
 export const responsesFormat: AnswerFormat<Responses> = {
-  readAnswer(value, bound) {
+  readAnswer(value, limits) {
     const { success, data } = response.safeParse(value);
     if (!success) return undefined;
-    const usage = readCompletionUsage(data.usage, bound);
     return {
-      usage,
-      outputBytes: usage ? 0 : JSON.stringify(data.output).length,
+      usage: readResponseUsage(data, limits),
+      servedTier: readTier(data),
+      output: wholeTexts,
       said: () => saidInResponse(value),
       failed: data.status === "failed" || data.status === "cancelled",
     };

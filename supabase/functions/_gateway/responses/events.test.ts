@@ -9,7 +9,7 @@ const usage = { input_tokens: 3, output_tokens: 2, output_tokens_details: { reas
 const completed = event("response.completed", { response: { id: "r", usage } });
 
 function scan(...pieces: (string | Uint8Array)[]) {
-  const reader = createResponsesReader({ usageBound: { inputTokens: 100, outputTokens: 100, exceeded: () => {} } });
+  const reader = createResponsesReader({ usageLimits: { contextWindow: 100, outputLimit: 100, choices: 1 } });
   const passed = pieces.flatMap((piece) => reader.push(typeof piece === "string" ? encoder.encode(piece) : piece));
   const text = Buffer.concat([...passed, ...reader.end()]).toString("utf8");
   return { text, facts: reader.facts, reader };
@@ -24,7 +24,7 @@ describe("a response's stream", () => {
       const { text, facts } = scan(bytes.slice(0, at), bytes.slice(at));
       expect(text, `split at ${at}`).toBe(body.join(""));
       expect(facts).toMatchObject({
-        usage: { input_tokens: 3, output_tokens: 2, reasoning_tokens: 1 },
+        usage: { counts: { input_tokens: 3, output_tokens: 2, reasoning_tokens: 1 } },
         usageIsFinal: true,
         done: true,
         failed: false,
@@ -79,7 +79,7 @@ describe("a response's stream", () => {
     const failed = event("response.failed", { response: { id: "r", error: {}, usage } });
     expect(scan(created, delta("a"), failed).facts).toMatchObject({
       failed: true,
-      usage: { output_tokens: 2 },
+      usage: { counts: { output_tokens: 2 } },
       usageIsFinal: true,
     });
   });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { createStreamReader, type Reading, type StreamReader, tellsError } from "../answers/stream-reader.ts";
-import { readCompletionUsage, type UsageBound } from "../runs/usage.ts";
+import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
+import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
 import { saidInResponse } from "./said.ts";
 
 /** What OpenAI sends while a long response makes it wait, which stock clients do not know: a comment does the same. */
@@ -21,13 +22,23 @@ export const failureEvent = "response.failed";
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** The texts of an event that are output. */
-export const outputTexts = /"delta": ?"/g;
+export const outputTexts = /"delta"\s*:\s*"/g;
+
+/** Reads the usage that a response states. @returns undefined where it states too little to charge by */
+export function readResponseUsage(
+  response: Record<string, unknown> | undefined,
+  limits: UsageLimits,
+): StatedUsage | undefined {
+  const usage = readCompletionUsage(response?.usage, limits);
+  const servedTier = response && readTier(response);
+  return usage && servedTier !== undefined ? { ...usage, servedTier } : usage;
+}
 
 /**
  * Reads a stream of a response's native events on its way through. The provider's own last event, which holds the whole
  * response and its usage, is kept until the run has ended, and goes out with `platform` in it, then `[DONE]`.
  */
-export function createResponsesReader({ usageBound }: { usageBound: UsageBound }): StreamReader {
+export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimits }): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
 
   function read(data: unknown): Reading {
@@ -35,7 +46,7 @@ export function createResponsesReader({ usageBound }: { usageBound: UsageBound }
     if (!success) return { fate: "fail" };
     if (event.type === keepaliveEvent) return { fate: keepaliveComment };
     if (!responseEvent.test(event.type)) return { fate: tellsError(event) ? "fail" : "drop" };
-    const usage = readCompletionUsage(event.response?.usage, usageBound);
+    const usage = readResponseUsage(event.response, usageLimits);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };
     completed = event;

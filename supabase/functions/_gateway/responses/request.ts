@@ -7,6 +7,8 @@ import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
+import { estimateInput } from "../usage/estimate.ts";
+import { imageTokens } from "../usage/media.ts";
 import { type ResponsesRequest, responsesSchema, unsupportedFields } from "./schema.ts";
 
 /** What a response is asked for, and what it may cost at most. */
@@ -41,8 +43,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     ? // Their own arguments may be left out, which strict ones may not.
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
-  const images = imagesOf(request);
-  const imageBytes = images.reduce((sum, url) => sum + (url.startsWith("data:") ? url.length : 0), 0);
+  const input = readInput(request);
   return {
     request: functions ? { ...fields, tools: functions } : fields,
     serverTools,
@@ -50,20 +51,37 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     stream: request.stream === true,
     outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
     choices: 1,
-    images: images.length,
+    images: input.images,
     audio: false,
-    inputBytes: bodyBytes - imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
+    inputEstimate: estimateInput({
+      ...input,
+      texts: [...input.texts, functions ? JSON.stringify(functions) : "", format ? JSON.stringify(format) : ""],
+    }),
+    inputBytes: bodyBytes - input.imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
     keepsSchema,
   };
 }
 
-function imagesOf({ input }: ResponsesRequest): string[] {
-  if (typeof input === "string") return [];
-  return input.flatMap((item) => {
+/** What the input holds, by kind; `imageBytes` of the body are no text. */
+function readInput({ input, instructions = "" }: ResponsesRequest) {
+  const texts = [instructions];
+  if (typeof input === "string")
+    return { texts: [...texts, input], messages: 1, images: 0, imageBytes: 0, imageTokens: 0 };
+  let [images, imageBytes, imageTokensInAll] = [0, 0, 0];
+  for (const item of input) {
+    if (item.type === "function_call") texts.push(item.name, item.arguments);
+    if (item.type === "reasoning") for (const { text } of item.content ?? item.summary) texts.push(text);
     const parts = item.type === "message" ? item.content : item.type === "function_call_output" ? item.output : [];
-    if (typeof parts === "string") return [];
-    return parts.flatMap((part) => (part.type === "input_image" ? [part.image_url] : []));
-  });
+    for (const part of typeof parts === "string" ? [{ type: "input_text", text: parts } as const] : parts) {
+      if (part.type !== "input_image") texts.push(part.type === "refusal" ? part.refusal : part.text);
+      else {
+        images += 1;
+        imageTokensInAll += imageTokens(part.image_url, part.detail);
+        if (part.image_url.startsWith("data:")) imageBytes += part.image_url.length;
+      }
+    }
+  }
+  return { texts, messages: input.length, images, imageBytes, imageTokens: imageTokensInAll };
 }
 
 /** What a provider is asked: the client's fields, with the limits that the reservation counts on; never to be stored. */

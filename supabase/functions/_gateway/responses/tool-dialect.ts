@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { addUsage, responseUsageNames } from "../runs/total-usage.ts";
 import type { ToolDialect, Turn } from "../tools/tool-loop.ts";
+import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import { responsesFormat } from "./answer.ts";
 import type { Responses } from "./request.ts";
 import { type Conversation, createStepReader } from "./tool-events.ts";

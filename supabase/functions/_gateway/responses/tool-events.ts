@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { createStreamReader, type Reading, type StreamReader, tellsError } from "../answers/stream-reader.ts";
-import { addUsage, responseUsageNames } from "../runs/total-usage.ts";
-import { readCompletionUsage } from "../runs/usage.ts";
 import type { Step } from "../tools/tool-loop.ts";
+import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import {
   beginEvents,
   completion,
@@ -11,6 +10,7 @@ import {
   keepaliveComment,
   keepaliveEvent,
   outputTexts,
+  readResponseUsage,
   responseEvent,
 } from "./events.ts";
 import { saidInResponse } from "./said.ts";
@@ -52,7 +52,7 @@ export function createStepReader(
     if (!success) return { fate: "fail" };
     if (event.type === keepaliveEvent) return { fate: keepaliveComment };
     if (!responseEvent.test(event.type)) return { fate: tellsError(event) ? "fail" : "drop" };
-    const usage = readCompletionUsage(event.response?.usage, options.usageBound);
+    const usage = readResponseUsage(event.response, options.usageLimits);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (endEvents.has(event.type)) {
       ended = event;

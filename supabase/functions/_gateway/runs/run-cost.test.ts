@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { type CallUse, runCost, totalCounts } from "./run-cost.ts";
+import { type CallUse, factsOf, runCost, totalCounts } from "./run-cost.ts";
 
 const flat = (price: string) => [{ min_input_tokens: 0, input: price, output: price }];
 const run = {
-  reserved_usd: "0.01",
   credits_per_usd: "12000",
   routes: [
     { position: 1, provider: "demo", model: "m", prices: flat("1") },
@@ -29,16 +28,29 @@ describe("the cost of a run", () => {
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
-  test.for([
-    { guessed: 9_890, usd: "0.01" },
-    { guessed: 9_891, usd: "0.01" },
-    { guessed: 9_889, usd: "0.009999" },
-  ])("charges a guess of $guessed tokens within the rest of the reservation", ({ guessed, usd }) => {
-    expect(runCost(run, [call(1, 100, 10), call(1, guessed, 0, "guess")]).cost_usd).toBe(usd);
+  test("charges a guess as it is", () => {
+    expect(runCost(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 
-  test("charges stated usage beyond the reservation, and no guess beside it", () => {
-    expect(runCost(run, [call(1, 10_000, 1), call(1, 5, 5, "guess")]).cost_usd).toBe("0.010001");
+  test("charges what the provider states where its route trusts that, and its own prices otherwise", () => {
+    // OpenRouter's usage accounting states `cost`.
+    const stated = { ...call(1, 1_000, 100), statedCostUsd: "0.0031", servedTier: "odd" };
+    const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
+    expect(runCost(trusting, [stated]).cost_usd).toBe("0.0031");
+    expect(runCost(trusting, [call(1, 1_000, 100)]).cost_usd).toBe("0.0011");
+    expect(runCost(run, [stated]).cost_usd).toBe("0.0011");
+    expect(factsOf(trusting, [stated])).toEqual({ served_tier: "odd" });
+  });
+
+  test("marks a tier without a price, and keeps the other marks", () => {
+    const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
+    expect(factsOf(run, [call(1, 1, 1)])).toEqual({});
+    expect(factsOf(run, [served("default")])).toEqual({ served_tier: "default" });
+    const marked = { ...served("priority"), marks: ["above_output_limit" as const] };
+    expect(factsOf(run, [marked, call(1, 1, 1)])).toEqual({
+      served_tier: "priority",
+      marks: ["above_output_limit", "unpriced_tier"],
+    });
   });
 
   test("charges nothing without calls, and a route that is unknown as the first", () => {

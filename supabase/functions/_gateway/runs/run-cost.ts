@@ -1,33 +1,32 @@
-import { add, type Decimal, formatDecimal, parseDecimal, smaller } from "../../_shared/decimal.ts";
-import { type TokenCounts, usageCostUsd, usdToCredits } from "../../_shared/money.ts";
-import type { Run } from "../database.ts";
+import { add, type Decimal, formatDecimal, parseDecimal } from "../../_shared/decimal.ts";
+import { isTierPriced, type TokenCounts, usageCostUsd, usdToCredits } from "../../_shared/money.ts";
+import type { Run, RunRoute } from "../database.ts";
+import type { UsageFacts, UsageMark } from "../usage/usage.ts";
 
 /** What one provider call used, and how that is known: its final usage, a count on the way, or a guess. */
-export type CallUse = { route: number; usage: TokenCounts; basis: "final" | "partial" | "guess" };
+export type CallUse = UsageFacts & { route: number; usage: TokenCounts; basis: "final" | "partial" | "guess" };
 
 /** The cost of a run: USD, and credits before an exemption. Exact decimals as text. */
 export type RunCost = { cost_usd: string; credits: string };
 
 const nothing: Decimal = { units: 0n, scale: 0 };
 
-/** Returns what provider calls cost at the run's prices. A guess is charged within what is left of the reservation. */
-export function runCost(
-  run: Pick<Run, "routes" | "reserved_usd" | "credits_per_usd">,
-  calls: readonly CallUse[],
-): RunCost {
-  const sum = (isGuess: boolean) =>
-    calls
-      .filter(({ basis }) => (basis === "guess") === isGuess)
-      .map(({ route, usage }) => usageCostUsd(pricesOf(run, route), usage))
-      .reduce(add, nothing);
-  const known = sum(false);
-  const left = add(parseDecimal(run.reserved_usd), { units: -known.units, scale: known.scale });
-  const cost = add(known, smaller(sum(true), left.units < 0n ? nothing : left));
+/** Returns what provider calls cost at the run's prices, or what the provider states where the route trusts that. */
+export function runCost(run: Pick<Run, "routes" | "credits_per_usd">, calls: readonly CallUse[]): RunCost {
+  const cost = calls.map((call) => callCost(routeOf(run, call), call)).reduce(add, nothing);
   return { cost_usd: formatDecimal(cost), credits: formatDecimal(usdToCredits(cost, run.credits_per_usd)) };
 }
 
-function pricesOf({ routes }: Pick<Run, "routes">, position: number): Run["routes"][number]["prices"] {
-  return (routes.find((route) => route.position === position) ?? routes[0])?.prices ?? [];
+function callCost(route: RunRoute, { usage, statedCostUsd, servedTier }: CallUse): Decimal {
+  return route.trusts_stated_cost && statedCostUsd !== undefined
+    ? parseDecimal(statedCostUsd)
+    : usageCostUsd(route, usage, servedTier);
+}
+
+function routeOf({ routes }: Pick<Run, "routes">, { route }: CallUse): RunRoute {
+  const [first] = routes;
+  if (!first) throw new RangeError("a run without a route");
+  return routes.find(({ position }) => position === route) ?? first;
 }
 
 /** Returns the counts of all calls together. */
@@ -37,4 +36,22 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
     for (const [name, count] of Object.entries(usage)) total[name] = (total[name] ?? 0) + count;
   }
   return total;
+}
+
+/** Returns what a run keeps beside its counts: the tier of its last call that has one, and what an operator should look at. */
+export function factsOf(
+  run: Pick<Run, "routes">,
+  calls: readonly CallUse[],
+): { served_tier?: string; marks?: UsageMark[] } {
+  const marks = new Set(calls.flatMap((call) => call.marks ?? []));
+  for (const call of calls) {
+    const route = routeOf(run, call);
+    const isStated = route.trusts_stated_cost && call.statedCostUsd !== undefined;
+    if (call.servedTier && !isStated && !isTierPriced(route, call.servedTier)) marks.add("unpriced_tier");
+  }
+  const servedTier = calls.findLast(({ servedTier }) => servedTier !== undefined)?.servedTier;
+  return {
+    ...(servedTier === undefined ? {} : { served_tier: servedTier }),
+    ...(marks.size > 0 ? { marks: [...marks] } : {}),
+  };
 }

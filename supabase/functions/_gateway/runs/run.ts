@@ -5,9 +5,10 @@ import type { Gateway } from "../gateway.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
+import { UnusualUsage } from "../usage/usage.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
-import { type CallUse, type RunCost, runCost, totalCounts } from "./run-cost.ts";
+import { type CallUse, factsOf, type RunCost, runCost, totalCounts } from "./run-cost.ts";
 import type { Outcome, UsageSource } from "./settlements.ts";
 import type { Step } from "./steps.ts";
 
@@ -110,6 +111,7 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
+        ...factsOf(run, calls),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
@@ -141,6 +143,7 @@ export function openRun(
         usageSource: source,
         usage: totalCounts(calls),
       });
+      if (outcome.marks) gateway.report(new UnusualUsage(outcome.marks), about.requestId);
       return metadata;
     },
   };

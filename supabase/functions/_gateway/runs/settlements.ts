@@ -1,6 +1,7 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
+import type { UsageMark } from "../usage/usage.ts";
 import type { RunCost } from "./run-cost.ts";
 import type { Step } from "./steps.ts";
 
@@ -15,6 +16,8 @@ export type Outcome = TokenCounts &
     usage_source: UsageSource;
     /** The position of the last call's route. */
     route?: number;
+    served_tier?: string;
+    marks?: readonly UsageMark[];
     /** Some of the usage is a guess. */
     estimated?: boolean;
     first_byte_ms?: number;

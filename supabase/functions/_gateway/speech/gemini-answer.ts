@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { TokenCounts } from "../../_shared/money.ts";
 import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run-cost.ts";
-import { guessTokens, readGeminiUsage, type UsageBound } from "../runs/usage.ts";
+import { readGeminiUsage } from "../usage/read-usage.ts";
+import { type CallCounts, callUse, type UsageLimits } from "../usage/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
 /** 24 kHz, mono, 16 bits: what speech is here. */
@@ -35,18 +35,18 @@ export type SpokenAnswer = { pcm: Uint8Array[]; bytes: number; use: CallUse };
  */
 export async function readGeminiSpeech(
   answer: ProviderAnswer,
-  { inputBytes, usageBound }: { inputBytes: number; usageBound: UsageBound },
+  { inputEstimate, usageLimits }: { inputEstimate: CallCounts; usageLimits: UsageLimits },
 ): Promise<SpokenAnswer> {
   const route = answer.route.position;
   const { rest, audio, audioBytes } = await split(answer);
   const value = parse(rest);
   const said = usageShape.safeParse(value).data?.usageMetadata;
-  const stated = readGeminiUsage(said, usageBound);
-  const use = stated && ({ route, usage: stated.usage, basis: "final" } as const);
+  const stated = readGeminiUsage(said, usageLimits);
+  const use = stated && callUse(stated.usage, { route, basis: "final" as const });
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw unusable(use);
   // Not to count what was spoken is not to count it as nothing.
   if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
-  const usage = guessUsage(stated?.usage.input_tokens ?? guessTokens(inputBytes), audioBytes);
+  const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };
 }
 
@@ -74,9 +74,9 @@ function isSpeech(value: unknown): boolean {
   );
 }
 
-function guessUsage(inputTokens: number, audioBytes: number): TokenCounts {
+function guessUsage(input: CallCounts, audioBytes: number): CallCounts {
   const tokens = Math.ceil((audioBytes / bytesPerSecond) * tokensPerSecond);
-  return { input_tokens: inputTokens, output_tokens: tokens, audio_output_tokens: tokens };
+  return { ...input, output_tokens: tokens, audio_output_tokens: tokens };
 }
 
 function parse(text: string): unknown {

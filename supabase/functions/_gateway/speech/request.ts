@@ -3,6 +3,7 @@ import { parseBody } from "../http/parse-body.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { countCharacters, modelName } from "../text-fields.ts";
+import { estimateInput } from "../usage/estimate.ts";
 
 const maxCharacters = 10_000;
 /** Gemini speaks 25 tokens a second; nobody speaks slower than six characters in one. */
@@ -41,6 +42,7 @@ export function readSpeech(value: unknown): Speech {
     voice,
     stream: false,
     inputBytes: new TextEncoder().encode(input).length,
+    inputEstimate: estimateInput({ texts: [input] }),
     images: 0,
     audio: false,
     outputLimit: countCharacters(input) * reservedTokensPerCharacter + leastReservedTokens,

@@ -45,12 +45,12 @@ async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Resp
 }
 
 async function listen(
-  { open, model, asked, usageBound }: AdmittedCall<Speech>,
+  { open, model, asked, usageLimits }: AdmittedCall<Speech>,
   answer: ProviderAnswer,
 ): Promise<SpokenAnswer> {
   const step = { type: "model", name: model } as const;
   try {
-    const spoken = await readGeminiSpeech(answer, { inputBytes: asked.inputBytes, usageBound });
+    const spoken = await readGeminiSpeech(answer, { inputEstimate: asked.inputEstimate, usageLimits });
     open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
     return spoken;
   } catch (error) {

@@ -16,8 +16,9 @@ import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { ClientLeft } from "../providers/provider.ts";
 import type { CallUse } from "../runs/run-cost.ts";
-import { boundUsage, guessInputTokens, ImplausibleUsage, type UsageBound } from "../runs/usage.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
+import { estimateTokens } from "../usage/estimate.ts";
+import type { UsageLimits } from "../usage/usage.ts";
 import { runTool } from "./server-tools.ts";
 import type { ServerTools } from "./tool-request.ts";
 
@@ -28,7 +29,7 @@ export type ToolCall = { id: string; name: string; arguments: string };
 export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
 
 /** One step of a conversation: what came before, and whether anything may follow. */
-export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageBound: UsageBound };
+export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageLimits: UsageLimits };
 
 /** How a surface's conversations with tools look. */
 export type ToolDialect<Request extends Asked> = {
@@ -92,12 +93,9 @@ function createLoop<Request extends Asked>(
       ...dialect.stepRequest(asked, { first: isFirst(), last: isLast(), added }),
       inputBytes: asked.inputBytes + addedBytes,
     };
-    return {
-      ...call,
-      asked: stepAsked,
-      usageBound: boundUsage(stepAsked, () => gateway.report(new ImplausibleUsage(), call.requestId)),
-      guessedInputTokens: guessInputTokens(stepAsked),
-    };
+    const { inputEstimate } = asked;
+    const input_tokens = inputEstimate.input_tokens + estimateTokens(addedBytes);
+    return { ...call, asked: stepAsked, inputEstimate: { ...inputEstimate, input_tokens } };
   }
 
   /** Runs the tools that the model has called, and reserves its next step. @throws GatewayError where that is refused */
@@ -120,13 +118,14 @@ function createLoop<Request extends Asked>(
     addedBytes += new TextEncoder().encode(JSON.stringify(more)).length;
     step += 1;
     const { run } = open;
-    const { inputBytes, images, audio, outputLimit } = current().asked;
+    const { inputBytes, images, audio, audioSeconds, outputLimit } = current().asked;
     const reserved = await gateway.database.extendRun({
       created_at: run.created_at,
       id: run.run_id,
       input_bytes: inputBytes,
       images,
       audio,
+      audio_seconds: audioSeconds,
       output_limit: outputLimit,
     });
     Object.assign(run, reserved);
@@ -168,10 +167,11 @@ async function streamed<Request extends Asked>(
   let reader: StepReader;
 
   async function ask(): Promise<StreamStep> {
-    const { usageBound, guessedInputTokens, ...stepCall } = loop.current();
-    const asked = await askForStream(gateway, { ...stepCall, usageBound, guessedInputTokens }, dialect.format);
-    reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.usedSoFar(), usageBound });
-    return { ...asked, reader, guessedInputTokens };
+    const stepCall = loop.current();
+    const { usageLimits, inputEstimate } = stepCall;
+    const asked = await askForStream(gateway, stepCall, dialect.format);
+    reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.usedSoFar(), usageLimits });
+    return { ...asked, reader, inputEstimate, usageLimits };
   }
 
   async function next({ answer }: StreamStep, use: CallUse): Promise<StreamStep | undefined> {

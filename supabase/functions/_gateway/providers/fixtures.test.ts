@@ -1,0 +1,93 @@
+import { describe, expect, test } from "vitest";
+import {
+  fixtureFolder,
+  fixturePrices,
+  type ProviderFixture,
+  readProviderFixtures,
+} from "../../../../scripts/local-stack/services/provider/fixtures.ts";
+import { formatDecimal } from "../../_shared/decimal.ts";
+import { usageCostUsd } from "../../_shared/money.ts";
+import { chatFormat } from "../chat/answer.ts";
+import { createChatReader } from "../chat/events.ts";
+import { responsesFormat } from "../responses/answer.ts";
+import { createResponsesReader } from "../responses/events.ts";
+import { parseAnswer, readEmbeddingUsage, readGeminiUsage } from "../usage/read-usage.ts";
+import type { StatedUsage } from "../usage/usage.ts";
+
+const fixtures = readProviderFixtures();
+const usageLimits = { contextWindow: 1_000_000, outputLimit: 100_000, choices: 1 };
+
+function statedBy({ surface, events, text }: ProviderFixture): StatedUsage | undefined {
+  if (events) {
+    const unnamed = { id: "run", model: "m" };
+    const reader =
+      surface === "responses"
+        ? createResponsesReader({ usageLimits })
+        : createChatReader({ usageAsked: true, usageLimits, unnamed });
+    reader.push(new TextEncoder().encode(text));
+    reader.end();
+    const { usage, servedTier } = reader.facts;
+    return usage && servedTier !== undefined ? { ...usage, servedTier } : usage;
+  }
+  const answer = parseAnswer(text) as Record<string, unknown>;
+  if (surface === "embeddings") return readEmbeddingUsage(answer.usage, usageLimits);
+  if (surface === "gemini") return readGeminiUsage(answer.usageMetadata, usageLimits)?.usage;
+  return (surface === "responses" ? responsesFormat : chatFormat).readAnswer(answer, usageLimits)?.usage;
+}
+
+const stating = fixtures.filter(({ states }) => states !== null);
+
+describe("the usage that is stated by", () => {
+  test.for(stating)("$name", (fixture) => {
+    const { counts, stated_cost_usd, served_tier } = fixture.states ?? {};
+    const usage = statedBy(fixture);
+    const { audio_output_tokens, ...read } = usage?.counts ?? { audio_output_tokens: 0 };
+    // Gemini's speech is all audio unless it says otherwise.
+    expect(fixture.surface === "gemini" ? read : usage?.counts).toEqual(counts);
+    expect([usage?.statedCostUsd, usage?.servedTier]).toEqual([stated_cost_usd, served_tier]);
+    expect(usage?.marks).toBeUndefined();
+  });
+});
+
+describe("the cost of the usage that is stated by", () => {
+  test.for(stating)("$name", (fixture) => {
+    const counts = statedBy(fixture)?.counts ?? {};
+    expect(formatDecimal(usageCostUsd({ prices: [{ min_input_tokens: 0, ...fixturePrices }] }, counts))).toBe(
+      fixture.states?.usd,
+    );
+  });
+});
+
+test.for(fixtures.filter(({ states }) => states === null))("$name states no usage", (fixture) => {
+  expect(statedBy(fixture)).toBeUndefined();
+});
+
+const cells = ["plain", "stream", "tools", "cache", "reasoning", "audio", "error"];
+
+function table(): string {
+  const kinds = [...new Set(fixtures.map(({ kind }) => kind))].sort();
+  const link = ({ name, ...fixture }: ProviderFixture) => `[${fixture.case}](${name}.json)`;
+  const rows = kinds.map((kind) => {
+    const own = fixtures.filter((fixture) => fixture.kind === kind);
+    const found = cells.map((cell) => own.find((fixture) => fixture.case === cell));
+    const others = own.filter((fixture) => !cells.includes(fixture.case)).sort((a, b) => (a.case < b.case ? -1 : 1));
+    return `| ${kind} | ${found.map((each) => (each ? link(each) : "–")).join(" | ")} | ${others.map(link).join(", ") || "–"} |`;
+  });
+  return `# Provider fixtures
+
+Answers in the shape of each kind of provider. We wrote them by the documentation, SDK types, public reports and recordings
+that each names in \`source\`. \`states\` is what the answer states: token counts, the cost in USD at the prices in
+\`scripts/local-stack/services/provider/fixtures.ts\`, the provider's own price, and the served tier. The demo provider answers with any
+of them to the model \`fixture/<kind>/<case>\`.
+
+A dash: the kind's public documentation states nothing of its own for this case, or doesn't offer it.
+
+| kind | ${cells.join(" | ")} | other |
+|---|${"---|".repeat(cells.length + 1)}
+${rows.join("\n")}
+`;
+}
+
+test("the README lists every fixture", async () => {
+  await expect(table()).toMatchFileSnapshot(new URL("README.md", fixtureFolder).pathname);
+});

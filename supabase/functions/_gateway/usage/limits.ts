@@ -1,0 +1,45 @@
+import type { CallCounts, UsageLimits, UsageMark } from "./usage.ts";
+
+/** As much as any model can read or write in a call: the limit where the catalogue has no context window. */
+const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000 } as const;
+
+/**
+ * Holds stated counts within the model's context window, input and output each: a provider that fetches pages itself
+ * states an input far larger than the request, but never larger than the window.
+ */
+export function holdWithinWindow(
+  stated: CallCounts,
+  { contextWindow, outputLimit, choices }: UsageLimits,
+): { counts: CallCounts; marks: UsageMark[] } {
+  const marks: UsageMark[] = [];
+  const { input_tokens, output_tokens, reasoning_tokens = 0 } = stated;
+  // Some providers don't count reasoning against the limit.
+  if (output_tokens - reasoning_tokens > outputLimit * choices) marks.push("above_output_limit");
+  const input = Math.min(input_tokens, contextWindow ?? plausible.inputTokens);
+  const output = Math.min(output_tokens, (contextWindow ?? plausible.outputTokens) * choices);
+  if (input === input_tokens && output === output_tokens) return { counts: stated, marks };
+  marks.push(contextWindow === undefined ? "implausible" : "above_context_window");
+  return { counts: partsWithin({ ...stated, input_tokens: input, output_tokens: output }), marks };
+}
+
+/** Holds each part within its whole, and cache reads and writes together. Leaves out parts that are zero. */
+export function partsWithin(counts: CallCounts): CallCounts {
+  const { input_tokens: input, output_tokens: output } = counts;
+  const reads = Math.min(counts.cached_input_tokens ?? 0, input);
+  const hourWrites = Math.min(counts.cache_write_1h_tokens ?? 0, input - reads);
+  const writes = Math.min(counts.cache_write_tokens ?? 0, input - reads - hourWrites);
+  const uncached = input - reads - hourWrites - writes;
+  const audio = Math.min(counts.audio_input_tokens ?? 0, uncached);
+  const parts = {
+    cached_input_tokens: reads,
+    cache_write_tokens: writes,
+    cache_write_1h_tokens: hourWrites,
+    audio_input_tokens: audio,
+    image_input_tokens: Math.min(counts.image_input_tokens ?? 0, uncached - audio),
+    reasoning_tokens: Math.min(counts.reasoning_tokens ?? 0, output),
+    audio_output_tokens: Math.min(counts.audio_output_tokens ?? 0, output),
+    fee_requests: counts.fee_requests ?? 0,
+  };
+  const stated = Object.entries(parts).filter(([, count]) => count > 0);
+  return { input_tokens: input, output_tokens: output, ...Object.fromEntries(stated) };
+}

@@ -1,0 +1,99 @@
+import { Buffer } from "node:buffer";
+
+/** 16 kHz, 16 bits, mono: what speech usually has where its header doesn't tell. */
+const usualWavBytesPerSecond = 32_000;
+const usualMp3BytesPerSecond = 16_000;
+const bytesPerSecondLimits = { least: 1_000, most: 400_000 } as const;
+/** Headers of a WAV file come before its samples; other chunks may come between. */
+const headerCharacters = 1_024;
+
+/** Bytes that base64 text stands for. */
+function base64Bytes(base64: string): number {
+  return Math.floor((base64.replace(/=+$/, "").length * 3) / 4);
+}
+
+/** Seconds of an audio file in base64: its bytes by the rate in its header, or by the usual one. */
+export function audioSeconds({ data, format }: { data: string; format: "wav" | "mp3" }): number {
+  const isWav = format === "wav";
+  const stated = isWav
+    ? wavBytesPerSecond(Buffer.from(data.slice(0, headerCharacters), "base64"))
+    : mp3BytesPerSecond(data);
+  const { least, most } = bytesPerSecondLimits;
+  const usual = isWav ? usualWavBytesPerSecond : usualMp3BytesPerSecond;
+  const rate = stated !== undefined && stated >= least && stated <= most ? stated : usual;
+  return base64Bytes(data) / rate;
+}
+
+/** The byte rate of a WAV file: the third member of its `fmt ` chunk. */
+function wavBytesPerSecond(header: Buffer): number | undefined {
+  if (header.toString("latin1", 0, 4) !== "RIFF" || header.toString("latin1", 8, 12) !== "WAVE") return undefined;
+  for (let at = 12; at + 20 <= header.length; at += 8 + header.readUInt32LE(at + 4)) {
+    if (header.toString("latin1", at, at + 4) === "fmt ") return header.readUInt32LE(at + 16);
+  }
+  return undefined;
+}
+
+/** kbit/s by the index in a frame's header: MPEG 1 layer III, then MPEG 2 and 2.5 layer III. */
+const mp3Bitrates = [
+  [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+  [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+] as const;
+
+/** The bit rate of an MP3 file's first frame, after an ID3v2 tag. */
+function mp3BytesPerSecond(data: string): number | undefined {
+  const tag = Buffer.from(data.slice(0, 16), "base64");
+  const size = (at: number) => (tag[at] ?? 0) & 0x7f;
+  const hasTag = tag.toString("latin1", 0, 3) === "ID3";
+  const start = hasTag ? 10 + ((size(6) << 21) | (size(7) << 14) | (size(8) << 7) | size(9)) : 0;
+  const from = Math.floor(start / 3);
+  const [sync = 0, version = 0, rates = 0] = Buffer.from(data.slice(from * 4, from * 4 + 12), "base64").subarray(
+    start % 3,
+  );
+  // Eleven bits of sync, then layer III.
+  if (sync !== 0xff || (version & 0xe6) !== 0xe2) return undefined;
+  const isVersion1 = (version & 0x18) === 0x18;
+  const kilobits = mp3Bitrates[isVersion1 ? 0 : 1][(rates >> 4) - 1];
+  return kilobits === undefined ? undefined : (kilobits * 1_000) / 8;
+}
+
+type Detail = "auto" | "low" | "high";
+type Size = { width: number; height: number };
+
+/** https://platform.openai.com/docs/guides/images-vision#calculating-costs */
+const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768 } as const;
+const usualImage: Size = { width: 1_024, height: 1_024 };
+/** JPEG thumbnails come before the size. */
+const imageCharacters = 96 * 1_024;
+
+/** Tokens of an image: 85 at low detail, else 85 and 170 for each tile of 512 pixels after it is scaled down. */
+export function imageTokens(url: string, detail: Detail = "auto"): number {
+  if (detail === "low") return tiles.base;
+  const { width, height } = sizeOf(url) ?? usualImage;
+  const longest = Math.min(1, tiles.longest / Math.max(width, height));
+  const scale = longest * Math.min(1, tiles.shortest / (Math.min(width, height) * longest));
+  const across = Math.ceil((width * scale) / tiles.side);
+  const down = Math.ceil((height * scale) / tiles.side);
+  return tiles.base + tiles.each * across * down;
+}
+
+/** The size of a PNG, GIF or JPEG image in a data URL. */
+function sizeOf(url: string): Size | undefined {
+  const base64 = /^data:image\/[\w.+-]+;base64,/.exec(url)?.[0];
+  if (base64 === undefined) return undefined;
+  const bytes = Buffer.from(url.slice(base64.length, base64.length + imageCharacters), "base64");
+  const size = bytes.length < 24 ? undefined : readSize(bytes);
+  return size && size.width > 0 && size.height > 0 ? size : undefined;
+}
+
+function readSize(bytes: Buffer): Size | undefined {
+  if (bytes.readUInt32BE(0) === 0x89504e47) return { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
+  if (bytes.toString("latin1", 0, 3) === "GIF") return { width: bytes.readUInt16LE(6), height: bytes.readUInt16LE(8) };
+  if (bytes.readUInt16BE(0) !== 0xffd8) return undefined;
+  for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff; at += 2 + bytes.readUInt16BE(at + 2)) {
+    const marker = bytes[at + 1] ?? 0;
+    // Start of frame, but for the tables among its numbers.
+    const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
+    if (isFrame) return { width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) };
+  }
+  return undefined;
+}

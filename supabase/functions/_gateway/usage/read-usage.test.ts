@@ -1,0 +1,171 @@
+import { describe, expect, test } from "vitest";
+import { parseAnswer, readCompletionUsage, readEmbeddingUsage, readGeminiUsage } from "./read-usage.ts";
+import { latestUsage } from "./usage.ts";
+
+const limits = { contextWindow: 1_000, outputLimit: 1_000, choices: 1 };
+const read = (usage: object, own: object = {}) => readCompletionUsage(usage, { ...limits, ...own });
+
+describe("readCompletionUsage", () => {
+  test("charges up to the context window, and marks what is above it", () => {
+    const usage = (prompt_tokens: number, completion_tokens: number) => read({ prompt_tokens, completion_tokens });
+    expect(usage(1_000, 1_000)).toEqual({ counts: { input_tokens: 1_000, output_tokens: 1_000 } });
+    expect(usage(1_001, 5)).toEqual({
+      counts: { input_tokens: 1_000, output_tokens: 5 },
+      marks: ["above_context_window"],
+    });
+    expect(usage(5, 1_001)?.counts.output_tokens).toBe(1_000);
+  });
+
+  test("gives each choice a window of its own for the output", () => {
+    const usage = { prompt_tokens: 5, completion_tokens: 2_000 };
+    expect(read(usage, { choices: 2 })).toEqual({ counts: { input_tokens: 5, output_tokens: 2_000 } });
+    expect(read({ ...usage, completion_tokens: 2_001 }, { choices: 2 })?.counts.output_tokens).toBe(2_000);
+  });
+
+  test("holds parts within a window that cuts their whole", () => {
+    const usage = {
+      prompt_tokens: 3_000,
+      completion_tokens: 5,
+      prompt_tokens_details: { cached_tokens: 900, cache_write_tokens: 900, audio_tokens: 900 },
+    };
+    expect(read(usage)?.counts).toEqual({
+      input_tokens: 1_000,
+      cached_input_tokens: 900,
+      cache_write_tokens: 100,
+      output_tokens: 5,
+    });
+  });
+
+  test("believes an honest provider that read far more than the request, and holds what no model can read", () => {
+    const usage = (prompt_tokens: number) =>
+      read({ prompt_tokens, completion_tokens: 5 }, { contextWindow: undefined });
+    expect(usage(10_000_000)).toEqual({ counts: { input_tokens: 10_000_000, output_tokens: 5 } });
+    expect(usage(10_000_001)).toEqual({
+      counts: { input_tokens: 10_000_000, output_tokens: 5 },
+      marks: ["implausible"],
+    });
+  });
+
+  test("marks output above the limit, without its reasoning", () => {
+    const usage = (completion_tokens: number, reasoning_tokens = 0) =>
+      read(
+        { prompt_tokens: 5, completion_tokens, completion_tokens_details: { reasoning_tokens } },
+        { outputLimit: 10 },
+      )?.marks;
+    expect([usage(10), usage(11), usage(110, 100), usage(111, 100)]).toEqual([
+      undefined,
+      ["above_output_limit"],
+      undefined,
+      ["above_output_limit"],
+    ]);
+  });
+
+  test.for([{}, { completion_tokens: null }, { total_tokens: 5 }, { completion_tokens: null, total_tokens: 3 }])(
+    "reads nothing where the output is not counted: %j",
+    (stated) => {
+      expect(read({ prompt_tokens: 5, ...stated })).toBeUndefined();
+    },
+  );
+
+  test("takes the output or the input from the total", () => {
+    expect(read({ prompt_tokens: 5, total_tokens: 30 })?.counts.output_tokens).toBe(25);
+    expect(read({ completion_tokens: 5, total_tokens: 30 })?.counts.input_tokens).toBe(25);
+    expect(read({ completion_tokens: 5, total_tokens: 5 })).toBeUndefined();
+    expect(read({ total_tokens: 30 })).toBeUndefined();
+  });
+
+  test.for<[string, string | undefined]>([
+    ['"cost": 0.0031', "0.0031"],
+    ['"cost": "0.0031"', "0.0031"],
+    ['"cost": 3.1e-05', "0.000031"],
+    ['"cost": 0.12345678901234567890', "0.12345678901234567890"],
+    ['"cost": 0', "0"],
+    ['"cost": {"total_cost": 0.10, "request_cost": 0.005}', "0.10"],
+    ['"cost_in_usd_ticks": 232856000', "0.0232856"],
+    ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.2}', "0.3"],
+    ['"cost": 0.1, "is_byok": false, "cost_details": {"upstream_inference_cost": 0.1}', "0.1"],
+    ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": null}', "0.1"],
+    ['"cost": -1', undefined],
+    ['"cost": "much"', undefined],
+    ['"cost": 1e400', undefined],
+    ['"cost": []', undefined],
+    ['"cost": null', undefined],
+  ])("reads the provider's own price exactly: %s", ([member, cost]) => {
+    const answer = `{"prompt_tokens": 5, "completion_tokens": 5, ${member}}`;
+    const usage = readCompletionUsage(parseAnswer(answer), limits);
+    expect(usage?.statedCostUsd).toBe(cost);
+    expect(usage?.counts).toEqual({ input_tokens: 5, output_tokens: 5 });
+  });
+
+  test("passes an amount on with its own digits", () => {
+    expect(JSON.stringify(parseAnswer('{"usage":{"cost":0.10000000000000000001}}'))).toBe(
+      '{"usage":{"cost":0.10000000000000000001}}',
+    );
+  });
+});
+
+describe("latestUsage", () => {
+  const usage = (usage: object) => read(usage) ?? { counts: { input_tokens: Number.NaN, output_tokens: Number.NaN } };
+  const first = usage({ prompt_tokens: 900, completion_tokens: 0, prompt_tokens_details: { cached_tokens: 800 } });
+  const last = usage({ prompt_tokens: 0, completion_tokens: 100, cost: "0.5" });
+  const zeros = usage({ prompt_tokens: 0, completion_tokens: 0, cost: "0" });
+  const both = { input_tokens: 900, cached_input_tokens: 800, output_tokens: 100 };
+
+  test("never lets a zero replace a count or a cost", () => {
+    expect(latestUsage(latestUsage(latestUsage(undefined, first), last), zeros)).toEqual({
+      counts: both,
+      statedCostUsd: "0.5",
+    });
+    expect(latestUsage(latestUsage(undefined, zeros), first).counts.input_tokens).toBe(900);
+  });
+
+  test("keeps a cost of zero where no other was stated", () => {
+    expect(latestUsage(first, zeros).statedCostUsd).toBe("0");
+  });
+
+  test("prefers what was stated later", () => {
+    const corrected = usage({ prompt_tokens: 890, completion_tokens: 90 });
+    expect(latestUsage({ counts: both }, corrected).counts).toEqual({ ...both, input_tokens: 890, output_tokens: 90 });
+  });
+});
+
+describe("readEmbeddingUsage", () => {
+  test.for([
+    { prompt_tokens: 5, total_tokens: 5 },
+    { prompt_tokens: 5, completion_tokens: 50, total_tokens: 55 },
+    { prompt_tokens: 5, completion_tokens_details: { reasoning_tokens: 50 } },
+  ])("counts no output: %j", (stated) => {
+    expect(readEmbeddingUsage(stated, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
+  });
+
+  test("takes the input from the total, as Voyage AI states it", () => {
+    // https://docs.voyageai.com/reference/embeddings-api
+    expect(readEmbeddingUsage({ total_tokens: 5 }, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
+    expect(readEmbeddingUsage({}, limits)).toBeUndefined();
+  });
+});
+
+describe("readGeminiUsage", () => {
+  const speech = (stated: object) => {
+    const { usage, spoken } = readGeminiUsage({ promptTokenCount: 5, ...stated }, limits) ?? {};
+    const { output_tokens, reasoning_tokens, audio_output_tokens } = usage?.counts ?? {};
+    return [output_tokens, reasoning_tokens, audio_output_tokens, spoken];
+  };
+  const listed = (...candidatesTokensDetails: unknown[]) => ({ candidatesTokenCount: 30, candidatesTokensDetails });
+
+  // https://ai.google.dev/api/generate-content#UsageMetadata
+  test.for<[string, object, unknown[]]>([
+    ["all output as audio where its kinds are not listed", { candidatesTokenCount: 30 }, [30, undefined, 30, true]],
+    ["as much audio as is listed", listed({ modality: "AUDIO", tokenCount: 20 }), [30, undefined, 20, true]],
+    [
+      "all output as audio where the list is malformed",
+      listed(null, 1, { modality: "AUDIO" }),
+      [30, undefined, 30, true],
+    ],
+    ["output that the total alone has", { totalTokenCount: 35 }, [30, undefined, 30, true]],
+    ["no output where none is stated", { totalTokenCount: 5 }, [0, undefined, undefined, false]],
+    ["thoughts as text", { candidatesTokenCount: 30, thoughtsTokenCount: 7, totalTokenCount: 42 }, [37, 7, 30, true]],
+  ])("counts %s", ([, stated, counted]) => {
+    expect(speech(stated)).toEqual(counted);
+  });
+});

@@ -1,0 +1,137 @@
+import { add, formatDecimal, multiply, parseDecimal } from "../../_shared/decimal.ts";
+import { JsonNumber, parseExactJson } from "../../_shared/exact-json.ts";
+import { readDecimalText } from "../../_shared/usd-amount.ts";
+import { isObject } from "../structured/canonical.ts";
+import { holdWithinWindow } from "./limits.ts";
+import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
+import { toTokenCounts } from "./token-counts.ts";
+import { type StatedUsage, type UsageLimits, withFacts } from "./usage.ts";
+
+/** Amounts that a provider states: OpenRouter's, Perplexity's and xAI's. */
+const costMember = /^(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)$/;
+const costIn = /"(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)"\s*:/;
+
+/**
+ * Parses an answer's JSON. Amounts are a {@link JsonNumber}, which is written again with its own digits.
+ * @throws SyntaxError
+ */
+export function parseAnswer(text: string): unknown {
+  return costIn.test(text) ? parseExactJson(text, (name) => costMember.test(name)) : JSON.parse(text);
+}
+
+/**
+ * Reads the usage of a chat completion or a response.
+ * @returns undefined where it states too little to charge by
+ */
+export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
+  const stated = readStatedCounts(value);
+  const { total = 0, input = difference(total, stated.output) } = stated;
+  // Output that is not counted is not zero, but it may be part of the total.
+  const output = stated.output ?? difference(total, input);
+  if (!isObject(value) || input === undefined || output === undefined) return undefined;
+  return statedUsage(value, { ...stated, input, output }, limits);
+}
+
+/** What a total has beyond one of its two parts; undefined where that is nothing, or the part is unknown. */
+function difference(total: number, part: number | undefined): number | undefined {
+  return part !== undefined && total > part ? total - part : undefined;
+}
+
+/**
+ * Reads the usage of embeddings, which have no output. Some providers state the total alone.
+ * @returns undefined where it states too little to charge by
+ */
+export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
+  const { total, reasoning, audioOutput, ...stated } = readStatedCounts(value);
+  const input = stated.input ?? total;
+  return isObject(value) && input !== undefined
+    ? statedUsage(value, { ...stated, input, output: 0 }, limits)
+    : undefined;
+}
+
+/**
+ * Reads the usage of speech as Gemini states it.
+ * @returns undefined where it states too little to charge by; `spoken` tells whether the speech itself is counted, which is never nothing
+ */
+export function readGeminiUsage(
+  value: unknown,
+  limits: UsageLimits,
+): { usage: StatedUsage; spoken: boolean } | undefined {
+  const stated = readStatedCounts(value);
+  const { input, total = 0 } = stated;
+  if (!isObject(value) || input === undefined) return undefined;
+  const output = stated.output ?? difference(total, input) ?? 0;
+  const { audioOutput = output } = stated;
+  return {
+    usage: statedUsage(value, { ...stated, input, output, audioOutput }, limits),
+    spoken: output > 0,
+  };
+}
+
+function statedUsage(
+  usage: Record<string, unknown>,
+  stated: StatedCounts & { input: number; output: number },
+  limits: UsageLimits,
+): StatedUsage {
+  const counts = toTokenCounts(stated, {
+    cacheIsSeparate: isAnthropic(usage),
+    reasoningIsSeparate: isPerplexity(usage),
+  });
+  const held = holdWithinWindow({ ...counts, ...feesOf(usage, stated) }, limits);
+  return withFacts(held.counts, {
+    statedCostUsd: readStatedCost(usage),
+    servedTier: readTier(usage),
+    marks: held.marks,
+  });
+}
+
+/**
+ * Anthropic's own usage, which gateways pass on: the input excludes cache reads and writes.
+ * https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+ */
+function isAnthropic(usage: Record<string, unknown>): boolean {
+  const counts = ["cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"];
+  return "input_tokens" in usage && !("total_tokens" in usage) && counts.some((name) => name in usage);
+}
+
+/** Perplexity charges citations and reasoning in addition to what it calls the total. */
+function isPerplexity(usage: Record<string, unknown>): boolean {
+  return "num_search_queries" in usage || "citation_tokens" in usage || "search_context_size" in usage;
+}
+
+/** Perplexity charges each search, or the request where it states only the size of its context; xAI each source. */
+function feesOf(
+  usage: Record<string, unknown>,
+  { searches = 0, sources = 0 }: StatedCounts,
+): { fee_requests?: number } {
+  const fees = searches + sources || Number(typeof usage.search_context_size === "string");
+  return fees > 0 ? { fee_requests: fees } : {};
+}
+
+/** The `service_tier` of an answer or of its usage. */
+export function readTier({ service_tier }: Record<string, unknown>): string | undefined {
+  return typeof service_tier === "string" && /^[\w-]{1,64}$/.test(service_tier) ? service_tier : undefined;
+}
+
+/** USD. One dollar is 10^10 of xAI's ticks. */
+const usdPerTick = { units: 1n, scale: 10 };
+
+/** The provider's own price of a call. */
+function readStatedCost(usage: Record<string, unknown>): string | undefined {
+  const { cost, cost_details, cost_in_usd_ticks, is_byok } = usage;
+  const ticks = readAmount(cost_in_usd_ticks);
+  if (ticks !== undefined) return formatDecimal(multiply(parseDecimal(ticks), usdPerTick));
+  const own = readAmount(isObject(cost) && "total_cost" in cost ? cost.total_cost : cost);
+  // OpenRouter's cost with the operator's own key is its fee alone.
+  const upstream =
+    is_byok === true && isObject(cost_details) ? readAmount(cost_details.upstream_inference_cost) : undefined;
+  if (own === undefined || upstream === undefined) return own;
+  return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
+}
+
+/** Exact decimal text of an amount that is not negative. */
+function readAmount(value: unknown): string | undefined {
+  const text = value instanceof JsonNumber ? value.text : typeof value === "number" ? String(value) : value;
+  const decimal = typeof text === "string" ? readDecimalText(text) : null;
+  return decimal === null || decimal.startsWith("-") ? undefined : decimal;
+}

@@ -1,0 +1,127 @@
+import { isObject } from "../structured/canonical.ts";
+
+/** What a provider may count. */
+type StatedCount =
+  | "input"
+  | "toolInput"
+  | "output"
+  | "total"
+  | "cacheReads"
+  | "cacheWrites"
+  | "cacheWrites5m"
+  | "cacheWrites1h"
+  | "audioInput"
+  | "imageInput"
+  | "audioOutput"
+  | "reasoning"
+  | "citations"
+  | "searches"
+  | "sources";
+
+/** The counts of a usage that can be read. */
+export type StatedCounts = Partial<Record<StatedCount, number>>;
+
+type Place = "usage" | "inputDetails" | "outputDetails";
+
+/** Members of a usage and of its details, by what they count. */
+const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
+  usage: new Map([
+    // OpenAI, chat and responses; Anthropic has the second pair, too.
+    ["prompt_tokens", "input"],
+    ["completion_tokens", "output"],
+    ["input_tokens", "input"],
+    ["output_tokens", "output"],
+    ["total_tokens", "total"],
+    ["reasoning_tokens", "reasoning"],
+    // Gemini: https://ai.google.dev/api/generate-content#UsageMetadata
+    ["promptTokenCount", "input"],
+    ["toolUsePromptTokenCount", "toolInput"],
+    ["candidatesTokenCount", "output"],
+    ["responseTokenCount", "output"],
+    ["thoughtsTokenCount", "reasoning"],
+    ["totalTokenCount", "total"],
+    // Bedrock's own API: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html
+    ["inputTokens", "input"],
+    ["outputTokens", "output"],
+    ["totalTokens", "total"],
+    // Ollama's own API: https://docs.ollama.com/api
+    ["prompt_eval_count", "input"],
+    ["eval_count", "output"],
+    // Perplexity: https://docs.perplexity.ai/api-reference/sonar-post
+    ["citation_tokens", "citations"],
+    ["num_search_queries", "searches"],
+    // xAI: https://docs.x.ai/docs/api-reference#chat-completions
+    ["num_sources_used", "sources"],
+    ["num_server_side_tools_used", "searches"],
+    ["web_search_requests", "searches"],
+    // Azure, models of others: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
+    ["audio_prompt_tokens", "audioInput"],
+  ]),
+  inputDetails: new Map([
+    ["audio_tokens", "audioInput"],
+    ["image_tokens", "imageInput"],
+  ]),
+  outputDetails: new Map([
+    ["audio_tokens", "audioOutput"],
+    ["reasoning_tokens", "reasoning"],
+  ]),
+};
+
+/**
+ * Returns what a member counts, by its name and place. For cached tokens every provider has a name of its own, such as
+ * `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`, `cache_write_tokens` or `cached_creation_tokens`.
+ */
+export function countNamed(name: string, place: Place): StatedCount | undefined {
+  const duration = /^ephemeral_(5m|1h)_input_tokens$/.exec(name)?.[1];
+  if (duration && place !== "outputDetails") return duration === "1h" ? "cacheWrites1h" : "cacheWrites5m";
+  const ofCache = place !== "outputDetails" && /cache/i.test(name) && /token/i.test(name);
+  if (!ofCache) return names[place].get(name);
+  if (/writ|creat/i.test(name)) return "cacheWrites";
+  return /uncache|no[nt]?_?cache|miss/i.test(name) ? undefined : "cacheReads";
+}
+
+/** Objects within a usage that hold more of its counts. */
+const nested: readonly [RegExp, Place][] = [
+  [/^(?:prompt|input)_tokens?_details$/, "inputDetails"],
+  [/^(?:completion|output)_tokens?_details$/, "outputDetails"],
+  // https://platform.claude.com/docs/en/api/messages: cache writes by duration, and searches.
+  [/^(?:cache_creation|server_tool_use)$/, "usage"],
+];
+
+/**
+ * Reads each count by itself, so that a malformed one loses no other. Where one is stated under several names, the
+ * greatest wins: proxies fill in zeros for what they don't know.
+ */
+export function readStatedCounts(usage: unknown): StatedCounts {
+  const stated: StatedCounts = {};
+  const note = (name: StatedCount | undefined, value: unknown) => {
+    const count = name && readCount(value);
+    if (name && count !== undefined) stated[name] = Math.max(stated[name] ?? 0, count);
+  };
+  const read = (members: Record<string, unknown>, place: Place) => {
+    for (const [name, value] of Object.entries(members)) {
+      note(countNamed(name, place), value);
+      const inner = nested.find(([pattern]) => pattern.test(name))?.[1];
+      if (inner && isObject(value)) read(value, inner === "usage" ? place : inner);
+    }
+  };
+  if (!isObject(usage)) return stated;
+  read(usage, "usage");
+  note("audioInput", readModality(usage.promptTokensDetails, "AUDIO"));
+  note("imageInput", readModality(usage.promptTokensDetails, "IMAGE"));
+  note("audioOutput", readModality(usage.candidatesTokensDetails, "AUDIO"));
+  return stated;
+}
+
+/** How much of the tokens is of a kind, as Gemini lists them. */
+function readModality(kinds: unknown, modality: string): unknown {
+  if (!Array.isArray(kinds)) return undefined;
+  const kind: unknown = kinds.find((each) => isObject(each) && each.modality === modality);
+  return isObject(kind) ? kind.tokenCount : undefined;
+}
+
+/** A count of tokens; as text, too, since Protocol Buffers write 64-bit integers so in JSON. */
+function readCount(value: unknown): number | undefined {
+  const count = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
+  return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : undefined;
+}

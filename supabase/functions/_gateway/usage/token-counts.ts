@@ -1,0 +1,51 @@
+import { partsWithin } from "./limits.ts";
+import type { StatedCounts } from "./stated-counts.ts";
+import type { CallCounts } from "./usage.ts";
+
+/**
+ * Turns stated counts into one form. OpenAI counts cached tokens in the input and reasoning in the output. Others count
+ * them separately, and the names don't tell, so the numbers decide: parts are separate where they are larger than their
+ * whole, or where the total is the sum of input, output and these parts. Otherwise OpenAI's reading holds. What the
+ * total has beyond everything that is named is reasoning, as Google counts it; a proxy's `reasoning_tokens: 0` doesn't
+ * make it free.
+ */
+export function toTokenCounts(
+  stated: StatedCounts & { input: number; output: number },
+  { cacheIsSeparate = false, reasoningIsSeparate = false } = {},
+): CallCounts {
+  const { input, output, cacheReads: reads = 0, reasoning = 0, toolInput = 0, citations = 0 } = stated;
+  const hourWrites = stated.cacheWrites1h ?? 0;
+  const writes = Math.max(stated.cacheWrites ?? 0, hourWrites + (stated.cacheWrites5m ?? 0));
+  const beyond = (stated.total ?? 0) - input - output - toolInput;
+  const readings = (cacheIsSeparate ? [reads + writes] : [0, writes, reads + writes, reads])
+    .filter((cached) => reads + writes - cached <= input)
+    .flatMap((cached) => [
+      { cached, thought: 0 },
+      { cached, thought: reasoning },
+    ])
+    .filter(({ thought }) => reasoning - thought <= output && (!reasoningIsSeparate || thought === reasoning));
+  const apart = readings.find(({ cached, thought }) => cached + thought === beyond) ?? readings[0];
+  const { cached, thought } = apart ?? { cached: 0, thought: 0 };
+  const unnamed = reasoning === 0 ? Math.max(beyond - cached, 0) : 0;
+  const allInput = input + cached + toolInput + citations;
+  const allOutput = output + thought + unnamed;
+  const audioInput = stated.audioInput ?? 0;
+  const imageInput = stated.imageInput ?? 0;
+  const audioOutput = stated.audioOutput ?? 0;
+  return partsWithin({
+    input_tokens:
+      allInput + separateWhere(audioInput > allInput, audioInput) + separateWhere(imageInput > allInput, imageInput),
+    cached_input_tokens: reads,
+    cache_write_tokens: writes - hourWrites,
+    cache_write_1h_tokens: hourWrites,
+    audio_input_tokens: audioInput,
+    image_input_tokens: imageInput,
+    output_tokens: allOutput + separateWhere(audioOutput > allOutput, audioOutput),
+    reasoning_tokens: reasoning + unnamed,
+    audio_output_tokens: audioOutput,
+  });
+}
+
+function separateWhere(isLarger: boolean, count: number): number {
+  return isLarger ? count : 0;
+}

@@ -1,0 +1,34 @@
+import type { TokenCounts } from "../../_shared/money.ts";
+import { isObject } from "../structured/canonical.ts";
+import { countNamed, readStatedCounts } from "./stated-counts.ts";
+import { toTokenCounts } from "./token-counts.ts";
+
+/** A surface's names for the counts of its usage. */
+type UsageNames = { input: string; output: string };
+
+export const chatUsageNames: UsageNames = { input: "prompt_tokens", output: "completion_tokens" };
+export const responseUsageNames: UsageNames = { input: "input_tokens", output: "output_tokens" };
+
+/**
+ * Returns the usage of an answer in several steps: the last step's as stated, with the counts of all steps by OpenAI's
+ * names.
+ */
+export function addUsage(stated: unknown, earlier: TokenCounts, { input, output }: UsageNames): unknown {
+  if (!isObject(stated) || Object.keys(earlier).length === 0) return stated;
+  const last = readStatedCounts(stated);
+  const own = toTokenCounts({ ...last, input: last.input ?? 0, output: last.output ?? 0 });
+  const sum = (name: keyof TokenCounts) => (own[name] ?? 0) + (earlier[name] ?? 0);
+  const details = (name: string, member: string, count: number) => {
+    const given = stated[name];
+    return isObject(given) || count > 0 ? { [name]: { ...(isObject(given) ? given : {}), [member]: count } } : {};
+  };
+  const rest = Object.entries(stated).filter(([name]) => !countNamed(name, "usage"));
+  return {
+    ...Object.fromEntries(rest),
+    [input]: sum("input_tokens"),
+    [output]: sum("output_tokens"),
+    total_tokens: sum("input_tokens") + sum("output_tokens"),
+    ...details(`${input}_details`, "cached_tokens", sum("cached_input_tokens")),
+    ...details(`${output}_details`, "reasoning_tokens", sum("reasoning_tokens")),
+  };
+}

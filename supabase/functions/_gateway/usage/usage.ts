@@ -1,0 +1,82 @@
+import type { TokenCounts } from "../../_shared/money.ts";
+
+/** Why the usage of a call needs an operator's attention. */
+export type UsageMark =
+  /** The provider stated more than the model's context window, so the window is charged. */
+  | "above_context_window"
+  /** The same for a model without a context window in the catalogue: the largest of any model is charged. */
+  | "implausible"
+  /** The answer is longer than the output limit of the call. */
+  | "above_output_limit"
+  /** The answer was served at a tier that has no price, so the default prices are charged. */
+  | "unpriced_tier";
+
+/** What a provider states about a call in addition to its counts, and what is wrong with it. */
+export type UsageFacts = {
+  /** The provider's own price of the call, as exact decimal text. */
+  statedCostUsd?: string;
+  /** The `service_tier` of the answer. */
+  servedTier?: string;
+  marks?: readonly UsageMark[];
+};
+
+/** Counts that are enough to charge by. */
+export type CallCounts = TokenCounts & { input_tokens: number; output_tokens: number };
+
+/** What a provider states that a call used. */
+export type StatedUsage = UsageFacts & { counts: CallCounts };
+
+/** What a call may use at most. */
+export type UsageLimits = {
+  /** Of the model, in tokens; absent where the catalogue has none. */
+  contextWindow?: number;
+  /** Tokens of each choice; 0 where the answer has no output. */
+  outputLimit: number;
+  choices: number;
+};
+
+/** Combines two statements about one call. The later one wins, but a zero never replaces a count. */
+export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage): StatedUsage {
+  if (!earlier) return later;
+  const counts = { ...earlier.counts };
+  for (const [name, count] of Object.entries(later.counts)) if (count > 0) counts[name as keyof TokenCounts] = count;
+  const { statedCostUsd = earlier.statedCostUsd, servedTier = earlier.servedTier } = later;
+  const statedCost = Number(statedCostUsd) > 0 ? statedCostUsd : (earlier.statedCostUsd ?? statedCostUsd);
+  return withFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
+}
+
+/** What a call used, by what its provider stated. */
+export function callUse<Basis extends string>(
+  { counts, ...facts }: StatedUsage,
+  { route, basis }: { route: number; basis: Basis },
+): UsageFacts & { route: number; usage: CallCounts; basis: Basis } {
+  return { ...facts, route, usage: counts, basis };
+}
+
+/** Adds marks to what is known about a call. */
+export function marked<Facts extends UsageFacts>(facts: Facts, ...marks: readonly UsageMark[]): Facts {
+  return marks.length > 0 ? { ...facts, marks: marksOf(facts, { marks }) } : facts;
+}
+
+/** Counts with those facts that are known. */
+export function withFacts(counts: CallCounts, { statedCostUsd, servedTier, marks = [] }: UsageFacts): StatedUsage {
+  return {
+    counts,
+    ...(statedCostUsd === undefined ? {} : { statedCostUsd }),
+    ...(servedTier === undefined ? {} : { servedTier }),
+    ...(marks.length > 0 ? { marks } : {}),
+  };
+}
+
+function marksOf(...facts: readonly UsageFacts[]): UsageMark[] {
+  return [...new Set(facts.flatMap(({ marks = [] }) => marks))];
+}
+
+/** A call's usage is unusual. The message names the marks. */
+export class UnusualUsage extends Error {
+  override readonly name = "UnusualUsage";
+
+  constructor(marks: readonly UsageMark[]) {
+    super([...new Set(marks)].sort().join(", "));
+  }
+}

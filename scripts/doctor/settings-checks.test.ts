@@ -118,7 +118,7 @@ describe("functions", () => {
   const functions = {
     ...complete,
     GATEWAY_DB_URL: "postgres://gateway:p@db.project.supabase.co:5432/postgres",
-    AI_PROVIDER_OPENAI_BASE_URL: "https://api.openai.com/v1",
+    AI_PROVIDER_OPENAI_KIND: "openai",
     AI_PROVIDER_OPENAI_API_KEY: "key",
   };
 
@@ -142,11 +142,26 @@ describe("functions", () => {
       "fail",
       "logs in as postgres",
     ],
-    ["without a provider", { AI_PROVIDER_OPENAI_BASE_URL: "" }, "warn", "every model is refused"],
+    [
+      "without a provider",
+      { AI_PROVIDER_OPENAI_KIND: "", AI_PROVIDER_OPENAI_API_KEY: "" },
+      "warn",
+      "every model is refused",
+    ],
+    ["with a provider's key alone", { AI_PROVIDER_OPENAI_KIND: "" }, "fail", "AI_PROVIDER_OPENAI_KIND"],
+    ["with a misspelt setting", { AI_PROVIDER_OPENAI_BASEURL: "x" }, "fail", "AI_PROVIDER_OPENAI_BASEURL"],
     ["without the provider's key", { AI_PROVIDER_OPENAI_API_KEY: "" }, "fail", "AI_PROVIDER_OPENAI_API_KEY"],
   ])("%s", (_, change, level, says) => {
     expect(checkFunctions({ ...functions, ...change })).toEqual([
       expect.objectContaining({ level, says: expect.stringContaining(says) }),
+    ]);
+  });
+
+  test("that reach a provider of their own network without TLS are warned", () => {
+    const own = { AI_PROVIDER_OWN_BASE_URL: "http://10.0.0.7:8000/v1", AI_PROVIDER_OWN_ALLOW_PRIVATE: "on" };
+    expect(checkFunctions({ ...functions, ...own })).toEqual([
+      expect.objectContaining({ level: "ok", says: "role gateway; providers openai, own (openai-compatible)" }),
+      expect.objectContaining({ level: "warn", says: expect.stringContaining("provider own") }),
     ]);
   });
 

@@ -180,6 +180,12 @@ function checkBypass(env: Env): Finding[] {
   ];
 }
 
+/** Traffic on this machine needs no TLS. */
+function isEncrypted(address: string): boolean {
+  const { protocol, hostname } = new URL(address);
+  return protocol === "https:" || isLoopback(hostname);
+}
+
 /** The functions' settings, where they stand with the web server's: GATEWAY_DB_URL says so. */
 export function checkFunctions(settings: Settings): Finding[] {
   if (!settings.GATEWAY_DB_URL) return [];
@@ -195,8 +201,15 @@ export function checkFunctions(settings: Settings): Finding[] {
       ];
     }
     if (providers.size === 0)
-      return [warn("functions", "no AI_PROVIDER_<ID>_BASE_URL is set: every model is refused.")];
-    return [ok("functions", `role gateway; providers ${[...providers.keys()].join(", ")}`)];
+      return [warn("functions", "no provider is set, by AI_PROVIDER_<ID>_KIND or _BASE_URL: every model is refused.")];
+    const named = [...providers].map(([id, { kind }]) => (id === kind.name ? id : `${id} (${kind.name})`));
+    const inTheClear = [...providers].filter(([, { baseUrl }]) => !isEncrypted(baseUrl)).map(([id]) => id);
+    return [
+      ok("functions", `role gateway; providers ${named.join(", ")}`),
+      ...inTheClear.map((id) =>
+        warn("functions", `provider ${id} is reached without TLS: its key and all prompts travel in the clear.`),
+      ),
+    ];
   } catch (error) {
     return [fail("functions", error instanceof Error ? error.message : String(error))];
   }

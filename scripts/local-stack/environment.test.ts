@@ -53,18 +53,15 @@ test.each([
 });
 
 test.each([
-  [{ AI_PROVIDER_OPENAI_BASE_URL: "https://api.example.com/v1" }, "AI_PROVIDER_OPENAI_API_KEY is missing"],
+  [{ AI_PROVIDER_OPENAI_KIND: "openai" }, "AI_PROVIDER_OPENAI_API_KEY is missing"],
+  [{ AI_PROVIDER_OPENAI_BASEURL: "https://api.example.com/v1" }, "AI_PROVIDER_OPENAI_BASEURL is not a setting"],
   [{ AI_PROVIDER_X_BASE_URL: "api.example.com", AI_PROVIDER_X_API_KEY: "k" }, "AI_PROVIDER_X_BASE_URL is not a URL"],
-  [
-    { AI_PROVIDER_X_BASE_URL: "http://a.example", AI_PROVIDER_X_API_KEY: "k" },
-    "AI_PROVIDER_X_BASE_URL must begin with",
-  ],
   [{ ...project, AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" }, "must begin with https"],
 ])("a provider that the functions would refuse is named: %j", (settings, message) => {
   expect(() => parseEnvironment(settings)).toThrow(message);
 });
 
-test("a provider with address and key is taken, beside the embedded stack a local one too", () => {
+test("accepts a provider with an address, and a local one with the embedded stack", () => {
   const local = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" };
   expect(() => parseEnvironment(local)).not.toThrow();
   expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();
@@ -90,14 +87,17 @@ test(".env.example works as it is, and its secrets are refused in production", (
 test(".env is read, the environment wins, and --embedded leaves both out", () => {
   const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-env-"));
   const lines = Object.entries(project).map(([name, value]) => `${name}=${value}`);
-  writeFileSync(path.join(directory, ".env"), `# a comment\n${lines.join("\n")}\nAI_PROVIDER_X_API_KEY="k"\n`);
+  writeFileSync(
+    path.join(directory, ".env"),
+    `# a comment\n${lines.join("\n")}\nAI_PROVIDER_X_BASE_URL="https://a.example"\n`,
+  );
   vi.stubEnv("BASE_URL", "");
   vi.stubEnv("SUPABASE_SECRET_KEY", "sb_secret_b");
   vi.stubEnv("GOTRUE_SMTP_MAX_FREQUENCY", "5s");
 
   const read = readEnvironment(directory, { embedded: false });
   expect(read.settings).toMatchObject({ SUPABASE_URL: "https://abc.supabase.co", SUPABASE_SECRET_KEY: "sb_secret_b" });
-  expect(read.all.AI_PROVIDER_X_API_KEY).toBe("k");
+  expect(read.all.AI_PROVIDER_X_BASE_URL).toBe("https://a.example");
   const alone = readEnvironment(directory, { embedded: true });
   expect(alone.settings).toEqual({});
   expect(alone.all.GOTRUE_SMTP_MAX_FREQUENCY).toBe("5s");

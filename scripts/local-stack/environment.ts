@@ -3,7 +3,7 @@ import path from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
 import { wholeNumber } from "../../remix-app/env.server.ts";
-import { readProviders } from "../../supabase/functions/_gateway/environment.ts";
+import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import { messageOf, StackError } from "./errors.ts";
 
@@ -93,7 +93,7 @@ function providerFaults(all: Record<string, string>, supabaseUrl?: string): stri
     readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });
     return [];
   } catch (error) {
-    return [`${messageOf(error)} Set the provider's address and key, or neither.`];
+    return [messageOf(error)];
   }
 }
 

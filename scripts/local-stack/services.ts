@@ -196,6 +196,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         SUPABASE_ANON_KEY: secrets.publishableKey,
         SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
         GATEWAY_DB_URL: database("gateway"),
+        AI_PROVIDER_DEMO_KIND: "openai",
         AI_PROVIDER_DEMO_BASE_URL: `${addresses.provider}/v1`,
         AI_PROVIDER_DEMO_API_KEY: secrets.providerKey,
         AI_PROVIDER_DEMO_SPEECH_BASE_URL: `${addresses.provider}/v1beta`,

@@ -564,7 +564,7 @@ begin
   offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech');
   offer.refusal := case
     when offer.routes is null then ai.refusal('service_unavailable')
-    when most.audio > 0 and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+    when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when not ai.is_tier_priced(offer.routes, request.service_tier)
       then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')

@@ -140,6 +140,17 @@ describe("model access is the intersection of five lists", () => {
   });
 });
 
+/** Replaces the tenant's only price, as of the beginning of the transaction. */
+async function changePrice(db: Database, { model }: Tenant, change: string): Promise<void> {
+  const [column, value] = change.split(" = ");
+  await db.query("delete from ai.model_prices where model_id = $1", [model]);
+  await db.query(
+    `insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million, ${column})
+     values ($1, 'demo', 1, 2, $2)`,
+    [model, value],
+  );
+}
+
 describe("reservation", () => {
   test("holds a third of the bytes, 1,500 an image, and the whole output of each choice", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
@@ -147,6 +158,59 @@ describe("reservation", () => {
     // (101 + 3,000) × 1 + 300 × 2 = 3,701 millionths of a dollar
     expect(run.reserved_credits).toBe("37.01000000");
     expect(await books(db, tenant)).toMatchObject({ balance: "100000.00000000", reserved: "37.01000000", open: 1 });
+  });
+
+  test.for([
+    {
+      what: "all input written to a cache",
+      price: "cache_write_1h_usd_per_million = 4",
+      call: {},
+      credits: "6.00000000",
+    },
+    {
+      what: "images at their price",
+      price: "image_input_usd_per_million = 5",
+      call: { images: 1 },
+      credits: "78.00000000",
+    },
+    { what: "one fee", price: "request_fee_usd = 0.01", call: {}, credits: "103.00000000" },
+    {
+      what: "50 tokens a second of audio",
+      price: "audio_input_usd_per_million = 40",
+      call: { audio: true, audio_seconds: 5 },
+      credits: "103.00000000",
+    },
+  ])("holds $what", async ({ price, call, credits }, { db }) => {
+    const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
+    await changePrice(db, tenant, price);
+    expect((await begin(db, chatCall(tenant, call))).reserved_credits).toBe(credits);
+  });
+
+  test("refuses audio without a price, whatever its length", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await begin(db, chatCall(tenant, { audio: true }))).toMatchObject({ refused: "unsupported_parameter" });
+  });
+
+  test("holds a named service tier at its price, and refuses one without", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
+    const named = (service_tier: string) => begin(db, chatCall(tenant, { service_tier }));
+    const refusal = { refused: "unsupported_parameter", param: "service_tier" };
+    expect(await named("priority")).toMatchObject(refusal);
+    expect((await named("auto")).reserved_credits).toBe("3.00000000");
+    await db.query(`update ai.model_routes set tier_multipliers = '{"priority": 2, "flex": 0.5}' where model_id = $1`, [
+      tenant.model,
+    ]);
+    expect((await named("priority")).reserved_credits).toBe("6.00000000");
+    // The provider may serve the default tier instead.
+    expect((await named("flex")).reserved_credits).toBe("3.00000000");
+    expect(await named("scale")).toMatchObject(refusal);
+    await db.query(
+      `insert into ai.model_prices (model_id, provider_id, service_tier, input_usd_per_million, output_usd_per_million)
+       values ($1, 'demo', 'scale', 5, 6)`,
+      [tenant.model],
+    );
+    expect((await named("scale")).reserved_credits).toBe("11.00000000");
+    expect((await named("default")).reserved_credits).toBe("3.00000000");
   });
 
   test("is made at the dearest route", async ({ db }) => {

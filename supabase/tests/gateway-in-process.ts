@@ -4,13 +4,14 @@ import { assembleGateway } from "../functions/_gateway/assemble-gateway.ts";
 import { readEnvironment } from "../functions/_gateway/environment.ts";
 import type { TimeLimits } from "../functions/_gateway/providers/limits.ts";
 import { createHandler as createChat } from "../functions/chat/handler.ts";
+import { createHandler as createModels } from "../functions/models/handler.ts";
 import { createHandler as createResponses } from "../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
 
 /** A gateway of the test's own, with the stack's database and provider, on a line that can be watched and cut. */
 export type InProcessGateway = {
   line: DatabaseLine;
-  /** The stock client, whose calls of chat and of responses reach this gateway without a network. */
+  /** The stock client, whose calls of chat, responses and models reach this gateway without a network. */
   clientOf: (apiKey: string, headers?: Record<string, string>) => OpenAI;
   /** Resolves when nothing goes on behind the answers any more. */
   settled: () => Promise<void>;
@@ -36,6 +37,7 @@ export async function openGateway(
       GATEWAY_DB_URL: line.url,
       SUPABASE_URL: supabase.url,
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      AI_PROVIDER_DEMO_KIND: "openai",
       AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
       AI_PROVIDER_DEMO_API_KEY: providerKey,
       ...settings,
@@ -51,10 +53,11 @@ export async function openGateway(
     },
   );
   const gateway = { ...assembled, limits: { ...assembled.limits, ...limits } };
-  const [chat, responses] = [createChat(gateway), createResponses(gateway)];
+  const functions = { chat: createChat(gateway), models: createModels(gateway), responses: createResponses(gateway) };
   const serve: typeof fetch = (input, init) => {
     const request = new Request(String(input).replace("/v1", ""), init);
-    return new URL(request.url).pathname === "/responses" ? responses(request) : chat(request);
+    const [, name] = new URL(request.url).pathname.split("/");
+    return functions[name as keyof typeof functions](request);
   };
   const settled = async () => {
     while (background.size > 0) await Promise.all(background);

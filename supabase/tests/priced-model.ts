@@ -4,23 +4,27 @@ import type { GatewayTenant } from "./ai-gateway-tenant.ts";
 
 /**
  * Makes a chat model of the `demo` provider at {@link fixturePrices}, for the tenant alone.
- * @param upstream the provider's name of it
+ * @param options.upstream the provider's name of it
  * @returns its name
  */
-export async function createPricedModel({ db, workspaceId }: GatewayTenant, upstream = "upstream"): Promise<string> {
+export async function createPricedModel(
+  { db, workspaceId }: GatewayTenant,
+  { upstream = "upstream", provider = "demo" }: { upstream?: string; provider?: string } = {},
+): Promise<string> {
   const model = `priced-${randomUUID()}`;
   await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')", [model]);
   await db.query(
-    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, 'demo', $2)",
-    [model, upstream],
+    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, $2, $3)",
+    [model, provider, upstream],
   );
   await db.query(
     `insert into ai.model_prices (
        model_id, provider_id, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million,
        audio_input_usd_per_million, cache_write_usd_per_million, cache_write_1h_usd_per_million
-     ) values ($1, 'demo', $2, $3, $4, $5, $6, $7)`,
+     ) values ($1, $2, $3, $4, $5, $6, $7, $8)`,
     [
       model,
+      provider,
       fixturePrices.input,
       fixturePrices.cached_input,
       fixturePrices.output,

@@ -30,6 +30,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   workspace_mismatch: "You are no member of this workspace any more.",
   CONFLICT: "Another account is signed in by now. Switch back to go on here, or reload this page.",
   CSRF_REJECTED: "This page could not be told from another site's. Reload it and try again.",
+  endpoint_not_served: "This model cannot be asked that way. Choose another one.",
   model_not_found: "This workspace cannot use that model now. Choose another one.",
   payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   PAYLOAD_TOO_LARGE: "This is more than 64 KiB. Shorten it, or start a new conversation.",

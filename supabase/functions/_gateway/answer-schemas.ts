@@ -58,6 +58,8 @@ export const model = z.object({
   platform: z.object({
     name: z.string(),
     kind: z.enum(["chat", "embedding", "speech"]),
+    /** The paths that serve it. */
+    endpoints: z.array(z.string()),
     context_window: count.nullable(),
     output_limit: count.nullable(),
     prices: z.array(

@@ -98,12 +98,17 @@ export type RunRequest = Caller & {
   audio?: boolean;
   /** Of the audio in the input, rounded up; `input_bytes` has neither audio nor images. */
   audio_seconds?: number;
+  /** The tier that the client names; refused where it has no price. */
+  service_tier?: string;
   output_limit: number;
   choices?: number;
 };
 
 /** What `ai.extend_run` is asked. */
-type RunStep = Pick<RunRequest, "input_bytes" | "images" | "audio" | "audio_seconds" | "output_limit"> & {
+type RunStep = Pick<
+  RunRequest,
+  "input_bytes" | "images" | "audio" | "audio_seconds" | "service_tier" | "output_limit"
+> & {
   created_at: string;
   id: string;
 };

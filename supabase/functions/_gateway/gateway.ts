@@ -1,9 +1,9 @@
 import type { createBegin } from "./admission/begin-runs.ts";
 import type { CredentialReader } from "./admission/credentials.ts";
 import type { GatewayDatabase } from "./database.ts";
-import type { Provider } from "./environment.ts";
 import type { BodyReader } from "./http/body.ts";
 import type { TimeLimits } from "./providers/limits.ts";
+import type { Provider } from "./providers/provider-settings.ts";
 import type { OpenRuns } from "./runs/open-runs.ts";
 import type { Settlements } from "./runs/settlements.ts";
 import type { Telemetry } from "./telemetry/ended-run.ts";

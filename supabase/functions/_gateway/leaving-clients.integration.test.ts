@@ -118,6 +118,7 @@ async function startHost(deno: string, { args, onLeave }: { args: string[]; onLe
       GATEWAY_DB_URL: gatewayDbUrl,
       SUPABASE_URL: supabase.url,
       SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: supabase.publishableKey }),
+      AI_PROVIDER_DEMO_KIND: "openai",
       AI_PROVIDER_DEMO_BASE_URL: `${base}/v1`,
       AI_PROVIDER_DEMO_API_KEY: "k",
       AI_PROVIDER_DEMO_ON_LEAVE: onLeave,

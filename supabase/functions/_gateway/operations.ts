@@ -49,6 +49,7 @@ const ofCalls = [
   "insufficient_scope",
   "app_not_allowed",
   "model_not_found",
+  "endpoint_not_served",
   "request_in_progress",
   "idempotency_key_used",
   "payload_too_large",
@@ -134,7 +135,8 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/models",
     tag: "Models and credentials",
     summary: "List the models that a credential may use",
-    description: "Sorted by kind, the default of each kind first, then by name.",
+    description:
+      "Sorted by kind, the default of each kind first, then by name. platform.endpoints names the paths that serve a model; others answer endpoint_not_served.",
     credentials: anyCredential,
     headers: readHeaders,
     answers: [{ status: 200, description: "The models, with their prices.", schema: modelList }],

@@ -1,4 +1,5 @@
 import { hex } from "./admission/credentials.ts";
+import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
 import { rateLimitHeaders, readRateLimits } from "./admission/rate-limits.ts";
 import { readOrAuthenticate } from "./admission/read-or-authenticate.ts";
@@ -40,7 +41,7 @@ async function admit<Request extends Asked>(
     labels: readLabels(request),
     asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength),
   }));
-  const begun = await gateway.beginRun({
+  const begin = gateway.beginRun({
     ...caller,
     request_id: requestId,
     feature: labels.operation ?? surface.feature,
@@ -51,14 +52,16 @@ async function admit<Request extends Asked>(
     streamed: asked.stream || undefined,
     model: asked.model,
     voice: asked.voice,
-    providers: [...gateway.providers.keys()],
+    providers: providersWith(gateway.providers, surface.endpoint),
     input_bytes: asked.inputBytes,
     images: asked.images || undefined,
     audio: asked.audio || undefined,
     audio_seconds: asked.audioSeconds,
+    service_tier: asked.serviceTier,
     output_limit: asked.outputLimit,
     choices: asked.choices === 1 ? undefined : asked.choices,
   });
+  const begun = await begin.catch((error) => refuseEndpoint(error, gateway, { caller, surface, model: asked.model }));
   if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
   const run = begun;
   const about = { requestId, path, feature: labels.operation ?? surface.feature };

@@ -1,9 +1,10 @@
 import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
-import type { Provider } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
+import type { Endpoint } from "./providers/kinds/kind.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
+import type { Provider } from "./providers/provider-settings.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
@@ -12,6 +13,8 @@ export type Asked = {
   /** Absent: the catalogue's default of the kind. */
   model?: string;
   stream: boolean;
+  /** The service tier that the client names. */
+  serviceTier?: string;
   /** Bytes of the body without its images and audio: no text has more tokens than bytes. */
   inputBytes: number;
   images: number;
@@ -32,6 +35,8 @@ export type Asked = {
 export type Surface<Call extends Asked> = {
   feature: "chat" | "responses" | "embeddings" | "speech" | "generate";
   kind: ModelKind;
+  /** What of a provider it needs. */
+  endpoint: Endpoint;
   limitBytes: number;
   /** Parses a body. @throws GatewayError naming the field */
   read: (value: unknown, bodyBytes: number) => Call;

@@ -25,12 +25,6 @@ export function add(one: Decimal, other: Decimal): Decimal {
   return { units: atScale(one, scale) + atScale(other, scale), scale };
 }
 
-/** The smaller of two. */
-export function smaller(one: Decimal, other: Decimal): Decimal {
-  const scale = Math.max(one.scale, other.scale);
-  return atScale(one, scale) <= atScale(other, scale) ? one : other;
-}
-
 /** Rounds to a number of decimals, ties to the even digit (IEEE 754 roundTiesToEven). */
 export function roundHalfEven(value: Decimal, scale: number): Decimal {
   if (value.scale <= scale) return { units: atScale(value, scale), scale };

@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
+import { kinds } from "../providers/kinds/registry.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
 import { relayStream } from "./relay.ts";
@@ -74,8 +75,8 @@ async function relay(
   const answer = await callProvider(
     {
       routes: [{ position: 1, provider: "p", model: "m", prices: [] }],
-      providers: new Map([["p", { baseUrl, apiKey: "k", drains, kind: "openai" as const }]]),
-      requestFor: () => ({ path: "/", body: "{}" }),
+      providers: new Map([["p", { baseUrl, kind: kinds["openai-compatible"], allowPrivate: true, drains }]]),
+      requestFor: () => ({ endpoint: "chat", body: "{}" }),
       requestId: "r",
       name: "m",
       clientLeft,

@@ -1,12 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { type Chat, chatProviderRequest, readChat } from "./request.ts";
+import { kinds } from "../providers/kinds/registry.ts";
+import { chatProviderRequest } from "./provider-request.ts";
+import { type Chat, readChat } from "./request.ts";
 import { chatSchema } from "./schema.ts";
 
 const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
 const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
 const workspaceId = "0b6b1a3e-0000-4000-8000-000000000000";
 
-const sent = (chat: Chat) => JSON.parse(chatProviderRequest(chat, { route, workspaceId }).body);
+const sent = (chat: Chat, kind = kinds["openai-compatible"]) => {
+  const provider = { baseUrl: "https://provider.test/v1", kind, allowPrivate: false, drains: false };
+  return JSON.parse(chatProviderRequest(chat, { route, provider, workspaceId }).body);
+};
 
 function refusal(body: object): { code: string; param?: string } {
   try {
@@ -125,6 +130,7 @@ describe("what is offered reaches the provider as it came", () => {
     ["store", false],
     ["service_tier", "auto"],
     ["service_tier", "default"],
+    ["service_tier", "priority"],
     ["modalities", ["text"]],
   ])("%s: %j", ([field, value]) => {
     expect(sent(readChat({ ...hello, [field]: value }, 100))[field]).toEqual(value);
@@ -288,8 +294,7 @@ describe("media that would be neither counted nor the caller's own is refused", 
 describe("what is not offered", () => {
   test.for([
     [{ store: true }, "store"],
-    [{ service_tier: "priority" }, "service_tier"],
-    [{ service_tier: "flex" }, "service_tier"],
+    [{ service_tier: "Priority tier" }, "service_tier"],
     [{ modalities: ["text", "audio"] }, "modalities"],
     [{ modalities: ["image"] }, "modalities.0"],
     [{ audio: { voice: "alloy", format: "wav" } }, "audio"],
@@ -388,26 +393,21 @@ describe("the gateway's own tools", () => {
 });
 
 describe("the provider's body", () => {
-  test("names the provider's model and the limit that was reserved", () => {
-    expect(sent(readChat(hello, 100))).toEqual({
-      messages: hello.messages,
-      model: "upstream",
-      max_completion_tokens: 2_048,
-    });
-    expect(sent(readChat({ ...hello, max_tokens: 9 }, 100))).toEqual({
-      messages: hello.messages,
-      model: "upstream",
-      max_tokens: 9,
-    });
+  test("names the provider's model and the limit that was reserved, by its kind's name", () => {
+    const body = { messages: hello.messages, model: "upstream" };
+    expect(sent(readChat(hello, 100))).toEqual({ ...body, max_tokens: 2_048 });
+    expect(sent(readChat({ ...hello, max_completion_tokens: 9 }, 100))).toEqual({ ...body, max_tokens: 9 });
+    const toOpenai = sent(readChat({ ...hello, max_tokens: 9 }, 100), kinds.openai);
+    expect(toOpenai).toEqual({ ...body, max_completion_tokens: 9, service_tier: "default" });
   });
 
-  test("of a stream always asks for usage", () => {
+  test("of a stream asks for usage where the kind takes stream_options, and for no more than it knows", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
-      expect(sent(chat)).toMatchObject({
-        stream: true,
-        stream_options: { ...stream_options, include_usage: true },
-      });
+      const expected = { ...stream_options, include_usage: true };
+      expect(sent(chat, kinds.openai)).toMatchObject({ stream: true, stream_options: expected });
+      expect(sent(chat, kinds.vllm).stream_options).toEqual({ include_usage: true });
+      expect(sent(chat)).not.toHaveProperty("stream_options");
     }
   });
 

@@ -1,9 +1,7 @@
 import { GatewayError } from "../http/errors.ts";
 import { parseBody } from "../http/parse-body.ts";
-import { tenantCacheKey } from "../prompt-cache-key.ts";
-import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
-import type { Asked, ProviderTarget } from "../surface.ts";
+import type { Asked } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
@@ -48,6 +46,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     serverTools,
     model: request.model,
     stream: request.stream === true,
+    serviceTier: request.service_tier,
     outputLimit: request.max_completion_tokens ?? request.max_tokens ?? outputLimits.default,
     choices: request.n ?? 1,
     images: input.images,
@@ -84,20 +83,4 @@ function readInput({ messages }: ChatRequest) {
     }
   }
   return { texts, messages: messages.length, images, imageTokens: imageTokensInAll, audioSeconds: seconds, mediaBytes };
-}
-
-/** What a provider is asked: the client's fields, with the limits that the reservation counts on. */
-export function chatProviderRequest(
-  chat: Chat,
-  { route, workspaceId }: Pick<ProviderTarget, "route" | "workspaceId">,
-): ProviderRequest {
-  const { stream, stream_options, prompt_cache_key, ...fields } = chat.request;
-  const body = JSON.stringify({
-    ...fields,
-    model: route.model,
-    ...(chat.request.max_tokens === undefined ? { max_completion_tokens: chat.outputLimit } : {}),
-    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
-    ...(stream ? { stream: true, stream_options: { ...stream_options, include_usage: true } } : {}),
-  });
-  return { path: "/chat/completions", body };
 }

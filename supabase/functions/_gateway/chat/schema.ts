@@ -140,7 +140,10 @@ export const chatSchema = z.strictObject({
   prompt_cache_key: endUser.optional(),
   safety_identifier: endUser.optional(),
   store: z.literal(false).optional(),
-  service_tier: z.enum(["auto", "default"]).optional(),
+  service_tier: z
+    .string()
+    .regex(/^[a-z][a-z0-9_-]{0,31}$/)
+    .optional(),
   modalities: z.tuple([z.literal("text")]).optional(),
 });
 

@@ -3,14 +3,16 @@ import { bodyLimits } from "../http/body.ts";
 import type { Surface } from "../surface.ts";
 import { answerWithTools } from "../tools/tool-loop.ts";
 import { chatFormat } from "./answer.ts";
+import { chatProviderRequest } from "./provider-request.ts";
 import { replayChat } from "./replay.ts";
-import { type Chat, chatProviderRequest, readChat } from "./request.ts";
+import { type Chat, readChat } from "./request.ts";
 import { chatTools } from "./tool-dialect.ts";
 
 /** `POST /v1/chat/completions`. */
 export const chatSurface: Surface<Chat> = {
   feature: "chat",
   kind: "chat",
+  endpoint: "chat",
   limitBytes: bodyLimits.text,
   read: readChat,
   request: chatProviderRequest,

@@ -46,6 +46,7 @@ const format: AnswerFormat<Embeddings> = {
 export const embeddingsSurface: Surface<Embeddings> = {
   feature: "embeddings",
   kind: "embedding",
+  endpoint: "embeddings",
   limitBytes: bodyLimits.embeddings,
   read(value, bodyBytes) {
     const request = parseBody(embeddingsSchema, value);
@@ -65,9 +66,9 @@ export const embeddingsSurface: Surface<Embeddings> = {
       choices: 1,
     };
   },
-  request: ({ request }, { route }) => ({
-    path: "/embeddings",
-    body: JSON.stringify({ ...request, model: route.model }),
+  request: ({ request: { user, ...fields } }, { route, provider: { kind } }) => ({
+    endpoint: "embeddings",
+    body: JSON.stringify({ ...fields, user: kind.leftOut.includes("user") ? undefined : user, model: route.model }),
   }),
   answer: (gateway, call) => answerCall(gateway, call, format),
 };

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { askProvider, endWhole, readAnswer, settleFailure, wholeResponse } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
 import { chatFormat } from "../chat/answer.ts";
-import { type Chat, chatProviderRequest } from "../chat/request.ts";
+import { chatProviderRequest } from "../chat/provider-request.ts";
+import type { Chat } from "../chat/request.ts";
 import { bodyLimits } from "../http/body.ts";
 import { parseBody } from "../http/parse-body.ts";
 import type { Surface } from "../surface.ts";
@@ -34,6 +35,7 @@ const completion = z.looseObject({
 export const generateSurface: Surface<Chat> = {
   feature: "generate",
   kind: "chat",
+  endpoint: "chat",
   limitBytes: bodyLimits.text,
   read(value, bodyBytes) {
     const { prompt, model, system } = parseBody(generateSchema, value);

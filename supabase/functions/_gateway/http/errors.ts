@@ -14,6 +14,11 @@ const catalogue = {
   credential_not_bound: [403, "permission_error", "This needs a credential that is bound to a registered app."],
   MFA_REQUIRED: [403, "permission_error", "This account must complete multi-factor authentication."],
   model_not_found: [404, "invalid_request_error", "The model does not exist or is not available to this credential."],
+  endpoint_not_served: [
+    404,
+    "invalid_request_error",
+    "The model has no such endpoint. GET /v1/models lists the endpoints of each model.",
+  ],
   not_found: [404, "invalid_request_error", "There is nothing at this address."],
   request_in_progress: [409, "invalid_request_error", "A request with this idempotency key is in progress."],
   idempotency_key_used: [409, "invalid_request_error", "A request with this idempotency key has already finished."],

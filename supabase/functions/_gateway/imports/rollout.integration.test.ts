@@ -27,6 +27,7 @@ function gatewayOn(databaseUrl: string): Gateway {
     GATEWAY_DB_URL: databaseUrl,
     SUPABASE_URL: supabase.url,
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+    AI_PROVIDER_DEMO_KIND: "openai",
     AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
     AI_PROVIDER_DEMO_API_KEY: providerKey,
   });

@@ -2,6 +2,7 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
+import { kinds } from "./kinds/registry.ts";
 import { defaultTimeLimits, limitsFor } from "./limits.ts";
 import { ClientLeft, callProvider, type ProviderCall } from "./provider.ts";
 import { noteReached } from "./reachable.ts";
@@ -40,9 +41,12 @@ function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): Provid
   return {
     routes: baseUrls.map((_, n) => ({ position: n + 1, provider: `p${n}`, model: `m${n}`, prices: [] })),
     providers: new Map(
-      baseUrls.map((baseUrl, n) => [`p${n}`, { baseUrl, apiKey: "k", drains: false, kind: "openai" as const }]),
+      baseUrls.map((baseUrl, n) => [
+        `p${n}`,
+        { baseUrl, kind: kinds["openai-compatible"], allowPrivate: true, drains: false },
+      ]),
     ),
-    requestFor: (route) => ({ path: "/chat/completions", body: JSON.stringify({ model: route.model }) }),
+    requestFor: (route) => ({ endpoint: "chat", body: JSON.stringify({ model: route.model }) }),
     requestId: "r",
     name: "model",
     clientLeft: new AbortController().signal,
@@ -116,6 +120,26 @@ describe("a provider call", () => {
     );
     expect(tried.map(({ type }) => type)).toEqual(["retry", "retry", "retry"]);
     await silent.left;
+  });
+
+  test("refuses a name that resolves to a private address, at no cost", async () => {
+    const { baseUrl, asked } = await provider(text("yes"));
+    const hidden = baseUrl.replace("127.0.0.1", "localhost");
+    const call = callOf([hidden]);
+    const providers = new Map([...call.providers].map(([id, each]) => [id, { ...each, allowPrivate: false }]));
+    const failure = { code: "provider_error", mayHaveCharged: false };
+    await expect(readAll({ ...call, providers })).rejects.toMatchObject(failure);
+    expect(asked).toEqual([]);
+    expect(await readAll(call)).toBe("yes");
+  });
+
+  test("that is answered 404 says so, and is not tried again by stock clients", async () => {
+    const { baseUrl } = await provider(text("{}", 404));
+    const failure = await readAll(callOf([baseUrl])).catch((error) => error);
+    expect(failure).toMatchObject({ code: "provider_error", mayHaveCharged: false });
+    const told = failure.toGatewayError();
+    expect(told.message).toBe("The model's provider has no such endpoint or model.");
+    expect(told.options.headers).toEqual({ "x-should-retry": "false" });
   });
 
   test("asks no further route once the time for all of them is up", async () => {

@@ -1,12 +1,14 @@
 import type { RunRoute } from "../database.ts";
-import type { Provider } from "../environment.ts";
 import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { startTimeLimit } from "../time-limit.ts";
 import { post, type Take } from "./exchange.ts";
+import type { Endpoint } from "./kinds/kind.ts";
 import type { TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
+import { addressOf } from "./provider-address.ts";
+import type { Provider } from "./provider-settings.ts";
 import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
 /** A provider's answer from its first byte on. */
@@ -37,24 +39,33 @@ export class ProviderFailure extends Error {
   readonly mayHaveCharged: boolean;
   /** Another route may do better. */
   readonly retryable: boolean;
+  /** It answered 404: it lacks the endpoint or the model. */
+  readonly isNotFound?: boolean;
   /** What it says it has used all the same. */
   readonly use?: CallUse;
 
-  constructor(options: Pick<ProviderFailure, "code" | "mayHaveCharged" | "retryable" | "use"> & { cause?: unknown }) {
+  constructor(
+    options: Pick<ProviderFailure, "code" | "mayHaveCharged" | "retryable" | "isNotFound" | "use"> & {
+      cause?: unknown;
+    },
+  ) {
     super(options.code, { cause: options.cause });
     this.name = "ProviderFailure";
     this.code = options.code;
     this.mayHaveCharged = options.mayHaveCharged;
     this.retryable = options.retryable;
+    this.isNotFound = options.isNotFound;
     this.use = options.use;
   }
 
   /** What the client is told of it. */
   toGatewayError(): GatewayError {
-    return new GatewayError(this.code, {
-      message: this.code === "invalid_request" ? "The model's provider refused this request as invalid." : undefined,
-      headers: this.mayHaveCharged ? { "x-should-retry": "false" } : undefined,
-    });
+    const refused =
+      this.code === "invalid_request" ? "The model's provider refused this request as invalid." : undefined;
+    const message = this.isNotFound ? "The model's provider has no such endpoint or model." : refused;
+    // A stock client would retry what cannot succeed, or what is charged already.
+    const headers = this.mayHaveCharged || this.isNotFound ? { "x-should-retry": "false" } : undefined;
+    return new GatewayError(this.code, { message, headers });
   }
 }
 
@@ -64,8 +75,8 @@ export class ClientLeft extends Error {
   use?: CallUse;
 }
 
-/** What a provider is sent: where below its base URL, and the JSON of it. */
-export type ProviderRequest = { path: string; body: string };
+/** What a provider is sent: to which endpoint, and the JSON of it. */
+export type ProviderRequest = { endpoint: Endpoint; body: string };
 
 export type ProviderCall = {
   routes: readonly RunRoute[];
@@ -136,10 +147,11 @@ async function ask(
     }
   }
   try {
-    const { path, body } = call.requestFor(route, provider);
+    const { endpoint, body } = call.requestFor(route, provider);
+    const { url, headers } = addressOf(provider, { endpoint, model: route.model });
     if (!wasJustReached(provider.baseUrl, call.now)) {
       const { connectMs: limitMs } = call.limits;
-      await ensureReachable(provider.baseUrl, { limitMs, signal: connection.ended(), now: call.now });
+      await ensureReachable(provider, { limitMs, signal: connection.ended(), now: call.now });
     }
     dispatched = true;
     if (!call.clientLeft.aborted) call.onDispatch?.(route);
@@ -147,9 +159,9 @@ async function ask(
     connection.expectWithin(Math.min(call.limits.firstByteMs, firstByteBy - call.now()));
     if (connection.isClosed()) throw over;
     const exchange = post(
-      provider.baseUrl + path,
+      url,
       {
-        ...credential[provider.kind](provider.apiKey),
+        ...headers,
         "content-type": "application/json",
         "accept-encoding": "identity",
         "x-request-id": call.requestId,
@@ -212,12 +224,6 @@ async function ask(
 }
 
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-
-/** How each kind of provider takes its key. */
-const credential = {
-  openai: (key: string) => ({ authorization: `Bearer ${key}` }),
-  gemini: (key: string) => ({ "x-goog-api-key": key }),
-} as const satisfies Record<Provider["kind"], (key: string) => Record<string, string>>;
 
 /** Why a call's signal falls, whatever the reason: an error of its own each time would cost more than it tells. */
 const over = new Error("the call is over");
@@ -289,5 +295,6 @@ function statusFailure(status: number): ProviderFailure {
     code: gaveUp ? "provider_timeout" : "provider_error",
     mayHaveCharged: gaveUp,
     retryable: status === 429 || status >= 500 || status === 408,
+    isNotFound: status === 404,
   });
 }

@@ -1,4 +1,6 @@
 import { connect } from "node:net";
+import { isPrivateAddress } from "./private-addresses.ts";
+import type { Provider } from "./provider-settings.ts";
 
 /** An answer within this time shows that a host can be reached. */
 const freshMs = 30_000;
@@ -12,11 +14,11 @@ export function wasJustReached(baseUrl: string, now: () => number): boolean {
 
 /**
  * Makes sure that a provider's host takes connections within a time of its own, before anything is
- * asked of it. Costs one handshake.
+ * asked of it, and that its name does not lead into a private network. Costs one handshake.
  * @throws Error when it does not within the limit, or when `signal` falls
  */
 export async function ensureReachable(
-  baseUrl: string,
+  { baseUrl, allowPrivate }: Pick<Provider, "baseUrl" | "allowPrivate">,
   { limitMs, signal, now }: { limitMs: number; signal: AbortSignal; now: () => number },
 ): Promise<void> {
   const { protocol, hostname, port } = new URL(baseUrl);
@@ -33,7 +35,10 @@ export async function ensureReachable(
     };
     const leave = () => settle(() => reject(new Error("aborted")));
     const timer = setTimeout(() => settle(() => reject(new ConnectTimeout())), limitMs);
-    socket.once("connect", () => settle(resolve));
+    socket.once("connect", () => {
+      const leadsInside = !allowPrivate && isPrivateAddress(socket.remoteAddress ?? "");
+      settle(() => (leadsInside ? reject(new Error("the name leads to a private address")) : resolve()));
+    });
     socket.once("error", (error) => settle(() => reject(error)));
     signal.addEventListener("abort", leave, { once: true });
     if (signal.aborted) leave();

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { kinds } from "../providers/kinds/registry.ts";
 import { readResponses, responsesProviderRequest } from "./request.ts";
 import { responsesSchema } from "./schema.ts";
 
 const hello = { model: "m", input: "hello" };
 const to = {
+  provider: { baseUrl: "https://provider.test", kind: kinds["openai-compatible"], allowPrivate: false, drains: false },
   route: { position: 1, provider: "demo", model: "upstream", prices: [] },
   workspaceId: "0b6b1a3e-0000-4000-8000-000000000000",
 };
@@ -92,6 +94,7 @@ describe("what is offered reaches the provider as it came", () => {
     ["user", "u"],
     ["safety_identifier", "u"],
     ["service_tier", "default"],
+    ["service_tier", "flex"],
   ])("%s: %j", ([field, value]) => {
     const { body } = responsesProviderRequest(readResponses({ ...hello, [field]: value }, 100), to);
     expect(JSON.parse(body)[field]).toEqual(value);
@@ -144,8 +147,7 @@ describe("what is not offered", () => {
     [{ previous_response_id: "r" }, "previous_response_id"],
     [{ conversation: "c" }, "conversation"],
     [{ prompt: { id: "p" } }, "prompt"],
-    [{ service_tier: "flex" }, "service_tier"],
-    [{ service_tier: "priority" }, "service_tier"],
+    [{ service_tier: "Priority tier" }, "service_tier"],
     [{ max_tool_calls: 3 }, "max_tool_calls"],
     [{ modalities: ["audio"] }, "modalities"],
     [{ tools: [{ type: "image_generation" }] }, "tools.0.type"],
@@ -227,4 +229,13 @@ test("the provider's body names its model and the reserved limit, is never store
     metadata: { a: "b" },
     prompt_cache_key: `${to.workspaceId}:k`,
   });
+});
+
+test("names the default tier to OpenAI, whose projects may have another default, unless the client names one", () => {
+  const provider = { ...to.provider, kind: kinds.openai };
+  const tierOf = (asked: object) =>
+    JSON.parse(responsesProviderRequest(readResponses({ ...hello, ...asked }, 100), { ...to, provider }).body)
+      .service_tier;
+  expect(tierOf({})).toBe("default");
+  expect(tierOf({ service_tier: "auto" })).toBe("auto");
 });

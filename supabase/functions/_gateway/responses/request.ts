@@ -49,6 +49,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     serverTools,
     model: request.model,
     stream: request.stream === true,
+    serviceTier: request.service_tier,
     outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
     choices: 1,
     images: input.images,
@@ -87,7 +88,7 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
 /** What a provider is asked: the client's fields, with the limits that the reservation counts on; never to be stored. */
 export function responsesProviderRequest(
   { request, outputLimit, stream }: Responses,
-  { route, workspaceId }: Pick<ProviderTarget, "route" | "workspaceId">,
+  { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,
 ): ProviderRequest {
   const { max_tokens, max_completion_tokens, prompt_cache_key, stream: _, stream_options, ...fields } = request;
   const body = JSON.stringify({
@@ -95,8 +96,9 @@ export function responsesProviderRequest(
     model: route.model,
     max_output_tokens: outputLimit,
     store: false,
+    service_tier: fields.service_tier ?? kind.defaultServiceTier,
     ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
     ...(stream ? { stream: true, ...(stream_options ? { stream_options } : {}) } : {}),
   });
-  return { path: "/responses", body };
+  return { endpoint: "responses", body };
 }

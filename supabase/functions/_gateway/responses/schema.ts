@@ -133,7 +133,10 @@ export const responsesSchema = z.strictObject({
   safety_identifier: endUser.optional(),
   store: z.literal(false).optional(),
   background: z.literal(false).optional(),
-  service_tier: z.enum(["auto", "default"]).optional(),
+  service_tier: z
+    .string()
+    .regex(/^[a-z][a-z0-9_-]{0,31}$/)
+    .optional(),
 });
 
 export type ResponsesRequest = z.infer<typeof responsesSchema>;

@@ -11,6 +11,7 @@ import { responsesTools } from "./tool-dialect.ts";
 export const responsesSurface: Surface<Responses> = {
   feature: "responses",
   kind: "chat",
+  endpoint: "responses",
   limitBytes: bodyLimits.text,
   read: readResponses,
   request: responsesProviderRequest,

@@ -74,6 +74,11 @@ export function openRun(
     return { route, input_tokens, output_tokens, cost_usd: runCost(run, calls).cost_usd };
   });
   let platform: Platform | undefined;
+  function billing(last: CallUse | undefined) {
+    const { provider: id = "" } = run.routes.find(({ position }) => position === last?.route) ?? {};
+    const provider = gateway.providers.get(id);
+    return { billing_name: provider?.billingName, billing_account: provider?.account };
+  }
   return {
     run,
     steps,
@@ -112,6 +117,7 @@ export function openRun(
         ...totalCounts(calls),
         ...cost,
         ...factsOf(run, calls),
+        ...billing(calls.at(-1)),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],

@@ -17,6 +17,9 @@ export type Outcome = TokenCounts &
     /** The position of the last call's route. */
     route?: number;
     served_tier?: string;
+    /** Who bills the last call, and to which account, as the operator names them. */
+    billing_name?: string;
+    billing_account?: string;
     marks?: readonly UsageMark[];
     /** Some of the usage is a guess. */
     estimated?: boolean;

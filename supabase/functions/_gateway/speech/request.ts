@@ -50,11 +50,10 @@ export function readSpeech(value: unknown): Speech {
   };
 }
 
-/** What Gemini is asked. @throws Error for a route to a provider that speaks otherwise */
-export function speechProviderRequest({ input }: Speech, { route, provider, voice }: ProviderTarget): ProviderRequest {
-  if (provider.kind !== "gemini") throw new Error("speech is Gemini's");
+/** What Gemini is asked, the one kind that has this endpoint. */
+export function speechProviderRequest({ input }: Speech, { voice }: Pick<ProviderTarget, "voice">): ProviderRequest {
   return {
-    path: `/models/${encodeURIComponent(route.model)}:generateContent`,
+    endpoint: "speech",
     body: JSON.stringify({
       contents: [{ role: "user", parts: [{ text: input }] }],
       generationConfig: {

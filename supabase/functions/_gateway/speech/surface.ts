@@ -19,6 +19,7 @@ let heldBytes = 0;
 export const speechSurface: Surface<Speech> = {
   feature: "speech",
   kind: "speech",
+  endpoint: "speech",
   limitBytes: bodyLimits.speech,
   read: readSpeech,
   request: speechProviderRequest,

@@ -118,7 +118,7 @@ function createLoop<Request extends Asked>(
     addedBytes += new TextEncoder().encode(JSON.stringify(more)).length;
     step += 1;
     const { run } = open;
-    const { inputBytes, images, audio, audioSeconds, outputLimit } = current().asked;
+    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit } = current().asked;
     const reserved = await gateway.database.extendRun({
       created_at: run.created_at,
       id: run.run_id,
@@ -126,6 +126,7 @@ function createLoop<Request extends Asked>(
       images,
       audio,
       audio_seconds: audioSeconds,
+      service_tier: serviceTier,
       output_limit: outputLimit,
     });
     Object.assign(run, reserved);

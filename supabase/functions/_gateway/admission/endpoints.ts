@@ -1,0 +1,39 @@
+import { z } from "zod";
+import type { Caller } from "../database.ts";
+import type { Gateway } from "../gateway.ts";
+import { GatewayError } from "../http/errors.ts";
+import type { Endpoint } from "../providers/kinds/kind.ts";
+import type { Asked, Surface } from "../surface.ts";
+
+/** The ids of the providers that have an endpoint. */
+export function providersWith(providers: Gateway["providers"], endpoint: Endpoint): string[] {
+  return [...providers].flatMap(([id, { kind }]) => (kind.endpoints[endpoint] ? id : []));
+}
+
+const listing = z.object({ platform: z.object({ kind: z.string(), default: z.boolean().optional() }) });
+const listings = z.union([
+  listing.transform((one) => [one]),
+  z.object({ data: z.array(listing) }).transform((all) => all.data),
+]);
+
+/**
+ * Tells a model that no provider serves at this endpoint from one that cannot be reached at all. Both begin as the
+ * database's `service_unavailable`, since it was asked for routes to the providers with the endpoint alone.
+ * @throws GatewayError always: `endpoint_not_served`, or the error as it was
+ */
+export async function refuseEndpoint(
+  error: unknown,
+  { database, providers }: Pick<Gateway, "database" | "providers">,
+  asked: { caller: Caller; model?: string; surface: Pick<Surface<Asked>, "endpoint" | "kind"> },
+): Promise<never> {
+  const { caller, model, surface } = asked;
+  const isRefusal = error instanceof GatewayError && error.code === "service_unavailable" && error.cause === undefined;
+  if (isRefusal && providersWith(providers, surface.endpoint).length < providers.size) {
+    const text = await database.listModels({ ...caller, model, providers: [...providers.keys()] });
+    const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);
+    if (usable.some(({ kind, default: isDefault }) => kind === surface.kind && (model !== undefined || isDefault))) {
+      throw new GatewayError("endpoint_not_served", { param: "model" });
+    }
+  }
+  throw error;
+}

@@ -1,0 +1,78 @@
+import { tenantCacheKey } from "../prompt-cache-key.ts";
+import type { AssistantTurn, Hint, ProviderKind } from "../providers/kinds/kind.ts";
+import type { ProviderRequest } from "../providers/provider.ts";
+import type { ProviderTarget } from "../surface.ts";
+import type { Chat } from "./request.ts";
+
+type Members = Record<string, unknown>;
+
+/**
+ * What a provider is asked: the client's fields as the provider's kind takes them, with the limit that the reservation
+ * counts on.
+ */
+export function chatProviderRequest(
+  { request, outputLimit }: Pick<Chat, "request" | "outputLimit">,
+  { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,
+): ProviderRequest {
+  const { stream, stream_options, max_tokens, max_completion_tokens, prompt_cache_key, ...fields } = request;
+  const body: Members = {
+    ...fields,
+    messages: fields.messages.map((message) => messageFor(kind, message as Members)),
+    model: route.model,
+    [kind.outputLimit]: outputLimit,
+    service_tier: fields.service_tier ?? kind.defaultServiceTier,
+    prompt_cache_key: prompt_cache_key === undefined ? undefined : tenantCacheKey(workspaceId, prompt_cache_key),
+  };
+  for (const hint of kind.leftOut) if (isHint(hint, body[hint])) delete body[hint];
+  for (const [name, other] of Object.entries(kind.renamed ?? {})) {
+    if (body[name] !== undefined) body[other] = body[name];
+    delete body[name];
+  }
+  if (stream) {
+    body.stream = true;
+    const asked: Members = { ...stream_options, include_usage: true };
+    if (kind.streamOptions.length > 0) body.stream_options = pick(asked, kind.streamOptions);
+  }
+  return { endpoint: "chat", body: JSON.stringify(body) };
+}
+
+/** A service tier with its own price changes the bill, so it is not a hint. */
+function isHint(name: Hint, value: unknown): boolean {
+  return name !== "service_tier" || value === "auto" || value === "default" || value === undefined;
+}
+
+function messageFor({ developerIsSystem, turn }: ProviderKind, message: Members): Members {
+  if (developerIsSystem && message.role === "developer") return { ...message, role: "system" };
+  if (turn && message.role === "assistant") return assistantMessage(message, turn);
+  return turn?.idLength && message.role === "tool"
+    ? { ...message, tool_call_id: shortId(message.tool_call_id, turn) }
+    : message;
+}
+
+function assistantMessage(message: Members, turn: AssistantTurn): Members {
+  const { message: members, toolCall, required } = turn;
+  const kept = pick(message, ["role", "content", "tool_calls", ...members]);
+  if (!Array.isArray(kept.tool_calls) || kept.tool_calls.length === 0) return kept;
+  if (required !== undefined) kept[required] ??= "";
+  const tool_calls = kept.tool_calls.map((call) => ({
+    ...pick(call, ["id", "type", "function", ...toolCall]),
+    id: shortId(call.id, turn),
+  }));
+  return { ...kept, tool_calls };
+}
+
+/** The same for the same id, so that a call and its result still belong together. */
+function shortId(id: unknown, { idLength }: AssistantTurn): unknown {
+  if (idLength === undefined || typeof id !== "string") return id;
+  return id
+    .replace(/[^A-Za-z0-9]/g, "")
+    .slice(-idLength)
+    .padStart(idLength, "0");
+}
+
+/** The named members of an object, as far as it has them. */
+function pick(from: Members, names: readonly string[]): Members {
+  const picked: Members = {};
+  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  return picked;
+}

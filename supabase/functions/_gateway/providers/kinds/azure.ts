@@ -1,0 +1,28 @@
+import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+
+const keyHeader = "api-key";
+
+/**
+ * Azure OpenAI. The v1 API has OpenAI's paths below `/openai/v1` and needs no version
+ * (https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle). The classic API has the deployment in the
+ * path and needs `api-version`; its Responses API has none in the path (openai-python, lib/azure.py,
+ * `_deployments_endpoints`).
+ */
+export const azure: ProviderKind = {
+  name: "azure",
+  keyRequired: true,
+  endpoints: {
+    chat: { ...chat, keyHeader },
+    responses: { ...responses, keyHeader },
+    embeddings: { ...embeddings, keyHeader },
+  },
+  versionedEndpoints: {
+    chat: { path: "/openai/deployments/{model}/chat/completions", keyHeader },
+    responses: { path: "/openai/responses", keyHeader },
+    embeddings: { path: "/openai/deployments/{model}/embeddings", keyHeader },
+  },
+  outputLimit: "max_completion_tokens",
+  streamOptions: ["include_usage", "include_obfuscation"],
+  leftOut: [],
+  turn: { message: ["name", "refusal"], toolCall: [] },
+};

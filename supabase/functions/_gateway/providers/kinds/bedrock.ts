@@ -1,0 +1,15 @@
+import { chat, type ProviderKind, responses } from "./kind.ts";
+
+/**
+ * Amazon Bedrock's OpenAI endpoint with a Bedrock API key, whose host has the region
+ * (https://docs.aws.amazon.com/bedrock/latest/userguide/inference-chat-completions.html, inference-responses-api.html).
+ */
+export const bedrock: ProviderKind = {
+  name: "bedrock",
+  keyRequired: true,
+  endpoints: { chat, responses },
+  outputLimit: "max_completion_tokens",
+  streamOptions: ["include_usage"],
+  leftOut: [],
+  turn: { message: ["name", "refusal"], toolCall: [] },
+};

@@ -1,0 +1,22 @@
+import { chat, embeddings, type ProviderKind } from "./kind.ts";
+
+/**
+ * The Gemini API: text by its OpenAI endpoints below `/openai`, speech by its own `generateContent`
+ * (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). It answers 400 "Unknown name" to members that it
+ * does not know (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Tool turns return
+ * thought signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ */
+export const gemini: ProviderKind = {
+  name: "gemini",
+  baseUrl: "https://generativelanguage.googleapis.com/v1beta",
+  keyRequired: true,
+  endpoints: {
+    chat: { ...chat, path: "/openai/chat/completions" },
+    embeddings: { ...embeddings, path: "/openai/embeddings" },
+    speech: { path: "/models/{model}:generateContent", keyHeader: "x-goog-api-key" },
+  },
+  outputLimit: "max_completion_tokens",
+  streamOptions: ["include_usage"],
+  leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
+  turn: { message: ["extra_content"], toolCall: ["extra_content"] },
+};

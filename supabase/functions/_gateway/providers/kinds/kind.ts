@@ -1,0 +1,80 @@
+/** What a provider is asked for. A legacy `generate` call is a chat. */
+export type Endpoint = "chat" | "responses" | "embeddings" | "speech";
+
+/** The header that carries a key: `Authorization` as a bearer token, the others bare. */
+export type KeyHeader = "authorization" | "api-key" | "x-goog-api-key";
+
+/** Where an endpoint is below the base URL. `{model}` stands for the provider's model or deployment. */
+export type EndpointAddress = { path: string; keyHeader: KeyHeader };
+export type Endpoints = Partial<Record<Endpoint, EndpointAddress>>;
+
+export type KindName =
+  | "openai"
+  | "azure"
+  | "gemini"
+  | "mistral"
+  | "deepseek"
+  | "groq"
+  | "xai"
+  | "moonshot"
+  | "openrouter"
+  | "together"
+  | "perplexity"
+  | "bedrock"
+  | "vllm"
+  | "llama-cpp"
+  | "ollama"
+  | "openai-compatible";
+
+/** How a family of providers is called, and what it accepts. Usage is read by the kind's name. */
+export type ProviderKind = {
+  name: KindName;
+  /** Where the provider is for everybody. Absent: the operator names the address. */
+  baseUrl?: string;
+  /** Servers of one's own may work without a key. */
+  keyRequired: boolean;
+  endpoints: Endpoints;
+  /** The endpoints where the operator names an API version, which is sent as `api-version`. Absent: there is none. */
+  versionedEndpoints?: Endpoints;
+  /** What a chat calls its output limit. */
+  outputLimit: "max_tokens" | "max_completion_tokens";
+  /** What `stream_options` of a streamed chat may hold; where that is nothing, it is not sent. */
+  streamOptions: readonly ("include_usage" | "include_obfuscation")[];
+  /** It does not know the role `developer`, which it is sent as `system`. */
+  developerIsSystem?: true;
+  /** Members of a chat that are left out where they change nothing about the answer, because the provider refuses them. */
+  leftOut: readonly Hint[];
+  /** Members of a chat that the provider knows by another name. */
+  renamed?: Readonly<Record<string, string>>;
+  /** Sent as `service_tier` when the client names none, so that the account's own default cannot change the price. */
+  defaultServiceTier?: "default";
+  /** What an assistant's message carries back to the provider. Absent: all its members, as they came. */
+  turn?: AssistantTurn;
+};
+
+/** OpenAI's members of a chat that do not change the answer. */
+export type Hint =
+  | "metadata"
+  | "modalities"
+  | "prompt_cache_key"
+  | "safety_identifier"
+  | "service_tier"
+  | "store"
+  | "user";
+
+export type AssistantTurn = {
+  /** Members of the message in addition to `role`, `content` and `tool_calls`. */
+  message: readonly string[];
+  /** Members of a tool call in addition to `id`, `type` and `function`. */
+  toolCall: readonly string[];
+  /** A member that a message with tool calls must have, empty if the model wrote none. */
+  required?: string;
+  /** How many letters and digits a tool call's id has. Absent: ids of other providers are taken too. */
+  idLength?: number;
+};
+
+const bearer = { keyHeader: "authorization" } as const;
+/** OpenAI's own paths, below a base URL that ends in the API's version. */
+export const chat: EndpointAddress = { path: "/chat/completions", ...bearer };
+export const responses: EndpointAddress = { path: "/responses", ...bearer };
+export const embeddings: EndpointAddress = { path: "/embeddings", ...bearer };

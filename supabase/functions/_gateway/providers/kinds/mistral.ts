@@ -1,0 +1,21 @@
+import { chat, embeddings, type ProviderKind } from "./kind.ts";
+
+/**
+ * Mistral answers 422 "Extra inputs are not permitted" to members that it does not know, `max_completion_tokens` and
+ * `store` among them (github.com/editor-code-assistant/eca/issues/231, github.com/Gitlawb/openclaude/issues/739). What
+ * it knows: ChatCompletionStreamRequest and AssistantMessage of github.com/mistralai/client-ts. The last chunk of every
+ * stream has usage (https://docs.mistral.ai/api/endpoint/chat). Ids of tool calls have nine letters and digits
+ * (github.com/nearai/ironclaw/issues/1241, github.com/langchain-ai/langchain/pull/24668).
+ */
+export const mistral: ProviderKind = {
+  name: "mistral",
+  baseUrl: "https://api.mistral.ai/v1",
+  keyRequired: true,
+  endpoints: { chat, embeddings },
+  outputLimit: "max_tokens",
+  streamOptions: [],
+  developerIsSystem: true,
+  leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
+  renamed: { seed: "random_seed" },
+  turn: { message: ["prefix"], toolCall: [], idLength: 9 },
+};

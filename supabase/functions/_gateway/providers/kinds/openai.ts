@@ -1,0 +1,18 @@
+import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+
+/**
+ * OpenAI, the company. `max_tokens` is refused by its reasoning models
+ * (https://platform.openai.com/docs/api-reference/chat/create). An assistant's message takes back what
+ * ChatCompletionAssistantMessageParam of openai-python lists.
+ */
+export const openai: ProviderKind = {
+  name: "openai",
+  baseUrl: "https://api.openai.com/v1",
+  keyRequired: true,
+  endpoints: { chat, responses, embeddings },
+  outputLimit: "max_completion_tokens",
+  streamOptions: ["include_usage", "include_obfuscation"],
+  leftOut: [],
+  defaultServiceTier: "default",
+  turn: { message: ["name", "refusal"], toolCall: [] },
+};

@@ -1,0 +1,16 @@
+import { chat, type ProviderKind } from "./kind.ts";
+
+/**
+ * Perplexity's Sonar models (https://docs.perplexity.ai/docs/sonar/openai-compatibility). Every chunk of a stream has
+ * usage. There is no version in the path.
+ */
+export const perplexity: ProviderKind = {
+  name: "perplexity",
+  baseUrl: "https://api.perplexity.ai",
+  keyRequired: true,
+  endpoints: { chat },
+  outputLimit: "max_tokens",
+  streamOptions: [],
+  developerIsSystem: true,
+  leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
+};

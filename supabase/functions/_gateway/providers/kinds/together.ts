@@ -1,0 +1,13 @@
+import { chat, embeddings, type ProviderKind } from "./kind.ts";
+
+/** Together AI. Its schema knows `max_tokens` and no `stream_options` (github.com/togethercomputer/openapi). */
+export const together: ProviderKind = {
+  name: "together",
+  baseUrl: "https://api.together.xyz/v1",
+  keyRequired: true,
+  endpoints: { chat, embeddings },
+  outputLimit: "max_tokens",
+  streamOptions: [],
+  developerIsSystem: true,
+  leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
+};

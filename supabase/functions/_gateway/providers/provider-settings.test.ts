@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import { kinds } from "./kinds/registry.ts";
+import { readProviders } from "./provider-settings.ts";
+
+const read = (settings: Record<string, string>, local = false) =>
+  readProviders(Object.fromEntries(Object.entries(settings).map(([end, value]) => [`AI_PROVIDER_${end}`, value])), {
+    local,
+  });
+
+describe("a provider's settings", () => {
+  test("name it by its id and say how it is called", () => {
+    const providers = read({
+      OPENAI_KIND: "openai",
+      OPENAI_API_KEY: "k",
+      OPENAI_BILLING_NAME: "openai",
+      OPENAI_ACCOUNT: "org-1",
+      OWN_LLM_BASE_URL: "https://llm.example.com/v1/",
+      OWN_LLM_ON_LEAVE: "drain",
+    });
+    expect([...providers.keys()]).toEqual(["openai", "own_llm"]);
+    expect(providers.get("openai")).toMatchObject({
+      baseUrl: "https://api.openai.com/v1",
+      apiKey: "k",
+      kind: kinds.openai,
+      billingName: "openai",
+      account: "org-1",
+      allowPrivate: false,
+      drains: false,
+    });
+    expect(providers.get("own_llm")).toMatchObject({
+      baseUrl: "https://llm.example.com/v1",
+      apiKey: undefined,
+      kind: kinds["openai-compatible"],
+      drains: true,
+    });
+  });
+
+  test("that are empty count as not set", () => {
+    expect(read({ X_KIND: "", X_API_KEY: "", X_NOT_KNOWN: "" }).size).toBe(0);
+  });
+
+  test("change the endpoints, the limit's name and stream_options of its kind", () => {
+    const own = { OWN_BASE_URL: "https://llm.example.com/v1" };
+    const changed = { OWN_ENDPOINTS: "chat, embeddings", OWN_OUTPUT_LIMIT: "max_completion_tokens" };
+    const kind = read({ ...own, ...changed, OWN_STREAM_OPTIONS: "on" }).get("own")?.kind;
+    expect(Object.keys(kind?.endpoints ?? {})).toEqual(["chat", "embeddings"]);
+    expect(kind).toMatchObject({ outputLimit: "max_completion_tokens", streamOptions: ["include_usage"] });
+    const openai = { O_KIND: "openai", O_API_KEY: "k" };
+    expect(read({ ...openai, O_STREAM_OPTIONS: "on" }).get("o")?.kind.streamOptions).toEqual(
+      kinds.openai.streamOptions,
+    );
+    expect(read({ ...openai, O_STREAM_OPTIONS: "off" }).get("o")?.kind.streamOptions).toEqual([]);
+  });
+
+  const own = { X_BASE_URL: "https://llm.example.com/v1" };
+  test.for<[string, Record<string, string>, string[]]>([
+    [
+      "a misspelt address",
+      { OPENAI_BASEURL: "https://api.openai.com/v1" },
+      ["AI_PROVIDER_OPENAI_BASEURL", "_BASE_URL"],
+    ],
+    ["a misspelt key", { ...own, X_APIKEY: "secret" }, ["AI_PROVIDER_X_APIKEY", "_API_KEY"]],
+    ["a setting in lower case", { ...own, x_api_key: "secret" }, ["AI_PROVIDER_x_api_key", "_API_KEY"]],
+    ["a setting that there is not", { ...own, X_TIMEOUT: "5" }, ["AI_PROVIDER_X_TIMEOUT", "BASE_URL, API_KEY"]],
+    ["a setting without an id", { KIND: "openai" }, ["AI_PROVIDER_KIND"]],
+    ["an id that begins with a digit", { "1_KIND": "openai" }, ["AI_PROVIDER_1_KIND"]],
+    [
+      "a kind that there is not",
+      { ...own, X_KIND: "opnai" },
+      ["AI_PROVIDER_X_KIND must be one of", "openai-compatible"],
+    ],
+    ["the name of a member of every object", { ...own, X_KIND: "toString" }, ["AI_PROVIDER_X_KIND must be one of"]],
+    ["a kind without an address of its own", { X_KIND: "vllm" }, ["AI_PROVIDER_X_BASE_URL is missing", "vllm"]],
+    ["a key alone", { X_API_KEY: "secret" }, ["AI_PROVIDER_X_API_KEY", "AI_PROVIDER_X_KIND", "AI_PROVIDER_X_BASE_URL"]],
+    ["a kind that needs a key", { X_KIND: "openai" }, ["AI_PROVIDER_X_API_KEY is missing"]],
+    ["a key with a line break", { ...own, X_API_KEY: "secret\n" }, ["AI_PROVIDER_X_API_KEY holds"]],
+    ["a version of a kind that has none", { ...own, X_API_VERSION: "v1" }, ["AI_PROVIDER_X_API_VERSION", "remove it"]],
+    ["a version that is none", { X_KIND: "azure", X_API_VERSION: "v1&x=y" }, ["AI_PROVIDER_X_API_VERSION must be"]],
+    ["a billing name with a space", { ...own, X_BILLING_NAME: "Open AI" }, ["AI_PROVIDER_X_BILLING_NAME must be"]],
+    ["an account of 129 characters", { ...own, X_ACCOUNT: "a".repeat(129) }, ["AI_PROVIDER_X_ACCOUNT must be"]],
+    ["an answer other than on and off", { ...own, X_ALLOW_PRIVATE: "true" }, ["AI_PROVIDER_X_ALLOW_PRIVATE must be"]],
+    ["another way to leave", { ...own, X_ON_LEAVE: "stay" }, ["AI_PROVIDER_X_ON_LEAVE must be"]],
+    [
+      "an endpoint that the kind lacks",
+      { X_KIND: "mistral", X_API_KEY: "k", X_ENDPOINTS: "responses" },
+      ["AI_PROVIDER_X_ENDPOINTS must", "chat, embeddings"],
+    ],
+    ["an endpoint by another name", { ...own, X_ENDPOINTS: "chat,toString" }, ["AI_PROVIDER_X_ENDPOINTS must"]],
+    ["another name of the limit", { ...own, X_OUTPUT_LIMIT: "limit" }, ["AI_PROVIDER_X_OUTPUT_LIMIT must be"]],
+    ["no URL", { X_BASE_URL: "llm.example.com" }, ["AI_PROVIDER_X_BASE_URL is not a URL"]],
+    ["another scheme", { X_BASE_URL: "ftp://llm.example.com" }, ["AI_PROVIDER_X_BASE_URL must begin with https://"]],
+    [
+      "a query",
+      { X_BASE_URL: "https://llm.example.com/v1?key=secret" },
+      ["AI_PROVIDER_X_BASE_URL must not have a query"],
+    ],
+    ["an empty query", { X_BASE_URL: "https://llm.example.com/v1?" }, ["AI_PROVIDER_X_BASE_URL must not have a query"]],
+    [
+      "a fragment",
+      { X_BASE_URL: "https://llm.example.com/v1#a" },
+      ["AI_PROVIDER_X_BASE_URL must not have a query or a fragment"],
+    ],
+    [
+      "credentials",
+      { X_BASE_URL: "https://me:secret@llm.example.com/v1" },
+      ["AI_PROVIDER_X_BASE_URL must not hold credentials", "AI_PROVIDER_X_API_KEY"],
+    ],
+  ])("with %s are refused by name, and show no secret", ([_, settings, says]) => {
+    for (const part of says) expect(() => read(settings)).toThrow(part);
+    expect(() => read(settings)).not.toThrow("secret");
+  });
+
+  test("take a label of 128 characters", () => {
+    expect(read({ ...own, X_ACCOUNT: "a".repeat(128) }).get("x")?.account).toHaveLength(128);
+  });
+});
+
+describe("an address", () => {
+  test.for([
+    "http://llm.example.com/v1",
+    "http://127.0.0.1:54328/v1",
+    "https://127.0.0.1/v1",
+    "https://localhost/v1",
+    "https://nas/v1",
+    "https://llm.internal/v1",
+    "https://10.0.0.1/v1",
+    "https://172.16.0.1/v1",
+    "https://172.31.255.255/v1",
+    "https://192.168.0.1/v1",
+    "https://100.100.100.200/",
+    "https://169.254.169.254/",
+    "https://168.63.129.16/",
+    "https://2130706433/",
+    "https://0x7f.1/",
+    "https://[::1]/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://[64:ff9b::a00:1]/",
+    "https://[fd00:ec2::254]/",
+    "https://[fe80::1]/",
+  ])("%s is for those who allow it", (address) => {
+    expect(() => read({ X_BASE_URL: address })).toThrow("AI_PROVIDER_X_ALLOW_PRIVATE=on");
+    expect(read({ X_BASE_URL: address, X_ALLOW_PRIVATE: "on" }).get("x")?.allowPrivate).toBe(true);
+    expect(read({ X_BASE_URL: address }, true).get("x")?.allowPrivate).toBe(true);
+    expect(() => read({ X_BASE_URL: address, X_ALLOW_PRIVATE: "off" }, true)).toThrow("AI_PROVIDER_X_ALLOW_PRIVATE=on");
+  });
+
+  test.for([
+    "https://172.15.255.255/v1",
+    "https://172.32.0.1/v1",
+    "https://100.63.255.255/v1",
+    "https://100.128.0.1/v1",
+    "https://223.255.255.255/v1",
+    "https://[2606:4700::1]/v1",
+    "https://llm.example.com:8443/v1",
+  ])("%s is public", (address) => {
+    expect(read({ X_BASE_URL: address }).get("x")?.baseUrl).toBe(address);
+  });
+});

@@ -1,0 +1,164 @@
+import { z } from "zod";
+import { labelPattern } from "../../_shared/labels.ts";
+import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
+import { kinds } from "./kinds/registry.ts";
+import { isPrivateHost } from "./private-addresses.ts";
+
+/**
+ * A model provider, as its settings describe it. Addresses come from the environment alone: no row can send a request
+ * elsewhere.
+ */
+export type Provider = {
+  /** Without a slash at its end. */
+  baseUrl: string;
+  /** Absent where the server takes none. */
+  apiKey?: string;
+  /** How it is called, with what its settings change of that. */
+  kind: ProviderKind;
+  apiVersion?: string;
+  /** What it is called in imported costs and invoices, and the account there that pays for the key. */
+  billingName?: string;
+  account?: string;
+  /** It may have a private address, and be reached without TLS. */
+  allowPrivate: boolean;
+  /** It charges for a call that its client leaves, so that reading on to the usage costs nothing more. */
+  drains: boolean;
+};
+
+const kindNames = Object.keys(kinds) as [keyof typeof kinds];
+const endpointNames: readonly string[] = ["chat", "responses", "embeddings", "speech"] satisfies Endpoint[];
+const label = z.string().regex(labelPattern, "must be 1 to 128 of A-Z a-z 0-9 . _ : -");
+const onOff = z.enum(["on", "off"], "must be on or off").transform((value) => value === "on");
+
+/** The settings of one provider, by the ends of their names. */
+const settings = z.object({
+  KIND: z.enum(kindNames, `must be one of ${kindNames.join(", ")}`).optional(),
+  BASE_URL: z.string().optional(),
+  API_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/, "holds a space, a line break or another character that no header can carry")
+    .optional(),
+  API_VERSION: z
+    .string()
+    .regex(/^[A-Za-z0-9.-]{1,64}$/, "must be a version such as 2024-10-21")
+    .optional(),
+  BILLING_NAME: label.optional(),
+  ACCOUNT: label.optional(),
+  ALLOW_PRIVATE: onOff.optional(),
+  ON_LEAVE: z.enum(["cancel", "drain"], "must be cancel or drain").optional(),
+  ENDPOINTS: z.string().optional(),
+  OUTPUT_LIMIT: z
+    .enum(["max_tokens", "max_completion_tokens"], "must be max_tokens or max_completion_tokens")
+    .optional(),
+  STREAM_OPTIONS: onOff.optional(),
+});
+type Settings = z.output<typeof settings>;
+
+const prefix = "AI_PROVIDER";
+const suffixes = Object.keys(settings.shape);
+const settingName = new RegExp(`^${prefix}_([A-Z][A-Z0-9_]*?)_(${suffixes.join("|")})$`);
+
+/**
+ * Reads the settings of all providers. One with a kind that has an address for everybody needs no address.
+ * @param local the project is on this machine: providers may be there or in its network too
+ * @returns by their ids in lower case, as routes name them
+ * @throws Error naming the setting that is missing, wrong or misspelt, and what to do
+ */
+export function readProviders(
+  env: Record<string, string | undefined>,
+  { local }: { local: boolean },
+): Map<string, Provider> {
+  const given = new Map<string, Record<string, string>>();
+  for (const [name, value] of Object.entries(env)) {
+    if (!value || !name.startsWith(prefix)) continue;
+    const [, id, suffix] = settingName.exec(name) ?? [];
+    if (id === undefined || suffix === undefined) throw new Error(misspelt(name));
+    given.set(id, { ...given.get(id), [suffix]: value });
+  }
+  return new Map([...given].map(([id, texts]) => [id.toLowerCase(), readProvider(id, texts, local)]));
+}
+
+function misspelt(name: string): string {
+  const squeezed = name.replaceAll("_", "").toUpperCase();
+  const meant = suffixes.find((suffix) => squeezed.endsWith(suffix.replaceAll("_", "")));
+  const hint = meant === undefined ? "" : ` Did you mean one that ends in _${meant}?`;
+  return `${name} is not a setting.${hint} A provider takes AI_PROVIDER_<ID>_ and one of ${suffixes.join(", ")}.`;
+}
+
+function readProvider(id: string, texts: Record<string, string>, local: boolean): Provider {
+  const name = (suffix: keyof Settings) => `${prefix}_${id}_${suffix}`;
+  const { success, data, error } = settings.safeParse(texts);
+  if (!success) {
+    const [issue] = error.issues;
+    throw new Error(`${name(issue?.path[0] as keyof Settings)} ${issue?.message}.`);
+  }
+  if (!data.KIND && !data.BASE_URL) {
+    const [first] = Object.keys(data) as (keyof Settings)[];
+    throw new Error(
+      `${name(first ?? "KIND")} is set, but neither ${name("KIND")} nor ${name("BASE_URL")}: add one of them, or remove the first.`,
+    );
+  }
+  const kind = kinds[data.KIND ?? "openai-compatible"];
+  const baseUrl = data.BASE_URL ?? kind.baseUrl;
+  if (!baseUrl) throw new Error(`${name("BASE_URL")} is missing: kind ${kind.name} has no address of its own.`);
+  if (kind.keyRequired && !data.API_KEY) throw new Error(`${name("API_KEY")} is missing: kind ${kind.name} needs one.`);
+  if (data.API_VERSION && !kind.versionedEndpoints) {
+    throw new Error(`${name("API_VERSION")} is set, but kind ${kind.name} has no versions: remove it.`);
+  }
+  const allowPrivate = data.ALLOW_PRIVATE ?? local;
+  const fault = addressFault(baseUrl, { allowPrivate, allowName: name("ALLOW_PRIVATE"), keyName: name("API_KEY") });
+  if (fault) throw new Error(`${name("BASE_URL")} ${fault}`);
+  return {
+    baseUrl: baseUrl.replace(/\/+$/, ""),
+    apiKey: data.API_KEY,
+    kind: {
+      ...kind,
+      endpoints: readEndpoints(data.ENDPOINTS, {
+        existing: (data.API_VERSION ? kind.versionedEndpoints : undefined) ?? kind.endpoints,
+        name: name("ENDPOINTS"),
+      }),
+      outputLimit: data.OUTPUT_LIMIT ?? kind.outputLimit,
+      streamOptions: chooseStreamOptions(kind, data.STREAM_OPTIONS),
+    },
+    apiVersion: data.API_VERSION,
+    billingName: data.BILLING_NAME,
+    account: data.ACCOUNT,
+    allowPrivate,
+    drains: data.ON_LEAVE === "drain",
+  };
+}
+
+function chooseStreamOptions({ streamOptions }: ProviderKind, on: boolean | undefined): ProviderKind["streamOptions"] {
+  if (on === undefined || (on && streamOptions.length > 0)) return streamOptions;
+  return on ? ["include_usage"] : [];
+}
+
+function readEndpoints(text: string | undefined, { existing, name }: { existing: Endpoints; name: string }): Endpoints {
+  if (text === undefined) return existing;
+  const chosen: Endpoints = {};
+  for (const part of text.split(",").map((each) => each.trim())) {
+    const endpoint = part as Endpoint;
+    const address = endpointNames.includes(part) ? existing[endpoint] : undefined;
+    if (!address) {
+      throw new Error(`${name} must name one or more of ${Object.keys(existing).join(", ")}, with commas between.`);
+    }
+    chosen[endpoint] = address;
+  }
+  return chosen;
+}
+
+/** @returns what is wrong with a base URL, for people */
+function addressFault(
+  text: string,
+  { allowPrivate, allowName, keyName }: { allowPrivate: boolean; allowName: string; keyName: string },
+): string | undefined {
+  if (!URL.canParse(text)) return "is not a URL.";
+  const { protocol, hostname, username, password } = new URL(text);
+  if (protocol !== "https:" && protocol !== "http:") return "must begin with https://.";
+  if (username || password) return `must not hold credentials: put the key into ${keyName}.`;
+  if (/[?#]/.test(text)) return "must not have a query or a fragment: paths are added to it.";
+  if (allowPrivate) return undefined;
+  if (protocol !== "https:") return `must begin with https://. For a server of your own network set ${allowName}=on.`;
+  if (isPrivateHost(hostname)) return `names a private address. For a server of your own network set ${allowName}=on.`;
+  return undefined;
+}

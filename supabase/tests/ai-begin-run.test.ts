@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { begin, books, chatCall, checkCredential, createTenant, outcome, settle } from "./ai-fixtures.ts";
+import { begin, books, chatCall, checkCredential, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { registerApp } from "./app-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";

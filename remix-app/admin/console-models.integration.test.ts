@@ -33,10 +33,15 @@ const price = async (more: Record<string, string> = {}) => ({
   latest: await latestOn(),
   from: "",
   inputUsd: "1.5",
+  serviceTier: "",
   cachedInputUsd: "",
+  cacheWriteUsd: "",
+  cacheWrite1hUsd: "",
   outputUsd: "3.000001",
   audioInputUsd: "",
   audioOutputUsd: "",
+  imageInputUsd: "",
+  requestFeeUsd: "",
   ...more,
 });
 const prices = () =>
@@ -117,8 +122,8 @@ test("a model costs what its first open route costs, whatever its providers are 
 
 test("what is left empty of a price is told as it is charged", async () => {
   const { words } = await admin.browser.get(pricePage);
-  expect(words).toMatch(/Cached input.*Nothing: as input\..*Audio input.*Nothing: audio is refused\..*Audio output/s);
-  expect(words).toMatch(/Audio output.*Nothing: as output\./s);
+  expect(words).toMatch(/Cached input.*Empty: as input\..*Audio input.*Empty: audio is refused\..*Audio output/s);
+  expect(words).toMatch(/Audio output.*Empty: as output\./s);
 });
 
 test("of two admins who saw the same price one adds the next", async () => {

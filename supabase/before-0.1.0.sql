@@ -12,7 +12,7 @@ begin
     select p.oid from pg_catalog.pg_proc p
     where p.pronamespace = 'ai'::regnamespace and p.proname in (
       'add_locks', 'admit', 'admit_plain_calls', 'admit_together', 'catalogued_offer', 'close_runs',
-      'credential_of', 'dearest_offered_usd', 'end_bookable_runs', 'end_run', 'end_runs', 'find_plain_calls',
+      'credential_of', 'dearest_offered_usd', 'dearest_usd', 'end_bookable_runs', 'end_run', 'end_runs', 'find_plain_calls',
       'finish_keys', 'full_minute', 'hold_budgets', 'hold_credits', 'hold_minutes_and_credits', 'lock_and_sum',
       'lock_budgets', 'lock_ending', 'lock_minutes', 'may_pay_in', 'note_use', 'offer_for', 'offers',
       'open_payers', 'open_plain_runs', 'person_caller', 'prices_of', 'plain_calls_over_budget', 'prepare_changed_offers', 'prepare_offers',
@@ -39,7 +39,6 @@ alter function ai.app_token_of(bytea) rename to find_app_token;
 alter function ai.budgets_left(ai.caller,boolean) rename to remaining_budgets;
 alter function ai.budgets_of(uuid,uuid,uuid) rename to budget_scopes;
 alter function ai.counted_costs(uuid,timestamp with time zone,timestamp with time zone) rename to provider_costs_in_totals;
-alter function ai.dearest_usd(jsonb,bigint,bigint,boolean,boolean) rename to maximum_cost_usd;
 alter function ai.exact_text(timestamp with time zone) rename to utc_text_microseconds;
 alter function ai.forget_expired(integer) rename to delete_expired;
 alter function ai.give_back_runs(jsonb) rename to release_orphaned_runs;
@@ -364,3 +363,11 @@ create function private.serialize_account_deletions() returns trigger language p
 create function private.preserve_required_mfa_policy() returns trigger language plpgsql as 'begin return new; end';
 create function private.record_unconfirmed_identity() returns trigger language plpgsql as 'begin return new; end';
 create function private.create_profile_and_workspace() returns trigger language plpgsql as 'begin return new; end';
+
+-- Policies name the columns of functions by the functions' older names.
+alter policy select_shared_workspace on public.profiles using (id in (select private.my_coworker_ids()));
+alter policy update_with_permission on public.workspaces
+  using (id in (select private.my_workspace_ids_with_permission('manage_workspace_settings')))
+  with check (id in (select private.my_workspace_ids_with_permission('manage_workspace_settings')));
+alter policy select_with_permission on public.workspace_invitations
+  using (workspace_id in (select private.my_workspace_ids_with_permission('manage_members')));

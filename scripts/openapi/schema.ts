@@ -24,7 +24,7 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
     target: "draft-2020-12",
     // Money comes in as a number's own digits (JsonNumber).
     unrepresentable: ({ zodSchema }) =>
-      zodSchema._zod.def.type === "custom" ? { type: "number", minimum: 0 } : "throw",
+      definitionOf(zodSchema).type === "custom" ? { type: "number", minimum: 0 } : "throw",
     override: ({ zodSchema, jsonSchema }) => {
       const texts = jsonSchema as JsonSchema;
       // Amounts are exact texts within the server, and JSON numbers with the same digits outside.
@@ -32,7 +32,7 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
         texts.type = "number";
         delete texts.pattern;
       }
-      const { def } = zodSchema._zod;
+      const def = definitionOf(zodSchema);
       const format = "format" in def ? telling[String(def.format)] : undefined;
       if (format) {
         texts.format = format;
@@ -44,4 +44,9 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
     },
   });
   return made;
+}
+
+/** zod passes its core types to these callbacks; the schemas are its classic ones, whose `def` is public. */
+function definitionOf(schema: unknown): z.ZodType["def"] {
+  return (schema as z.ZodType).def;
 }

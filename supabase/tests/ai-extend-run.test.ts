@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { type Begun, begin, books, chatCall, createTenant, limitsOf, outcome, runRow, settle } from "./ai-fixtures.ts";
+import { type Begun, begin, books, chatCall, createTenant, limitsOf, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -77,17 +77,6 @@ describe("a further step of a run", () => {
     expect(await extend(db, run)).toEqual({ refused: "invalid_api_key" });
     await settle(db, [outcome(run)]);
     expect(await extend(db, run)).toEqual({ refused: "service_unavailable" });
-  });
-
-  test("keeps a guess within all that was reserved", async ({ db }) => {
-    const tenant = await createTenant(db, { credits: "100", prices });
-    const run = await begin(db, chatCall(tenant));
-    const { reserved_usd } = await extend(db, run);
-    const usage = { input_tokens: 5_000, output_tokens: 0 };
-    await settle(db, [
-      outcome({ ...run, reserved_usd }, { usage, estimated: true, usage_source: "estimated_partial" }),
-    ]);
-    expect(await runRow(db, run)).toMatchObject({ billed_credits: "4.00000000" });
   });
 
   test("of 50 at once on a balance for 5, exactly 5 are admitted", async () => {

@@ -81,18 +81,6 @@ describe("settling", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
   });
 
-  test("a guess never passes the reservation", async ({ db }) => {
-    const tenant = await createTenant(db, { credits: "3", markup: "1.2", prices: { input: "1", output: "1" } });
-    const run = await begin(db, chatCall(tenant));
-    const guess = {
-      usage_source: "estimated_partial",
-      estimated: true,
-      usage: { input_tokens: 5000, output_tokens: 5000 },
-    };
-    await settle(db, [outcome(run, guess)]);
-    expect(await books(db, tenant)).toMatchObject({ balance: "0.60000000", used: run.reserved_credits });
-  });
-
   test("a failure without usage costs nothing", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "3" });
     const run = await begin(db, chatCall(tenant));

@@ -39,7 +39,8 @@ async function addRun({ model, feature, provider }: typeof longest): Promise<voi
             true, a.id, 0, 0
           from ai.credit_accounts a, (select now() as now) t
           where a.workspace_id = $1
-          returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
+          returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at,
+            routes, ai.credits_per_usd(markup)::text as credits_per_usd`,
     values: [tenant.workspaceId, tenant.keyId, feature, model, JSON.stringify(routes)],
   });
   await settle(db, [outcome(begun)]);

@@ -224,7 +224,7 @@ test("an answer in several steps costs what all of them state, and says so by Op
   };
   const { told, run, usd } = await ask({ inputTokens: 12_400, fields: { platform: { tools: ["calculator"] } } });
   expect(run).toMatchObject({ ...provided, input_tokens: 24_800, cached_input_tokens: 4_000, output_tokens: 50 });
-  expect(usd).toBe("0.0428");
+  expect(usd).toBe("0.0528");
   expect(told.usage).toEqual({
     ...{ prompt_tokens: 24_800, completion_tokens: 50, total_tokens: 24_850 },
     ...{ prompt_tokens_details: { cached_tokens: 4_000 }, service_tier: "standard" },
